@@ -1,0 +1,125 @@
+"""Every exception and warning that jitfuse raises: what went wrong, where, why, and the way out.
+
+User mistakes raise subclasses of `JitfuseError`; `assert` is for jitfuse's own invariants. Nothing here
+imports anything else of jitfuse.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+class JitfuseError(Exception):
+    """Base class of everything that jitfuse raises on purpose."""
+
+
+class ShapeError(JitfuseError, ValueError):
+    """Shapes that do not fit together, an axis out of range, an empty reduction without identity."""
+
+
+class DTypeError(JitfuseError, TypeError):
+    """A dtype that an operator does not take, or a result that cannot be cast as asked."""
+
+
+class ArgumentError(JitfuseError, TypeError):
+    """An argument of a kind that a fused function cannot take, or a bad operator parameter."""
+
+
+class TracedValueError(JitfuseError, TypeError):
+    """Python looked at the value of traced data: ``bool()``, ``int()``, ``float()``, ``np.asarray()``."""
+
+
+class LeakedTracerError(JitfuseError):
+    """A traced value was used after its trace had ended; the message names the line that made it."""
+
+
+class UntraceableError(JitfuseError):
+    """The function did something in its trace that cannot be replayed, such as drawing from np.random."""
+
+
+class VerifyError(JitfuseError):
+    """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them."""
+
+    def __init__(self, findings: tuple[str, ...]) -> None:
+        self.findings = findings
+        super().__init__("\n".join((f"{len(findings)} finding(s) in the program:", *findings)))
+
+
+class CompileError(JitfuseError):
+    """A kernel could not be built; the group falls back to the interpreter unless ``strict=True``."""
+
+
+class NumericError(JitfuseError, ValueError):
+    """A kernel met a value for which NumPy raises, such as an integer raised to a negative power."""
+
+
+class FallbackWarning(UserWarning):
+    """Part of a program runs slower than it could; the message says which part and why."""
+
+
+class CacheWarning(UserWarning):
+    """The disk cache could not be used or an entry was damaged; the process goes on without it."""
+
+
+@dataclass(frozen=True)
+class BoundInput:
+    """One input of a failing step: its id, whether it was bound, and its meta where known."""
+
+    id: int
+    bound: bool
+    meta: Any = None
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A step beside a cut wire: how many wires away it is and how it reads in the program's text."""
+
+    step_id: int
+    op_name: str
+    distance: int
+    text: str
+
+
+class CutWireError(JitfuseError):
+    """A program broke at one step; says where, and shows the break from both sides.
+
+    Fields: `reason` (one line), `step_id` and `op_name` (None where the fault is at the boundary),
+    `inputs` (tuple of `BoundInput`), `result_id`, `expected` and `actual` (shape and dtype as text, where
+    known), `producers` and `consumers` (tuples of `Neighbour`, two wires deep), `source` (file:line of the
+    user's code, where known).
+    """
+
+    def __init__(
+        self, reason: str, *, step_id: int | None = None, op_name: str | None = None,
+        inputs: tuple[BoundInput, ...] = (), result_id: int | None = None, expected: str | None = None,
+        actual: str | None = None, producers: tuple[Neighbour, ...] = (),
+        consumers: tuple[Neighbour, ...] = (), source: str | None = None,
+    ) -> None:
+        self.reason = reason
+        self.step_id = step_id
+        self.op_name = op_name
+        self.inputs = inputs
+        self.result_id = result_id
+        self.expected = expected
+        self.actual = actual
+        self.producers = producers
+        self.consumers = consumers
+        self.source = source
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        lines = [self.reason]
+        if self.step_id is not None:
+            lines.append(f"  at step {self.step_id}: {self.op_name} -> %{self.result_id}")
+        if self.source:
+            lines.append(f"  written at {self.source}")
+        for i in self.inputs:
+            state = "bound" if i.bound else "MISSING"
+            lines.append(f"  input %{i.id}: {state}" + (f", {i.meta}" if i.meta is not None else ""))
+        if self.expected is not None or self.actual is not None:
+            lines.append(f"  expected {self.expected or '?'}, got {self.actual or '?'}")
+        for title, side in (("before the cut", self.producers), ("after the cut", self.consumers)):
+            if side:
+                lines.append(f"  {title}:")
+                lines += [f"    {'  ' * (n.distance - 1)}{n.text}" for n in side]
+        return "\n".join(lines)
