@@ -1,0 +1,312 @@
+"""Compiles LLVM assembly text to object code for this machine, and loads object code into the process.
+
+Owns: the host target, the one process-wide LLJIT, the undefined-symbol check, the lifetime of loaded code.
+Does not own: what the text means (`jitfuse.backends.llvm.builder`) or where object code is kept (the cache).
+
+Loading starts neither a target machine nor the assembly parser: a process that finds everything in its cache
+pays for LLJIT alone. `llvmlite` itself is imported on first use.
+
+No function attribute keeps the code generator from writing library calls: ``"no-builtins"`` keeps *passes*
+from recognising a loop as memset or memcpy, but a frem, a vector llvm.sin or a large llvm.memcpy still
+becomes a call. So the text is compiled without passes that form such calls unless it asks for them, kernels
+carry ``"no-builtins"`` (`KERNEL_ATTRIBUTES`), and `load` refuses whatever is left.
+"""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from jitfuse.errors import CompileError
+
+_T = TypeVar("_T")
+
+KERNEL_ATTRIBUTES = 'nounwind "no-builtins"'
+"""Attributes of every function that must not reach outside its object."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The machine that code is made for: what LLVM calls it, and the two facts that lowering asks for."""
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    has_fma: bool
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Global names in an object: those it defines and those it expects from elsewhere."""
+
+    defined: frozenset[str]
+    undefined: frozenset[str]
+
+
+def _llvm() -> Any:
+    import llvmlite.binding as binding  # type: ignore[import-untyped]
+
+    return binding
+
+
+@cache
+def host_target() -> Target:
+    """Return the target of this process, as LLVM detects it."""
+    llvm = _llvm()
+    features = llvm.get_host_cpu_features()
+    triple = llvm.get_process_triple()
+    on = {name for name, present in features.items() if present}
+    width = 64 if "avx512f" in on else 32 if "avx2" in on else 16
+    has_fma = "fma" in on or triple.startswith(("aarch64", "arm64"))
+    return Target(triple, llvm.get_host_cpu_name(), features.flatten(), width, has_fma)
+
+
+class _Engine:
+    """The parts of LLVM that this process has started; each starts on its first use."""
+
+    def __init__(self) -> None:
+        # reentrant: a collection inside a locked section may run a finalizer that forks or compiles
+        self.lock = threading.RLock()
+        self._names = itertools.count()
+        self._jit: Any = None
+        self._machines: dict[int, tuple[Any, str]] = {}
+        # a child must not inherit LLVM halfway through something that another thread was doing
+        os.register_at_fork(
+            before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self.lock.release
+        )
+
+    def jit(self) -> Any:
+        """Return the process-wide LLJIT; the caller holds the lock."""
+        if self._jit is None:
+            llvm = _llvm()
+            llvm.initialize_native_target()
+            # JITLink, because the default linker leaks 9 KB for each library that comes and goes
+            self._jit = llvm.create_lljit_compiler(use_jit_link=True)
+            # never disposed: results, and worker threads, may outlive the interpreter's modules
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._jit))
+        return self._jit
+
+    def machine(self, level: int) -> tuple[Any, str]:
+        """Return the target machine of a code generation level, and the header its modules start with."""
+        if level not in self._machines:
+            llvm = _llvm()
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            llvm.initialize_native_asmparser()  # inline assembly aborts the process without it
+            if not self._machines:
+                # the scheduler undoes the interleaving of independent chains, and halves compile speed
+                llvm.set_option("jitfuse", "-enable-misched=false")
+            host = host_target()
+            machine = llvm.Target.from_triple(host.triple).create_target_machine(
+                cpu=host.cpu, features=host.features, opt=level, reloc="pic", codemodel="small", jit=True
+            )
+            layout = str(machine.target_data)
+            header = f'target triple = "{host.triple}"\ntarget datalayout = "{layout}"\n'
+            self._machines[level] = machine, header
+        return self._machines[level]
+
+    def library_name(self) -> str:
+        """Return a name that no library of this process has had."""
+        return f"jitfuse.{next(self._names)}"
+
+
+_engine = _Engine()
+
+
+# ---------------------------------------------------------------------- compile
+def compile_text(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> bytes:
+    """Compile LLVM assembly to object code for the host.
+
+    `level` is the code generation level, 0 to 3. `passes` names function passes in order, as in
+    ``("sroa", "instcombine", "simplifycfg")``; explicit vector code needs none. Raises CompileError, with
+    the offending lines, for text that LLVM does not parse or (with ``JITFUSE_DEBUG=1``) verify.
+    """
+    code: bytes = _with_module(text, level, passes, lambda machine, module: machine.emit_object(module))
+    return code
+
+
+def assembly(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> str:
+    """Return the machine code that `compile_text` makes, as assembly text."""
+    code: str = _with_module(text, level, passes, lambda machine, module: machine.emit_assembly(module))
+    return code
+
+
+def optimised_ir(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> str:
+    """Return the LLVM assembly that the given passes leave of `text`."""
+    return _with_module(text, level, passes, lambda machine, module: str(module))
+
+
+def _with_module(text: str, level: int, passes: Sequence[str], use: Callable[[Any, Any], _T]) -> _T:
+    llvm = _llvm()
+    with _engine.lock:
+        machine, header = _engine.machine(level)
+        try:
+            # a context of its own: the global one keeps every type and constant ever parsed
+            module = llvm.parse_assembly(header + text, context=llvm.create_context())
+        except RuntimeError as error:
+            raise CompileError(_explain(str(error), header + text)) from None
+        if os.environ.get("JITFUSE_DEBUG") == "1":
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise CompileError(f"LLVM refuses the module: {error}\n{_excerpt(text, 1, 40)}") from None
+        if passes:
+            _run_passes(machine, module, passes)
+        return use(machine, module)
+
+
+_PASSES = {
+    "sroa": "add_sroa_pass",
+    "instcombine": "add_instruction_combine_pass",
+    "simplifycfg": "add_simplify_cfg_pass",
+    "gvn": "add_new_gvn_pass",
+    "dce": "add_dead_code_elimination_pass",
+    "sccp": "add_sccp_pass",
+}
+
+
+def _run_passes(machine: Any, module: Any, passes: Sequence[str]) -> None:
+    llvm = _llvm()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    manager = llvm.create_new_function_pass_manager()
+    for name in passes:
+        getattr(manager, _PASSES[name])()
+    for function in module.functions:
+        if not function.is_declaration:
+            manager.run(function, builder)
+
+
+def _explain(message: str, text: str) -> str:
+    """Put the lines around an error of LLVM's parser (``<string>:line:column: error``) under its message."""
+    where = re.search(r":(\d+):\d+: error", message)
+    line = int(where.group(1)) if where else 1
+    return f"{message.strip()}\n{_excerpt(text, max(1, line - 3), line + 3)}"
+
+
+def _excerpt(text: str, first: int, last: int) -> str:
+    lines = text.splitlines()
+    return "\n".join(f"{n:5d} | {lines[n - 1]}" for n in range(first, min(last, len(lines)) + 1))
+
+
+# ---------------------------------------------------------------------- load
+class Library:
+    """Loaded code: the addresses of its global symbols, valid as long as this object lives."""
+
+    def __init__(self, tracker: Any, names: frozenset[str]) -> None:
+        self._tracker = tracker
+        self.names = names
+
+    def address(self, name: str) -> int:
+        """Return the address of a global symbol of the object; KeyError where it has none of that name."""
+        address: int = self._tracker[name]
+        return address
+
+
+def load(object_code: bytes, *, allowed: Collection[str] = ()) -> Library:
+    """Link object code into the process; its memory is freed when the returned library is dropped.
+
+    Undefined symbols must be among `allowed` and are then taken from CPython and the C library. Raises
+    CompileError naming the others, and those the process lacks.
+    """
+    symbols = object_symbols(object_code)
+    foreign = symbols.undefined - frozenset(allowed)
+    if foreign:
+        raise CompileError(
+            f"compiled code needs symbols from outside: {', '.join(sorted(foreign))}; "
+            "an operation was lowered to a library call"
+        )
+    builder = _llvm().JITLibraryBuilder().add_object_img(object_code)
+    for name in symbols.undefined:
+        builder.import_symbol(name, process_address(name))
+    for name in symbols.defined:
+        builder.export_symbol(name)
+    with _engine.lock:
+        try:
+            tracker = builder.link(_engine.jit(), _engine.library_name())
+        except RuntimeError as error:
+            raise CompileError(f"{len(object_code)} bytes of object code do not load: {error}") from None
+    return Library(tracker, symbols.defined)
+
+
+def process_address(name: str) -> int:
+    """Return the address of a symbol of CPython or of the C library; CompileError where there is none."""
+    for library in (ctypes.pythonapi, _process()):
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            continue
+        address = ctypes.cast(function, ctypes.c_void_p).value
+        assert address is not None
+        return address
+    raise CompileError(f"this process has no symbol {name!r}")
+
+
+@cache
+def _process() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+# ---------------------------------------------------------------------- look into objects
+def undefined_symbols(object_code: bytes) -> frozenset[str]:
+    """Return the names that an ELF object expects from elsewhere."""
+    return object_symbols(object_code).undefined
+
+
+def object_symbols(object_code: bytes) -> Symbols:
+    """Read the symbol table of a little-endian ELF64 object; CompileError for anything else.
+
+    Layout: System V ABI, chapter 4 (section headers of 64 bytes, symbols of 24).
+    """
+    if object_code[:6] != b"\x7fELF\x02\x01":
+        raise CompileError(f"not a 64-bit little-endian ELF object: it starts with {object_code[:6]!r}")
+    defined: set[str] = set()
+    undefined: set[str] = set()
+    try:
+        table, = struct.unpack_from("<Q", object_code, 40)
+        size, count = struct.unpack_from("<HH", object_code, 58)
+        headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, table + size * i) for i in range(count)]
+        for header in headers:
+            _, kind, _, _, offset, length, link, _, _, entry = header
+            if kind != 2:  # SHT_SYMTAB
+                continue
+            strings = headers[link][4]
+            for at in range(offset + entry, offset + length, entry):
+                name_at, info, _, section = struct.unpack_from("<IBBH", object_code, at)
+                if info >> 4 == 0:  # STB_LOCAL
+                    continue
+                start = strings + name_at
+                name = object_code[start : object_code.index(b"\0", start)].decode()
+                (defined if section else undefined).add(name)
+    except (struct.error, IndexError, ValueError) as error:
+        raise CompileError(f"damaged ELF object of {len(object_code)} bytes: {error}") from None
+    return Symbols(frozenset(defined), frozenset(undefined))
+
+
+def disassemble(object_code: bytes) -> str:
+    """Return the object's machine code as text, through binutils' or LLVM's objdump.
+
+    llvmlite has no disassembler. CompileError where no objdump is installed; `assembly` needs none.
+    """
+    tool = shutil.which("objdump") or shutil.which("llvm-objdump")
+    if tool is None:
+        raise CompileError("disassembly needs objdump (binutils or LLVM), and there is none on the path")
+    with tempfile.NamedTemporaryFile(suffix=".o") as file:
+        file.write(object_code)
+        file.flush()
+        done = subprocess.run(
+            [tool, "-d", "-r", "--no-show-raw-insn", file.name], capture_output=True, text=True, check=False
+        )
+    if done.returncode:
+        raise CompileError(f"{tool} failed: {done.stderr.strip()}")
+    return done.stdout
