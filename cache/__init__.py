@@ -1,0 +1,13 @@
+"""The disk cache: opaque object bytes under a content key, shared by any number of processes.
+
+Knows nothing of kernels, programs or backends. `keys` makes the keys, `entry` is the file format, `location`
+finds the folders and decides which to trust, `store` reads, writes and evicts; `inspect` and `render` show
+the cache to people and are imported on demand only. docs/cache.md has the promises and the threat model.
+"""
+from __future__ import annotations
+
+from jitfuse.cache.entry import Entry, compress_text, expand_text
+from jitfuse.cache.keys import cache_key, environment_parts
+from jitfuse.cache.store import Store, default_store
+
+__all__ = ["Entry", "Store", "cache_key", "compress_text", "default_store", "environment_parts", "expand_text"]

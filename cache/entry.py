@@ -1,0 +1,125 @@
+"""The file format of one cache entry. Owns its bytes and nothing else: no folders, no policy.
+
+    offset  size  content, integers little-endian
+    0       8     magic "JITFUSE\\0"
+    8       4     format version
+    12      8     length of the whole file
+    20      32    sha256 of everything from offset 52 on
+    52      32    key
+    84      20    lengths of metadata (4), canonical form (8) and code (8)
+    104           metadata (JSON object, UTF-8), canonical form, code
+
+Decoding reads lengths and copies bytes; nothing in an entry is unpickled, evaluated or imported.
+"""
+from __future__ import annotations
+
+import base64
+import hashlib
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MAGIC = b"JITFUSE\0"
+FORMAT_VERSION = 1
+MAX_ENTRY_BYTES = 1 << 28
+_MAX_TEXT_BYTES = 1 << 26
+_HEADER = struct.Struct("<8sIQ32s")
+_SECTIONS = struct.Struct("<32sIQQ")
+_BODY = _HEADER.size + _SECTIONS.size
+
+
+class EntryError(Exception):
+    """Bytes that are no valid entry; never leaves the cache package."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cached object: `code` is opaque, `canonical` is what it was made from, `metadata` is for people.
+
+    `key` is 64 lower-case hex digits; `metadata` must be representable in JSON.
+    """
+
+    key: str
+    metadata: Mapping[str, Any]
+    canonical: bytes
+    code: bytes
+
+
+def is_key(text: str) -> bool:
+    """Tell whether `text` is a full key: 64 lower-case hex digits, so that it is safe as a file name."""
+    return len(text) == 64 and not text.strip("0123456789abcdef")
+
+
+def encode(entry: Entry) -> bytes:
+    """Return the bytes of `entry`. Raises ValueError or TypeError for a bad key or metadata beyond JSON."""
+    import json  # about 1 ms: not needed by a process that only makes keys
+
+    if not is_key(entry.key):
+        raise ValueError(f"not a cache key: {entry.key!r}")
+    metadata = json.dumps(dict(entry.metadata), sort_keys=True, separators=(",", ":")).encode()
+    sections = _SECTIONS.pack(bytes.fromhex(entry.key), len(metadata), len(entry.canonical), len(entry.code))
+    body = b"".join((sections, metadata, entry.canonical, entry.code))
+    total = _HEADER.size + len(body)
+    if total > MAX_ENTRY_BYTES:
+        raise ValueError(f"an entry of {total} bytes exceeds the limit of {MAX_ENTRY_BYTES}")
+    return _HEADER.pack(MAGIC, FORMAT_VERSION, total, hashlib.sha256(body).digest()) + body
+
+
+def decode(data: bytes, key: str) -> Entry:
+    """Return the entry in `data`, which must be the one stored under `key`. Raises EntryError otherwise."""
+    if len(data) < _BODY:
+        raise EntryError(f"truncated to {len(data)} bytes")
+    magic, version, total, checksum = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise EntryError("not a jitfuse cache entry")
+    if version != FORMAT_VERSION:
+        raise EntryError(f"format version {version}, this jitfuse reads {FORMAT_VERSION}")
+    if total != len(data):
+        raise EntryError(f"{len(data)} bytes where the header says {total}")
+    if hashlib.sha256(memoryview(data)[_HEADER.size:]).digest() != checksum:
+        raise EntryError("checksum mismatch")
+    stored, metadata_size, canonical_size, code_size = _SECTIONS.unpack_from(data, _HEADER.size)
+    if _BODY + metadata_size + canonical_size + code_size != total:
+        raise EntryError("section lengths do not add up")
+    if stored.hex() != key:
+        raise EntryError(f"holds the entry of another key, {stored.hex()[:16]}")
+    canonical_at = _BODY + metadata_size
+    code_at = canonical_at + canonical_size
+    return Entry(key, _metadata(data[_BODY:canonical_at]), data[canonical_at:code_at], data[code_at:])
+
+
+def _metadata(text: bytes) -> dict[str, Any]:
+    import json
+
+    try:
+        metadata = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EntryError("metadata is not JSON") from error
+    if not isinstance(metadata, dict):
+        raise EntryError("metadata is not a JSON object")
+    return metadata
+
+
+def compress_text(text: str) -> dict[str, str]:
+    """Return `text` as a small JSON value, so that long listings in metadata do not slow down loading."""
+    packed = zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
+    return {"zlib": base64.b64encode(packed).decode("ascii")}
+
+
+def expand_text(value: object) -> str:
+    """Return the text of a metadata value: plain, from `compress_text`, or empty where it is neither.
+
+    At most 64 MiB are unpacked, so that a crafted entry cannot exhaust memory.
+    """
+    if isinstance(value, str):
+        return value
+    packed = value.get("zlib") if isinstance(value, dict) else None
+    if not isinstance(packed, str):
+        return ""
+    try:
+        raw = zlib.decompressobj().decompress(base64.b64decode(packed), _MAX_TEXT_BYTES)
+    except (ValueError, zlib.error):
+        return ""
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,92 @@
+"""Content keys: what must be equal for an object to be used again, hashed without ambiguity.
+
+Owns the encoding of key parts and the parts that describe this installation of jitfuse and Python. What
+describes the machine and the code generator (target, CPU features, LLVM or adapter version, options) is
+passed in by the caller, because the cache imports no backend.
+"""
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Mapping
+from importlib.machinery import EXTENSION_SUFFIXES
+from typing import TypeAlias
+
+from jitfuse.cache.entry import FORMAT_VERSION
+from jitfuse.cache.sources import sources_digest
+from jitfuse.version import __version__
+
+Part: TypeAlias = "bytes | str | int | None | tuple[Part, ...]"
+
+
+def cache_key(parts: Mapping[str, Part]) -> str:
+    """Return the sha256 (64 hex digits) of `parts`, equal in every process exactly when they are equal.
+
+    Parts are encoded in the order of their names, each value with a tag of its type and its length, so that
+    no two different mappings encode alike: ``"1"``, ``b"1"``, ``1``, ``True`` and ``(1,)`` all differ.
+    Raises TypeError for other types (float, list, dict, set, subclasses such as numpy scalars or enums):
+    their text or order is not fixed, so the caller chooses an encoding.
+    """
+    encoded = bytearray()
+    for name in sorted(parts):
+        _encode(name, encoded)
+        _encode(parts[name], encoded)
+    return hashlib.sha256(encoded).hexdigest()
+
+
+def _encode(value: Part, out: bytearray) -> None:
+    kind = type(value)
+    if kind is tuple:
+        out += b"t" + len(value).to_bytes(8, "little")  # type: ignore[arg-type]
+        for item in value:  # type: ignore[union-attr]
+            _encode(item, out)
+        return
+    if isinstance(value, bytes) and kind is bytes:
+        tag, payload = b"b", value
+    elif isinstance(value, str) and kind is str:
+        tag, payload = b"s", value.encode("utf-8", "surrogatepass")
+    elif isinstance(value, int) and kind is int:
+        tag, payload = b"i", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+    elif kind is bool:
+        tag, payload = b"o", b"\1" if value else b"\0"
+    elif value is None:
+        tag, payload = b"n", b""
+    else:
+        raise TypeError(f"a key part cannot be {kind.__module__}.{kind.__qualname__}: encode it first")
+    out += tag + len(payload).to_bytes(8, "little") + payload
+
+
+def environment_parts(
+    backend: str, *, touches_python: bool, extra: Mapping[str, Part],
+) -> dict[str, Part]:
+    """Return the key parts that are the same for every object of `backend` in this process.
+
+    Gives the versions of jitfuse and of the entry format and the digest of jitfuse's code-generating
+    sources; where the object touches PyObjects (`touches_python`), also the ABIs of Python and of NumPy.
+    `extra` holds what the backend knows of itself: target triple, CPU name and features or the adapter,
+    LLVM or wgpu version, code generation options. Raises ValueError when `extra` names one of ours.
+    """
+    parts: dict[str, Part] = {
+        "backend": backend,
+        "jitfuse": __version__,
+        "entry_format": FORMAT_VERSION,
+        "sources": sources_digest(),
+    }
+    if touches_python:
+        parts["python_abi"] = python_abi()
+        parts["numpy_abi"] = numpy_abi()
+    if clash := sorted(parts.keys() & extra.keys()):
+        raise ValueError(f"the cache itself supplies these key parts: {', '.join(clash)}")
+    return {**parts, **extra}
+
+
+def python_abi() -> tuple[str, ...]:
+    """Return what fixes the layout of PyObjects; the suffix tells free-threaded and debug builds apart."""
+    return (sys.implementation.name, str(sys.implementation.cache_tag), EXTENSION_SUFFIXES[0], sys.platform)
+
+
+def numpy_abi() -> int:
+    """Return the version of NumPy's binary interface, which its C headers check at import too."""
+    from numpy._core import _multiarray_umath  # importing NumPy is not this module's to do
+
+    return int(_multiarray_umath._get_ndarray_c_version())  # type: ignore[attr-defined]

@@ -1,0 +1,150 @@
+"""Which folders the cache uses and which of them it trusts. Owns no files in them.
+
+Whoever can write to a cache folder can run code as its readers, so a folder counts only if nobody but its
+owner (and root) could have put anything there:
+
+- symbolic links are resolved first, and the rules hold for the real path;
+- the write layer belongs to the user, with no write permission for group or others; it is created 0700;
+- read layers belong to the user or to root, with no write permission for group or others;
+- every folder above belongs to the user or to root, and is writable by group or others only with the
+  sticky bit (as /tmp is), which keeps them from replacing what is not theirs.
+
+Anything else is not used. Where the system has no user ids (Windows) the profile's own protection is all.
+"""
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from jitfuse.cache.notices import warn_once
+
+_VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE", "XDG_CACHE_HOME", "HOME")
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Real paths of the folders in use: `read` in the order they are looked up, then `write` if there is one."""
+
+    read: tuple[str, ...]
+    write: str | None
+
+
+def environment() -> tuple[str | None, ...]:
+    """Return what the location depends on, to notice a change; about 3 µs."""
+    get = os.environ.get
+    return tuple([get(name) for name in _VARIABLES])
+
+
+def resolve_layers() -> Layers:
+    """Return the trusted folders that the environment names; warn once about each that is not trusted.
+
+    ``JITFUSE_CACHE_PATH`` holds read layers and last the write layer, separated by ``os.pathsep``; when it
+    ends in a separator there is no write layer. It wins over ``JITFUSE_CACHE_DIR``, which names the write
+    layer alone. Otherwise the user's cache folder is used. A read layer that does not exist is skipped.
+    """
+    path = os.environ.get("JITFUSE_CACHE_PATH")
+    if path:
+        *read, write = path.split(os.pathsep)
+    else:
+        read, write = [], os.environ.get("JITFUSE_CACHE_DIR") or _default_folder()
+    found = [real for name in read if name and (real := read_layer(name))]
+    return Layers(tuple(found), write_layer(write) if write else None)
+
+
+def _default_folder() -> str:
+    import platformdirs  # 4 ms: only where no variable names a folder
+
+    return platformdirs.user_cache_dir("jitfuse", appauthor=False)
+
+
+def read_layer(path: str) -> str | None:
+    """Return the real path of a read layer, or None where it is absent or (said once) not trusted."""
+    real = _real(path)
+    if not os.path.exists(real):
+        return None
+    reason = _distrust_folder(real, (_user(), 0)) or _distrust_parents(real)
+    return real if reason is None else _refuse(path, reason)
+
+
+def write_layer(path: str) -> str | None:
+    """Return the real path of the write layer, created where absent; None where (said once) it cannot serve."""
+    real = _real(path)
+    reason = _distrust_parents(real) or _create(real) or _distrust_folder(real, (_user(),))
+    return real if reason is None else _refuse(path, reason)
+
+
+def owners() -> tuple[int, ...] | None:
+    """Return the user ids whose files are taken as entries, or None where the system has no user ids."""
+    return (_user(), 0) if hasattr(os, "geteuid") else None
+
+
+def _user() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else -1
+
+
+def _real(path: str) -> str:
+    return os.path.realpath(os.path.expanduser(path))
+
+
+def _refuse(path: str, reason: str) -> None:
+    warn_once(
+        f"location {path}: {reason}",
+        f"the kernel cache {path!r} is not used: {reason}. Kernels are compiled again in each process. "
+        "Repair that, or name another folder in JITFUSE_CACHE_DIR.",
+    )
+
+
+def _create(real: str) -> str | None:
+    """Create the folder and the missing ones above it, all 0700 under any umask that allows it."""
+    missing = []
+    folder = real
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            continue  # another process was faster; whose it is gets checked next
+        except OSError as error:
+            return f"it cannot be created ({error.strerror})"
+    return None
+
+
+def _distrust_folder(real: str, allowed: tuple[int, ...]) -> str | None:
+    try:
+        status = os.lstat(real)
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a folder"
+    if not hasattr(os, "geteuid"):
+        return None
+    if status.st_uid not in allowed:
+        return f"it belongs to user id {status.st_uid}, not to user id {' or '.join(map(str, allowed))}"
+    if status.st_mode & _WRITABLE_BY_OTHERS:
+        return f"others may write to it (mode {stat.S_IMODE(status.st_mode):04o}; chmod go-w makes it safe)"
+    return None
+
+
+def _distrust_parents(real: str) -> str | None:
+    if not hasattr(os, "geteuid"):
+        return None
+    parent = os.path.dirname(real)
+    while True:
+        try:
+            status = os.lstat(parent)
+        except FileNotFoundError:
+            status = None  # still to be created
+        except OSError as error:
+            return f"{parent!r} above it cannot be read ({error.strerror})"
+        if status is not None:
+            if status.st_uid not in (_user(), 0):
+                return f"{parent!r} above it belongs to user id {status.st_uid}, who could replace it"
+            if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
+                return f"others may write to {parent!r} above it, and could replace it"
+        if parent == os.path.dirname(parent):
+            return None
+        parent = os.path.dirname(parent)

@@ -1,0 +1,200 @@
+"""FusedProgram: the one source of truth for what a fused function computes.
+
+Owns the schema: metas, steps, feeds, outputs, state and writes. A program is pure and immutable; it has one
+shape for every value; steps are listed in the order in which they run. Evaluation and training are the same
+program: steps marked `mode_sensitive` look at the flag. Constants are creation steps, never feeds. Does not
+own what the operators mean (`jitfuse.ir.ops`), the rules of a valid program (`jitfuse.ir.verify`), its text
+(`jitfuse.ir.text`) or its bytes (`jitfuse.ir.codec`).
+"""
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Final, Union
+
+PROGRAM_VERSION: Final = 1
+"""Raised with every change to the schema, to an operator's meaning or to the meaning of an attribute."""
+
+AttrValue = Union[
+    None, bool, int, float, str, bytes, "FusedProgram", tuple["AttrValue", ...]
+]
+Attrs = tuple[tuple[str, AttrValue], ...]
+
+
+def make_attrs(values: Mapping[str, Any]) -> Attrs:
+    """Return attributes in canonical order: pairs sorted by name, lists as tuples."""
+    return tuple((k, _frozen(values[k])) for k in sorted(values))
+
+
+def _frozen(value: Any) -> AttrValue:
+    if isinstance(value, list | tuple):
+        return tuple(_frozen(v) for v in value)
+    if value is None or isinstance(value, bool | int | float | str | bytes | FusedProgram):
+        return value
+    raise TypeError(f"{type(value).__name__} cannot be an attribute of a step")
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """What is known of a value: shape, dtype, device, whether it is weak (a Python scalar), axis names."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str = "cpu"
+    weak: bool = False
+    axes: tuple[str, ...] | None = None
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+    def __str__(self) -> str:
+        dims = ", ".join(map(str, self.shape))
+        weak = " weak" if self.weak else ""
+        device = f" @{self.device}" if self.device != "cpu" else ""
+        return f"{self.dtype}[{dims}]{weak}{device}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpStep:
+    """One operator call: an AbstractTensor method name, the ids it reads, its attributes, the ids it makes."""
+
+    step_id: int
+    op_name: str
+    input_ids: tuple[int, ...]
+    attrs: Attrs
+    result_ids: tuple[int, ...]
+    mode_sensitive: bool = False
+    level: int = 0
+
+    @property
+    def result_id(self) -> int:
+        """The first, primary result."""
+        return self.result_ids[0]
+
+    def attr(self, name: str, default: AttrValue = None) -> Any:
+        """Return an attribute's value, or the default where the step does not carry it."""
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        return default
+
+    @property
+    def attr_dict(self) -> dict[str, Any]:
+        """The attributes as a new dict."""
+        return dict(self.attrs)
+
+
+_EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, eq=False)
+class FusedProgram:
+    """A scheduled, self-contained program over AbstractTensor methods, for evaluation and training alike.
+
+    feeds       ids bound at call time: exactly the values that no step produces
+    feed_names  id -> how a person calls it (``args[0]['w']``)
+    steps       in the order of (level, node id)
+    outputs     path in the returned tree -> id
+    state_in    feeds that are state: parameters, buffers, the random state
+    state_out   state feed -> id of its new value
+    writes      argument feed -> id of what its array holds after the call
+    meta        id -> Meta, for every id
+    sources     step_id -> ``file:line``; a side table outside canonical bytes, hash and equality
+    """
+
+    feeds: frozenset[int]
+    steps: tuple[OpStep, ...]
+    outputs: Mapping[str, int]
+    meta: Mapping[int, Meta]
+    feed_names: Mapping[int, str] = field(default_factory=lambda: _EMPTY)
+    state_in: frozenset[int] = frozenset()
+    state_out: Mapping[int, int] = field(default_factory=lambda: _EMPTY)
+    writes: Mapping[int, int] = field(default_factory=lambda: _EMPTY)
+    sources: Mapping[int, str] = field(default_factory=lambda: _EMPTY)
+    version: int = PROGRAM_VERSION
+
+    @cached_property
+    def producers(self) -> Mapping[int, OpStep]:
+        """Value id -> the step that makes it."""
+        return {r: s for s in self.steps for r in s.result_ids}
+
+    @cached_property
+    def consumers(self) -> Mapping[int, tuple[OpStep, ...]]:
+        """Value id -> the steps that read it, in program order."""
+        readers: dict[int, list[OpStep]] = {}
+        for step in self.steps:
+            for i in dict.fromkeys(step.input_ids):
+                readers.setdefault(i, []).append(step)
+        return {i: tuple(s) for i, s in readers.items()}
+
+    @property
+    def ordered_feeds(self) -> tuple[int, ...]:
+        """Feeds in ascending id order: the order in which nested programs are bound."""
+        return tuple(sorted(self.feeds))
+
+    def delivered(self, training: bool) -> Iterator[int]:
+        """Yield the ids that a mode delivers: outputs, writes, random state; other state only in training."""
+        yield from self.outputs.values()
+        yield from self.writes.values()
+        for feed, new in self.state_out.items():
+            if training or self.is_random_state(feed):
+                yield new
+
+    def is_random_state(self, feed: int) -> bool:
+        """Return whether a state feed is the random generator's (seed, counter) pair."""
+        return self.feed_names.get(feed) == RANDOM_STATE
+
+    @cached_property
+    def canonical_bytes(self) -> bytes:
+        """The program as canonical JSON: equal programs give equal bytes in every process."""
+        from jitfuse.ir.codec import canonical_bytes  # a cycle: the codec builds programs
+
+        return canonical_bytes(self)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """The sha256 of the canonical bytes, in hexadecimal."""
+        return hashlib.sha256(self.canonical_bytes).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FusedProgram):
+            return NotImplemented
+        return self is other or self.canonical_bytes == other.canonical_bytes
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
+    def __str__(self) -> str:
+        from jitfuse.ir.text import to_text
+
+        return to_text(self)
+
+    def to_json(self) -> str:
+        """Return the program as JSON text with its version; `from_json` gives back an equal program."""
+        from jitfuse.ir.codec import to_json
+
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str) -> FusedProgram:
+        """Return the program that `to_json` wrote; raises JitfuseError on a foreign or damaged text."""
+        from jitfuse.ir.codec import from_json
+
+        return from_json(text)
+
+
+RANDOM_STATE: Final = "jf.random.state"
+"""The feed name of the random generator's state: int64[2], the seed and the call counter."""

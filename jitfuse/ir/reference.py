@@ -1,0 +1,211 @@
+"""What each operator means, in plain NumPy: the reference that every backend is compared with.
+
+Functions take arrays (weak operands as Python scalars, so that NumPy's own promotion applies) and the
+operator's attributes. Speed does not matter here.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+_UFUNC_NAMES = {
+    "abs": "absolute", "bitwise_invert": "invert", "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift",
+}
+
+
+def ufunc(name: str) -> Callable[..., Any]:
+    """Return the NumPy function behind an elementwise operator."""
+    special = {"erf": erf, "clip": clip, "where": np.where}
+    return special[name] if name in special else getattr(np, _UFUNC_NAMES.get(name, name))  # type: ignore[no-any-return]
+
+
+def clip(x: Array, low: Array, high: Array) -> Array:
+    """Limit by minimum and maximum, so that Python scalars stay weak in both."""
+    return np.minimum(np.maximum(x, low), high)
+
+
+def erf(x: Array) -> Array:
+    """Return the error function, correctly rounded to float64 by `math.erf` up to its last bit."""
+    result = np.vectorize(math.erf, otypes=["float64"])(np.asarray(x, "float64"))
+    return result.astype(np.result_type(x, np.float32) if np.asarray(x).dtype == np.float32 else "float64")[()]
+
+
+def astype(x: Array, *, dtype: str) -> Array:
+    """Cast as x86-64 does."""
+    with np.errstate(all="ignore"):
+        return np.asarray(x).astype(dtype)[()]
+
+
+def sum(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Add up."""
+    return np.sum(x, axis=axis, keepdims=keepdims)
+
+
+def min(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Return the smallest; NaN where there is one."""
+    return np.min(x, axis=axis, keepdims=keepdims)
+
+
+def max(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Return the largest; NaN where there is one."""
+    return np.max(x, axis=axis, keepdims=keepdims)
+
+
+def any(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Return whether some element is true."""
+    return np.any(x, axis=axis, keepdims=keepdims)
+
+
+def all(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Return whether every element is true."""
+    return np.all(x, axis=axis, keepdims=keepdims)
+
+
+def mean(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Return the arithmetic mean."""
+    return np.mean(x, axis=axis, keepdims=keepdims)
+
+
+def var(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
+    """Return the variance with divisor n - correction."""
+    return np.var(x, axis=axis, keepdims=keepdims, ddof=correction)
+
+
+def softmax(x: Array, *, axis: Any) -> Array:
+    """Return exp(x - max) / sum."""
+    x = np.asarray(x)
+    x = x if x.dtype.kind == "f" else x.astype("float64")
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return e / np.sum(e, axis=axis, keepdims=True)
+
+
+def reshape(x: Array, *, shape: tuple[int, ...]) -> Array:
+    """Return the elements in row-major order under another shape."""
+    return np.reshape(x, shape)
+
+
+def transpose(x: Array, *, axes: tuple[int, ...]) -> Array:
+    """Permute the axes."""
+    return np.transpose(x, axes)
+
+
+def broadcast_to(x: Array, *, shape: tuple[int, ...]) -> Array:
+    """Repeat along axes of extent 1 and new leading axes."""
+    return np.broadcast_to(x, shape)
+
+
+def _region(starts: Any, steps: Any, counts: Any) -> tuple[slice, ...]:
+    result = []
+    for start, step, count in zip(starts, steps, counts, strict=True):
+        stop: int | None = start + count * step
+        if stop is not None and stop < 0:
+            stop = None
+        result.append(slice(start, stop, step) if count else slice(0, 0))
+    return tuple(result)
+
+
+def slice_(x: Array, *, starts: Any, steps: Any, counts: Any) -> Array:
+    """Return a strided region."""
+    return np.asarray(x)[_region(starts, steps, counts)]
+
+
+def concat(*xs: Array, axis: int) -> Array:
+    """Join along an axis."""
+    return np.concatenate(xs, axis=axis)
+
+
+def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any) -> Array:
+    """Return a copy with a region replaced."""
+    result = np.array(x)
+    with np.errstate(all="ignore"):
+        result[_region(starts, steps, counts)] = value
+    return result
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """Return the matrix product over the last two axes."""
+    return np.matmul(a, b)
+
+
+def zeros(*, shape: tuple[int, ...], dtype: str) -> Array:
+    """Return zeros."""
+    return np.zeros(shape, dtype)
+
+
+def full(*, shape: tuple[int, ...], value: Any, dtype: str, weak: bool) -> Array:
+    """Return a constant array, a NumPy scalar for rank 0, the Python scalar itself where weak."""
+    return value if weak else np.full(shape, value, dtype)[()]
+
+
+def extent(*, value: Any, dtype: str, weak: bool) -> Array:
+    """Return a number derived from shapes."""
+    return full(shape=(), value=value, dtype=dtype, weak=weak)
+
+
+def arange(*, start: Any, step: Any, count: int, dtype: str) -> Array:
+    """Return start, start + step, ... as NumPy fills them: start + i * delta, delta = (start + step) - start."""
+    first = np.dtype(dtype).type(start)
+    delta = np.dtype(dtype).type(start + step) - first
+    return first + np.arange(count).astype(dtype) * delta
+
+
+def constant(*, shape: tuple[int, ...], dtype: str, data: bytes) -> Array:
+    """Return literal data."""
+    return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype).reshape(shape)
+
+
+_PHILOX_M = (0xD2511F53, 0xCD9E8D57)
+_PHILOX_W = (0x9E3779B9, 0xBB67AE85)
+_MASK = np.uint64(0xFFFFFFFF)
+
+
+def philox(seed: int, counter: int, index: int, n: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return uint64[n, 4]: the 32-bit words of Philox-4x32-10 (Salmon et al. 2011) for elements 0..n-1.
+
+    Key: the two halves of seed. Counter words: element (low, high), call counter, call index.
+    """
+    element = np.arange(n, dtype=np.uint64)
+    c = [element & _MASK, element >> np.uint64(32), np.full(n, counter & 0xFFFFFFFF, np.uint64),
+         np.full(n, index & 0xFFFFFFFF, np.uint64)]
+    k = [seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF]
+    for _ in range(10):
+        p0, p1 = c[0] * np.uint64(_PHILOX_M[0]), c[2] * np.uint64(_PHILOX_M[1])
+        c = [(p1 >> np.uint64(32)) ^ c[1] ^ np.uint64(k[0]), p1 & _MASK,
+             (p0 >> np.uint64(32)) ^ c[3] ^ np.uint64(k[1]), p0 & _MASK]
+        k = [(k[0] + _PHILOX_W[0]) & 0xFFFFFFFF, (k[1] + _PHILOX_W[1]) & 0xFFFFFFFF]
+    return np.stack(c, axis=1)
+
+
+def random_uniform(state: Array, index: Array, *, shape: tuple[int, ...], dtype: str) -> Array:
+    """Return numbers in [0, 1): 24 bits of word 0 for float32, 53 bits of words 0 and 1 for float64."""
+    words = philox(int(state[0]), int(state[1]), int(index), math.prod(shape))
+    if dtype == "float32":
+        result = (words[:, 0] >> np.uint64(8)).astype("float32") * np.float32(2.0**-24)
+    else:
+        bits = ((words[:, 0] << np.uint64(32)) | words[:, 1]) >> np.uint64(11)
+        result = bits.astype("float64") * 2.0**-53
+    return result.reshape(shape)[()]
+
+
+def random_advance(state: Array) -> Array:
+    """Return the state with its counter moved on by one."""
+    return np.array([state[0], state[1] + 1], "int64")
+
+
+def dropout(x: Array, state: Array, index: Array, *, p: float, training: bool) -> Array:
+    """Zero with probability p and scale the rest, in training."""
+    if not training or p == 0.0:
+        return x
+    keep = random_uniform(state, index, shape=np.shape(x), dtype=np.asarray(x).dtype.name) >= p
+    return np.where(keep, x * (1.0 / (1.0 - p)), np.asarray(x).dtype.type(0))
+
+
+def mode_select(a: Array, b: Array, *, training: bool) -> Array:
+    """Return a in training, b in evaluation."""
+    return a if training else b
