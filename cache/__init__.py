@@ -10,4 +10,6 @@ from jitfuse.cache.entry import Entry, compress_text, expand_text
 from jitfuse.cache.keys import cache_key, environment_parts
 from jitfuse.cache.store import Store, default_store
 
-__all__ = ["Entry", "Store", "cache_key", "compress_text", "default_store", "environment_parts", "expand_text"]
+__all__ = [
+    "Entry", "Store", "cache_key", "compress_text", "default_store", "environment_parts", "expand_text",
+]

@@ -17,7 +17,7 @@ import base64
 import hashlib
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,7 @@ def is_key(text: str) -> bool:
 
 def encode(entry: Entry) -> bytes:
     """Return the bytes of `entry`. Raises ValueError or TypeError for a bad key or metadata beyond JSON."""
-    import json  # about 1 ms: not needed by a process that only makes keys
+    import json  # 1 ms to import: a process that only loads and runs does without
 
     if not is_key(entry.key):
         raise ValueError(f"not a cache key: {entry.key!r}")
@@ -87,10 +87,42 @@ def decode(data: bytes, key: str) -> Entry:
         raise EntryError(f"holds the entry of another key, {stored.hex()[:16]}")
     canonical_at = _BODY + metadata_size
     code_at = canonical_at + canonical_size
-    return Entry(key, _metadata(data[_BODY:canonical_at]), data[canonical_at:code_at], data[code_at:])
+    return Entry(key, JsonObject(data[_BODY:canonical_at]), data[canonical_at:code_at], data[code_at:])
 
 
-def _metadata(text: bytes) -> dict[str, Any]:
+class JsonObject(Mapping[str, Any]):
+    """A JSON object that is parsed when it is first looked at, which loading and running a kernel never does.
+
+    Reads as empty where its text is no JSON object; `parse_metadata` tells.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+        self._parsed: dict[str, Any] | None = None
+
+    def _content(self) -> dict[str, Any]:
+        if self._parsed is None:
+            try:
+                self._parsed = parse_metadata(self.text)
+            except EntryError:
+                self._parsed = {}
+        return self._parsed
+
+    def __getitem__(self, name: str) -> Any:
+        return self._content()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._content())
+
+    def __len__(self) -> int:
+        return len(self._content())
+
+    def __repr__(self) -> str:
+        return repr(self._content())
+
+
+def parse_metadata(text: bytes) -> dict[str, Any]:
+    """Return the JSON object in `text`. Raises EntryError where it is none."""
     import json
 
     try:

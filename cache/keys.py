@@ -16,7 +16,7 @@ from jitfuse.cache.entry import FORMAT_VERSION
 from jitfuse.cache.sources import sources_digest
 from jitfuse.version import __version__
 
-Part: TypeAlias = "bytes | str | int | None | tuple[Part, ...]"
+Part: TypeAlias = "bytes | str | int | tuple[Part, ...] | None"
 
 
 def cache_key(parts: Mapping[str, Part]) -> str:
@@ -87,6 +87,6 @@ def python_abi() -> tuple[str, ...]:
 
 def numpy_abi() -> int:
     """Return the version of NumPy's binary interface, which its C headers check at import too."""
-    from numpy._core import _multiarray_umath  # importing NumPy is not this module's to do
+    from numpy._core import _multiarray_umath  # type: ignore[attr-defined]
 
-    return int(_multiarray_umath._get_ndarray_c_version())  # type: ignore[attr-defined]
+    return int(_multiarray_umath._get_ndarray_c_version())

@@ -25,7 +25,7 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 @dataclass(frozen=True)
 class Layers:
-    """Real paths of the folders in use: `read` in the order they are looked up, then `write` if there is one."""
+    """Real paths of the folders in use: `read` in the order of looking up, then `write` if there is one."""
 
     read: tuple[str, ...]
     write: str | None
@@ -65,14 +65,17 @@ def read_layer(path: str) -> str | None:
     if not os.path.exists(real):
         return None
     reason = _distrust_folder(real, (_user(), 0)) or _distrust_parents(real)
-    return real if reason is None else _refuse(path, reason)
+    return _accept(path, real, reason)
 
 
 def write_layer(path: str) -> str | None:
-    """Return the real path of the write layer, created where absent; None where (said once) it cannot serve."""
+    """Return the real path of the write layer, created where absent; None (said once) if it cannot serve."""
     real = _real(path)
-    reason = _distrust_parents(real) or _create(real) or _distrust_folder(real, (_user(),))
-    return real if reason is None else _refuse(path, reason)
+    if os.path.expanduser(path).startswith("~"):  # containers run under user ids that have no home
+        reason: str | None = "there is no home folder"
+    else:
+        reason = _distrust_parents(real) or _create(real) or _distrust_folder(real, (_user(),))
+    return _accept(path, real, reason)
 
 
 def owners() -> tuple[int, ...] | None:
@@ -88,12 +91,15 @@ def _real(path: str) -> str:
     return os.path.realpath(os.path.expanduser(path))
 
 
-def _refuse(path: str, reason: str) -> None:
+def _accept(path: str, real: str, reason: str | None) -> str | None:
+    if reason is None:
+        return real
     warn_once(
         f"location {path}: {reason}",
-        f"the kernel cache {path!r} is not used: {reason}. Kernels are compiled again in each process. "
-        "Repair that, or name another folder in JITFUSE_CACHE_DIR.",
+        f"the kernel cache {path!r} is not used: {reason}. Without it kernels are compiled again in each "
+        "process. Repair the folder, or name another in JITFUSE_CACHE_DIR.",
     )
+    return None
 
 
 def _create(real: str) -> str | None:

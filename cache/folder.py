@@ -1,0 +1,155 @@
+"""One layer's folder on disk: names, reading, atomic writing, sweeping. Knows nothing of entries' contents.
+
+The folder is flat: file ``<key>.jfc`` for each entry. One folder is one thing to create, to trust, to lose
+and to recover, and one listing finds everything; file systems of today index names, and the bound on the
+number of files keeps the listing short, so spreading entries over sub-folders would buy nothing.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jitfuse.cache.entry import MAX_ENTRY_BYTES, EntryError, is_key
+from jitfuse.cache.location import owners
+
+SUFFIX = ".jfc"
+DAY = 86_400.0
+_TEMPORARY = ".jfc-"
+_ABANDONED_SECONDS = 600.0
+_READ_FLAGS = (
+    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+_WRITE_FLAGS = (
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+)
+
+
+class FileRecord(NamedTuple):
+    """An entry's file: its key, size in bytes, and when it was last used or written (Unix seconds)."""
+
+    key: str
+    size: int
+    used: float
+
+
+def entry_path(folder: str, key: str) -> str:
+    """Return where the entry of `key` lies in `folder`."""
+    return f"{folder}{os.sep}{key}{SUFFIX}"
+
+
+def read(path: str) -> tuple[bytes, float]:
+    """Return the bytes of an entry's file and its time stamp.
+
+    Raises OSError where it cannot be read, EntryError where it is no regular file of a trusted owner that
+    nobody else may write to: the folder may have been open to others before it was trusted. Links are not
+    followed, and a pipe under an entry's name does not block.
+    """
+    descriptor = os.open(path, _READ_FLAGS)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise EntryError("not a regular file")
+        allowed = owners()
+        if allowed is not None and (status.st_uid not in allowed or status.st_mode & 0o022):
+            raise EntryError(f"user id {status.st_uid} or others could have written it")
+        if status.st_size > MAX_ENTRY_BYTES:
+            raise EntryError(f"{status.st_size} bytes are too many for an entry")
+        data = os.read(descriptor, status.st_size + 1)
+        while len(data) < status.st_size and (more := os.read(descriptor, status.st_size - len(data))):
+            data += more
+        return data, status.st_mtime
+    finally:
+        os.close(descriptor)
+
+
+def write(folder: str, key: str, data: bytes) -> None:
+    """Put `data` under `key` in one step: readers see the old file or the new one. Raises OSError.
+
+    No fsync: after a power failure the checksum tells, and the entry is made again.
+    """
+    temporary = f"{folder}{os.sep}{_TEMPORARY}{os.urandom(12).hex()}"  # process ids repeat across containers
+    target = entry_path(folder, key)
+    try:
+        with open(os.open(temporary, _WRITE_FLAGS, 0o600), "wb", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view):]
+        _rename(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _rename(temporary: str, target: str) -> None:
+    try:
+        os.replace(temporary, target)
+    except (FileExistsError, PermissionError):
+        # Some network file systems do not rename over an existing file. Readers see a miss in between.
+        os.unlink(target)
+        os.rename(temporary, target)
+
+
+def records(folder: str) -> Iterator[FileRecord]:
+    """Yield a record of each entry's file in `folder`, in no order; nothing where it cannot be listed."""
+    for item in _listing(folder):
+        key = item.name.removesuffix(SUFFIX)
+        if item.name.endswith(SUFFIX) and is_key(key):
+            with contextlib.suppress(OSError):
+                status = item.stat(follow_symlinks=False)
+                yield FileRecord(key, status.st_size, status.st_mtime)
+
+
+def remove(folder: str, key: str) -> bool:
+    """Remove the entry of `key`; tell whether it was there and is gone."""
+    try:
+        os.unlink(entry_path(folder, key))
+    except OSError:
+        return False
+    return True
+
+
+def remove_abandoned(folder: str) -> None:
+    """Remove temporary files of writers that were killed: those that no writer can still be at."""
+    now = time.time()
+    for item in _listing(folder):
+        if item.name.startswith(_TEMPORARY):
+            with contextlib.suppress(OSError):
+                if abs(now - item.stat(follow_symlinks=False).st_mtime) > _ABANDONED_SECONDS:
+                    os.unlink(item.path)
+
+
+def _listing(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as listing:
+            return list(listing)
+    except OSError:
+        return []
+
+
+def evict(folder: str, max_bytes: int, max_files: int, keep: str) -> tuple[int, int]:
+    """Remove entries, least recently used first, if a bound is exceeded, down to seven eighths of both.
+
+    Never removes the entry of `keep`, which was just written. Returns the files and bytes that are left.
+    Safe beside other processes: an open file stays readable, and what someone else removed is skipped.
+    A stamp from the future (the clock was set back) counts as the oldest, or it would stay for ever.
+    """
+    remove_abandoned(folder)
+    horizon = time.time() + DAY
+    found = sorted(records(folder), key=lambda record: record.used if record.used < horizon else 0.0)
+    files, size = len(found), sum(record.size for record in found)
+    if files <= max_files and size <= max_bytes:
+        return files, size
+    for record in found:
+        if files <= max_files * 7 // 8 and size <= max_bytes * 7 // 8:
+            break
+        if record.key != keep:
+            remove(folder, record.key)
+            files, size = files - 1, size - record.size
+    return files, size

@@ -1,0 +1,64 @@
+"""Entries kept in memory where no folder can hold them. Owns only that, bounded, least recently used out."""
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from jitfuse.cache.entry import Entry
+
+
+class MemoryLayer:
+    """At most `max_bytes` of entries by key; safe to use from many threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: str) -> Entry | None:
+        """Return the entry under `key`, now the most recently used, or None."""
+        if not self._entries:
+            return None
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+            return entry
+
+    def put(self, entry: Entry) -> None:
+        """Keep `entry` in place of an older one with its key; what exceeds the bound leaves, oldest first."""
+        with self._lock:
+            self._remove(entry.key)
+            self._entries[entry.key] = entry
+            self.bytes += _weight(entry)
+            while self.bytes > self.max_bytes:
+                self._remove(next(iter(self._entries)))
+
+    def discard(self, key: str) -> None:
+        """Forget the entry under `key`, if there is one."""
+        if self._entries:
+            with self._lock:
+                self._remove(key)
+
+    def clear(self) -> None:
+        """Forget every entry."""
+        with self._lock:
+            self._entries.clear()
+            self.bytes = 0
+
+    def renew_lock(self) -> None:
+        """Take a new lock in a forked child: a thread that is not there may have held the old one."""
+        self._lock = threading.Lock()
+
+    def _remove(self, key: str) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self.bytes -= _weight(entry)
+
+
+def _weight(entry: Entry) -> int:
+    return len(entry.code) + len(entry.canonical) + 2048  # metadata is small, and counted flat

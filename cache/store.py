@@ -1,0 +1,256 @@
+"""The store: load and store entries over the layers, fall back to memory, keep the write layer bounded.
+
+Loading neither lists a folder nor writes: which entries were used is remembered and written as time stamps
+at the next store or at exit, at most once a day for each entry. Storing replaces files atomically, so any
+number of processes share a folder without locks. Nothing that happens to the folder raises: it is a miss or
+a store that stays in memory, with one `CacheWarning` per process and cause.
+"""
+from __future__ import annotations
+
+import atexit
+import errno
+import os
+import re
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+
+from jitfuse.cache import folder as files
+from jitfuse.cache import location
+from jitfuse.cache.entry import Entry, EntryError, decode, encode, is_key
+from jitfuse.cache.memory import MemoryLayer
+from jitfuse.cache.notices import warn_once
+
+DEFAULT_MAX_BYTES = 1 << 30
+DEFAULT_MAX_FILES = 32_768
+MEMORY_BYTES = 64 << 20
+_SWEEPS_PER_BOUND = 32
+_ABSENT = (errno.ENOENT, errno.ENOTDIR)
+
+
+@dataclass(frozen=True)
+class StoreStats:
+    """What a store holds and did: files and bytes of the write layer, and counts of this process."""
+
+    files: int
+    bytes: int
+    max_files: int
+    max_bytes: int
+    memory_entries: int
+    memory_bytes: int
+    hits: int
+    misses: int
+    stored: int
+
+
+class Store:
+    """Entries in memory, `layers.read` and `layers.write`. Threads may share one; forks keep working."""
+
+    def __init__(
+        self, layers: location.Layers, *, max_bytes: int = DEFAULT_MAX_BYTES,
+        max_files: int = DEFAULT_MAX_FILES, memory_bytes: int = MEMORY_BYTES,
+    ) -> None:
+        self.layers = layers
+        self.max_bytes = max_bytes
+        self.max_files = max_files
+        self.memory = MemoryLayer(memory_bytes)
+        self.hits = self.misses = self.stored = 0
+        self._used: set[str] = set()
+        self._written_files = self._written_bytes = 0
+        self._usage: tuple[int, int, int] | None = None
+        _stores.add(self)
+
+    def load(self, key: str, canonical: bytes, *, count: bool = True) -> Entry | None:
+        """Return the entry of `key` whose canonical form is `canonical`, or None.
+
+        None where it is absent, unreadable, damaged, another's, or made from something else. Raises
+        ValueError for a `key` that is none, before any path is made of it. `count` says whether the hit
+        or miss counts in `stats`; the cache's own records do not.
+        """
+        if not is_key(key):
+            raise ValueError(f"not a cache key: {key!r}")
+        entry = self._find(key, canonical)
+        if count:
+            self.hits += entry is not None
+            self.misses += entry is None
+        return entry
+
+    def _find(self, key: str, canonical: bytes) -> Entry | None:
+        entry = self.memory.get(key)
+        if entry is not None and entry.canonical == canonical:
+            return entry
+        for layer in self.read_folders():
+            entry = self._load_from(layer, key)
+            if entry is not None and entry.canonical == canonical:
+                return entry
+        return None
+
+    def read_folders(self) -> tuple[str, ...]:
+        """Return the folders in the order in which they are looked up."""
+        write = self.layers.write
+        return self.layers.read if write is None else (*self.layers.read, write)
+
+    def _load_from(self, layer: str, key: str) -> Entry | None:
+        path = files.entry_path(layer, key)
+        try:
+            data, stamp = files.read(path)
+            entry = decode(data, key)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                warn_once(
+                    f"load {error.errno} {layer}",
+                    f"kernel cache {layer!r} cannot be read ({error.strerror}): kernels are compiled anew.",
+                )
+            return None
+        except EntryError as error:
+            warn_once(
+                f"damaged {layer}",
+                f"the kernel cache entry {path!r} is damaged ({error}); the kernel is compiled again. "
+                "`python -m jitfuse cache verify` checks all entries.",
+            )
+            return None
+        if layer == self.layers.write and abs(time.time() - stamp) > files.DAY:
+            self._used.add(key)
+        return entry
+
+    def store(self, entry: Entry, *, count: bool = True) -> bool:
+        """Write `entry` to the write layer and tell whether it is there; keep it in memory if not.
+
+        Whatever the folder does, this never raises; a malformed entry (`encode`) is our own mistake and does.
+        """
+        data = encode(entry)
+        folder = self.layers.write
+        if folder is not None and len(data) <= self.max_bytes and self._write(folder, entry.key, data):
+            self.memory.discard(entry.key)
+            self.stored += count
+            self._usage = None
+            self.flush()
+            self._sweep(folder, entry.key, len(data))
+            return True
+        self.memory.put(entry)
+        return False
+
+    def _write(self, folder: str, key: str, data: bytes) -> bool:
+        # The folder is created and checked at each store: it may be gone, or have been opened to others.
+        if location.write_layer(folder) is None:
+            return False
+        try:
+            files.write(folder, key, data)
+        except OSError as error:
+            warn_once(
+                f"store {error.errno} {folder}",
+                f"kernels are not written to the cache {folder!r} ({error.strerror}); "
+                "they stay in this process's memory.",
+            )
+            return False
+        return True
+
+    def _sweep(self, folder: str, key: str, size: int) -> None:
+        """Evict now and then, so that one listing is paid by many stores.
+
+        Either this process wrote a 32nd of a bound since it last looked, or the key's own digits say so,
+        one key in 32: the share of many short processes. The bounds are thus exceeded by a few per cent.
+        """
+        self._written_files += 1
+        self._written_bytes += size
+        due = (
+            self._written_files * _SWEEPS_PER_BOUND >= self.max_files
+            or self._written_bytes * _SWEEPS_PER_BOUND >= self.max_bytes
+            or int(key[:8], 16) % _SWEEPS_PER_BOUND == 0
+        )
+        if due:
+            self._written_files = self._written_bytes = 0
+            files.evict(folder, self.max_bytes, self.max_files, key)
+
+    def flush(self) -> None:
+        """Write the time stamps of the entries used since the last flush. Never raises."""
+        used, self._used = self._used, set()
+        if self.layers.write is not None:
+            for key in used:
+                try:
+                    os.utime(files.entry_path(self.layers.write, key))
+                except OSError:
+                    continue  # evicted meanwhile, or read-only
+
+    def stats(self) -> StoreStats:
+        """Return sizes and counts. The folder is listed again only if names in it changed since."""
+        count, size = self._measure()
+        return StoreStats(
+            count, size, self.max_files, self.max_bytes, len(self.memory), self.memory.bytes,
+            self.hits, self.misses, self.stored,
+        )
+
+    def _measure(self) -> tuple[int, int]:
+        if self.layers.write is None:
+            return 0, 0
+        try:
+            changed = os.stat(self.layers.write).st_mtime_ns
+        except OSError:
+            return 0, 0
+        if self._usage is None or self._usage[0] != changed:
+            sizes = [record.size for record in files.records(self.layers.write)]
+            self._usage = (changed, len(sizes), sum(sizes))
+        return self._usage[1:]
+
+
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+_default: tuple[tuple[str | None, ...], Store] | None = None
+_default_lock = threading.Lock()
+
+
+def default_store() -> Store:
+    """Return the process's store, made anew when the variables that name its place or size changed."""
+    global _default
+    current = _default
+    wanted = location.environment()
+    if current is not None and current[0] == wanted:
+        return current[1]
+    with _default_lock:
+        if _default is None or _default[0] != wanted:
+            if _default is not None:
+                _default[1].flush()
+            _default = (wanted, Store(location.resolve_layers(), max_bytes=_size_limit()))
+        return _default[1]
+
+
+def _size_limit() -> int:
+    text = os.environ.get("JITFUSE_CACHE_SIZE", "").strip()
+    size = parse_size(text) if text else DEFAULT_MAX_BYTES
+    if size is None:
+        warn_once(
+            f"size {text}",
+            f"JITFUSE_CACHE_SIZE={text!r} is no size such as 500M or 2G; {DEFAULT_MAX_BYTES >> 30}G is used.",
+        )
+        return DEFAULT_MAX_BYTES
+    return size
+
+
+def parse_size(text: str) -> int | None:
+    """Return the bytes that `text` means, such as ``4096``, ``500M`` or ``1.5 GiB``; None if it is no size.
+
+    K, M, G and T are powers of 1024, in either case, with or without ``B`` or ``iB``.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(?:i?b)?|b)?", text.strip().lower(), re.ASCII)
+    if match is None:
+        return None
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))
+
+
+def _flush_all() -> None:
+    for store in list(_stores):
+        store.flush()
+
+
+def _renew_after_fork() -> None:
+    """In a forked child: fresh locks, and leave the parent's time stamps to the parent."""
+    global _default_lock
+    _default_lock = threading.Lock()
+    for store in list(_stores):
+        store.memory.renew_lock()
+        store._used = set()
+
+
+atexit.register(_flush_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_after_fork)
