@@ -1,0 +1,277 @@
+"""Vectors processed in lockstep: the small language in which the math functions are written.
+
+Owns: `Batch`, several independent values of one type on which every operation emits one instruction for
+each, next to each other, so that serial chains (polynomials) overlap without an instruction scheduler.
+Does not own: any mathematics, see the sibling modules.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitfuse.backends.llvm.builder import Function, Value, element, lanes, with_element
+
+Operand = "Batch | float | int"
+_FLOATS = ("float", "double")
+
+
+class Context:
+    """Where code goes and what the target can do: the function under construction, and fused multiply-add."""
+
+    def __init__(self, f: Function, has_fma: bool) -> None:
+        self.f = f
+        self.has_fma = has_fma
+        self._constants: dict[tuple[str, float | int, bool], Value] = {}
+
+    def constant(self, type_: str, value: float | int) -> Value:
+        """Return a splat constant; equal ones are spelled once."""
+        key = (type_, value, str(value)[0] == "-")
+        known = self._constants.get(key)
+        if known is None:
+            known = self._constants[key] = self.f.const(type_, value)
+        return known
+
+    def batch(self, values: Sequence[Value]) -> Batch:
+        """Return the values, all of one type, as a batch."""
+        return Batch(self, tuple(values))
+
+
+class Batch:
+    """Independent values of one type; every operation applies to each of them, in turn."""
+
+    __slots__ = ("context", "type", "values")
+
+    def __init__(self, context: Context, values: tuple[Value, ...]) -> None:
+        self.context = context
+        self.values = values
+        self.type = values[0].type
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return element(self.type) in _FLOATS
+
+    def lift(self, x: Batch | float | int) -> Sequence[Value]:
+        """Return the values of `x`: a batch as it is, a number as a constant of this batch's type."""
+        if isinstance(x, Batch):
+            return x.values
+        return (self.context.constant(self.type, x),) * len(self.values)
+
+    def zip(self, make: Callable[[Value, Value], Value], other: Batch | float | int) -> Batch:
+        """Apply a two-operand instruction to each pair."""
+        return Batch(self.context, tuple(map(make, self.values, self.lift(other))))
+
+    def _binary(self, op: str, other: Batch | float | int, *, swapped: bool = False) -> Batch:
+        f = self.context.f
+        type_ = self.type
+        pairs = zip(self.values, self.lift(other), strict=True)
+        if swapped:
+            return Batch(
+                self.context, tuple([f.value(type_, f"{op} {type_} {b.ref}, {a.ref}") for a, b in pairs])
+            )
+        return Batch(self.context, tuple([f.value(type_, f"{op} {type_} {a.ref}, {b.ref}") for a, b in pairs]))
+
+    # ------------------------------------------------------------------ arithmetic
+    # ruff: noqa: D105
+    def __add__(self, other: Batch | float | int) -> Batch:
+        return self._binary("fadd" if self.is_float else "add", other)
+
+    def __radd__(self, other: float | int) -> Batch:
+        return self._binary("fadd" if self.is_float else "add", other, swapped=True)
+
+    def __sub__(self, other: Batch | float | int) -> Batch:
+        return self._binary("fsub" if self.is_float else "sub", other)
+
+    def __rsub__(self, other: float | int) -> Batch:
+        return self._binary("fsub" if self.is_float else "sub", other, swapped=True)
+
+    def __mul__(self, other: Batch | float | int) -> Batch:
+        return self._binary("fmul" if self.is_float else "mul", other)
+
+    def __rmul__(self, other: float | int) -> Batch:
+        return self._binary("fmul" if self.is_float else "mul", other, swapped=True)
+
+    def __truediv__(self, other: Batch | float | int) -> Batch:
+        return self._binary("fdiv", other)
+
+    def __rtruediv__(self, other: float | int) -> Batch:
+        return self._binary("fdiv", other, swapped=True)
+
+    def __and__(self, other: Batch | int) -> Batch:
+        return self._binary("and", other)
+
+    def __or__(self, other: Batch | int) -> Batch:
+        return self._binary("or", other)
+
+    def __xor__(self, other: Batch | int) -> Batch:
+        return self._binary("xor", other)
+
+    def __lshift__(self, count: int) -> Batch:
+        return self._binary("shl", count)
+
+    def __rshift__(self, count: int) -> Batch:
+        """Shift right, filling with zeros."""
+        return self._binary("lshr", count)
+
+    def __neg__(self) -> Batch:
+        return Batch(self.context, tuple(map(self.context.f.fneg, self.values)))
+
+    def fma(self, factor: Batch | float, addend: Batch | float) -> Batch:
+        """Return self*factor + addend: rounded once where the target has that instruction, else twice.
+
+        Only for polynomial steps and products known to be exact; `double_double` has what needs one rounding.
+        """
+        if not self.context.has_fma:
+            return self * factor + addend
+        f = self.context.f
+        return Batch(
+            self.context, tuple(map(f.fma, self.values, self.lift(factor), self.lift(addend)))
+        )
+
+    def polynomial(self, coefficients: Sequence[float]) -> Batch:
+        """Return the polynomial in self with the given coefficients, constant term first (Horner's rule)."""
+        last, previous, *rest = reversed(coefficients)
+        result = self.fma(last, previous)
+        for c in rest:
+            result = result.fma(self, c)
+        return result
+
+    def __abs__(self) -> Batch:
+        return self._unary("fabs")
+
+    def sqrt(self) -> Batch:
+        """Return the correctly rounded square root."""
+        return self._unary("sqrt")
+
+    def native_round(self, name: str) -> Batch:
+        """Round to an integer by the instruction behind `floor`, `ceil`, `trunc` or `rint`."""
+        return self._unary(name)
+
+    def _unary(self, intrinsic: str) -> Batch:
+        f = self.context.f
+        return Batch(self.context, tuple([f.intrinsic(intrinsic, self.type, v) for v in self.values]))
+
+    def copysign(self, sign: Batch | float) -> Batch:
+        """Return self with the sign bit of `sign`."""
+        f = self.context.f
+        return self.zip(lambda a, b: f.intrinsic("copysign", a.type, a, b), sign)
+
+    # ------------------------------------------------------------------ comparison, selection
+    def compare(self, predicate: str, other: Batch | float | int) -> Batch:
+        """Compare by LLVM's predicate (`olt`, `uno`, `eq`, `ult` ...): a batch of booleans."""
+        f = self.context.f
+        if self.is_float:
+            return self.zip(lambda a, b: f.fcmp(predicate, a, b), other)
+        return self.zip(lambda a, b: f.icmp(predicate, a, b), other)
+
+    def is_nan(self) -> Batch:
+        """Return where self is not a number."""
+        return self.compare("uno", self)
+
+    def where(self, condition: Batch, other: Batch | float | int) -> Batch:
+        """Return self where the condition holds, `other` elsewhere."""
+        f = self.context.f
+        return Batch(
+            self.context, tuple(map(f.select, condition.values, self.values, self.lift(other)))
+        )
+
+    def replace(self, condition: Batch, value: float | int) -> Batch:
+        """Return self with a constant put in where the condition holds."""
+        f = self.context.f
+        return Batch(
+            self.context, tuple(map(f.select, condition.values, self.lift(value), self.values))
+        )
+
+    def at_most(self, bound: float) -> Batch:
+        """Return the smaller of self and the bound; NaN stays NaN."""
+        return self.replace(self.compare("ogt", bound), bound)
+
+    def at_least(self, bound: float) -> Batch:
+        """Return the larger of self and the bound; NaN stays NaN."""
+        return self.replace(self.compare("olt", bound), bound)
+
+    # ------------------------------------------------------------------ conversion
+    def cast(self, op: str, element_type: str) -> Batch:
+        """Convert every element by LLVM's instruction `op`."""
+        f = self.context.f
+        type_ = with_element(self.type, element_type)
+        return Batch(self.context, tuple([f.cast(op, v, type_) for v in self.values]))
+
+    def bits(self) -> Batch:
+        """Return the bit patterns of floats as integers of the same width."""
+        return self.cast("bitcast", "i32" if element(self.type) == "float" else "i64")
+
+    def from_bits(self) -> Batch:
+        """Return the floats that have these integers as bit patterns."""
+        return self.cast("bitcast", "float" if element(self.type) == "i32" else "double")
+
+    def widened(self) -> Batch:
+        """Return float32 elements as float64."""
+        return self.cast("fpext", "double")
+
+    def narrowed(self) -> Batch:
+        """Return float64 elements rounded to float32."""
+        return self.cast("fptrunc", "float")
+
+
+def any_lane(condition: Batch) -> Value:
+    """Return an i1: whether the condition holds in any lane of any value of the batch."""
+    f = condition.context.f
+    total = condition.values[0]
+    for v in condition.values[1:]:
+        total = f.or_(total, v)
+    if lanes(total.type) == 1:
+        return total
+    return f.intrinsic("vector.reduce.or", "i1", total, overload=[total.type])
+
+
+def patch_lanes(
+    function: str, condition: Batch, inputs: Sequence[Batch], outputs: Sequence[Batch]
+) -> list[Batch]:
+    """Replace the outputs of the rare lanes in which the condition holds by those of a scalar function.
+
+    The function takes the lane's inputs, then a pointer for each output. Behind a branch that is taken only
+    when some lane needs it, so that ordinary data pay for one test; the other lanes keep their bits.
+    """
+    f = condition.context.f
+    before = f.block
+    rare, end = f.fresh("rare"), f.fresh("common")
+    f.cond_br(any_lane(condition), rare, end, likely=False)
+    f.label(rare)
+    slots = [_spill(b) for b in (condition.cast("sext", "i64"), *inputs, *outputs)]
+    count = lanes(condition.type) * len(condition.values)
+    with f.loop(Value("0", "i64"), Value(str(count), "i64")) as loop:
+        at = [f.offset(p, loop.index, t) for p, t in slots]
+        flag = f.load("i64", at[0])
+        with f.if_(f.icmp("ne", flag, Value("0", "i64"))):
+            arguments = [
+                f.load(t, p) for p, (_, t) in zip(at[1 : 1 + len(inputs)], slots[1:], strict=False)
+            ]
+            f.call_pointer(Value(f"@{function}", "ptr"), "void", [*arguments, *at[1 + len(inputs) :]])
+    patched = [_reload(b, p) for b, (p, _) in zip(outputs, slots[1 + len(inputs) :], strict=True)]
+    last = f.block
+    f.label(end)
+    return [
+        Batch(old.context, tuple([
+            f.phi(old.type, [(a, before), (b, last)]) for a, b in zip(old.values, new.values, strict=True)
+        ]))
+        for old, new in zip(outputs, patched, strict=True)
+    ]
+
+
+def _spill(batch: Batch) -> tuple[Value, str]:
+    """Store a batch of 8-byte elements to the stack; returns the pointer and the element type."""
+    f = batch.context.f
+    type_ = element(batch.type)
+    n = lanes(batch.type)
+    pointer = f.alloca(type_, n * len(batch.values))
+    for k, v in enumerate(batch.values):
+        f.store(v, f.offset(pointer, k * n, type_), 8)
+    return pointer, type_
+
+
+def _reload(batch: Batch, pointer: Value) -> Batch:
+    f = batch.context.f
+    n = lanes(batch.type)
+    return Batch(batch.context, tuple([
+        f.load(batch.type, f.offset(pointer, k * n, element(batch.type)), 8) for k in range(len(batch.values))
+    ]))

@@ -1,0 +1,219 @@
+"""Names every number that the native call path and its Python tables must agree on.
+
+Owns: opcodes, word positions in the tables, offsets in CPython's and NumPy's structs, the order of the
+runtime's configuration words. Does not own what the numbers mean (docs/native-call.md).
+
+Struct offsets hold for 64-bit CPython 3.11 to 3.13 with the GIL and for NumPy 2.x; `supported` says whether
+this process is one of those. What changes between these versions is reached through API functions.
+"""
+from __future__ import annotations
+
+import struct
+import sys
+from typing import Final
+
+WORD: Final = 8
+
+# ---------------------------------------------------------------------- CPython structs, byte offsets
+OB_REFCNT: Final = 0
+OB_TYPE: Final = 8
+VAR_SIZE: Final = 16
+"""ob_size of tuple and list; dict keeps ma_used at the same place."""
+TUPLE_ITEMS: Final = 24
+LIST_ITEMS: Final = 24
+FLOAT_VALUE: Final = 16
+COMPLEX_VALUE: Final = 16
+CELL_CONTENT: Final = 16
+TYPE_BASICSIZE: Final = 32
+TYPE_VECTORCALL_OFFSET: Final = 56
+TYPE_FLAGS: Final = 168
+
+TPFLAGS_BASETYPE: Final = 1 << 10
+TPFLAGS_HAVE_VECTORCALL: Final = 1 << 11
+VECTORCALL_COUNT_MASK: Final = (1 << 63) - 1
+PY_EQ: Final = 2
+
+# ---------------------------------------------------------------------- NativeCallable, byte offsets
+CALLABLE_VECTORCALL: Final = 16
+CALLABLE_STATE: Final = 24
+CALLABLE_SIZE: Final = 32
+
+# ---------------------------------------------------------------------- NumPy structs, byte offsets
+ARRAY_DATA: Final = 16
+ARRAY_NDIM: Final = 24
+ARRAY_DIMS: Final = 32
+ARRAY_STRIDES: Final = 40
+ARRAY_DESCR: Final = 56
+ARRAY_FLAGS: Final = 64
+ARRAY_MEM_HANDLER: Final = 88
+DESCR_BYTEORDER: Final = 26
+DESCR_TYPE_NUM: Final = 28
+SCALAR_VALUE: Final = 16
+"""Where NumPy's number scalars keep their bytes."""
+
+FLAG_C_CONTIGUOUS: Final = 0x1
+FLAG_OWNDATA: Final = 0x4
+FLAG_ALIGNED: Final = 0x100
+FLAG_WRITEABLE: Final = 0x400
+FLAGS_BEHAVED: Final = FLAG_ALIGNED | FLAG_WRITEABLE
+FLAGS_CARRAY: Final = FLAGS_BEHAVED | FLAG_C_CONTIGUOUS
+
+NUMPY_API_INDEX: Final = {"PyArray_Scalar": 60, "PyArray_NewFromDescr": 94, "PyArray_SetBaseObject": 282}
+"""Positions in NumPy's C-API table, fixed by NumPy's ABI."""
+
+
+class Config:
+    """Words of the block that `jf_configure` copies: addresses that only Python can know."""
+
+    NEW_FROM_DESCR: Final = 0
+    SCALAR: Final = 1
+    SET_BASE_OBJECT: Final = 2
+    MEMORY_HANDLER: Final = 3
+    BYTE_DESCR: Final = 4
+    NDARRAY: Final = 5
+    FLOAT: Final = 6
+    INT: Final = 7
+    COMPLEX: Final = 8
+    DICT: Final = 9
+    LIST: Final = 10
+    TUPLE: Final = 11
+    TRUE: Final = 12
+    FALSE: Final = 13
+    SYSTEM_ERROR: Final = 14
+
+
+class State:
+    """Words of a state block."""
+
+    FIRST_ENTRY: Final = 0
+    MISS: Final = 1
+    DEFAULT_MODE: Final = 2
+    TRAINING: Final = 3
+    CALLS: Final = 4
+    LAUNCHES: Final = 5
+    MISSES: Final = 6
+    DISABLED: Final = 7
+
+
+class Entry:
+    """Words of an entry."""
+
+    NEXT: Final = 0
+    GUARDS: Final = 1
+    GUARD_COUNT: Final = 2
+    SLOTS: Final = 3
+    CELLS: Final = 4
+    EVALUATION: Final = 5
+    TRAINING: Final = 6
+    HANDLER: Final = 7
+    POSITIONAL: Final = 8
+    KEYWORDS: Final = 9
+    KEYWORD_COUNT: Final = 10
+    TRAINING_POSITION: Final = 11
+
+
+class Plan:
+    """Words of a plan."""
+
+    OPS: Final = 0
+    ARENA: Final = 1
+    OUTPUTS: Final = 2
+    OUTPUT_SPECS: Final = 3
+    FRAME_WORDS: Final = 4
+    OWNERS: Final = 5
+    WORK: Final = 6
+    COST: Final = 7
+
+
+class Spec:
+    """Words of an array or output spec."""
+
+    DESCR: Final = 0
+    NDIM: Final = 1
+    DIMS: Final = 2
+    STRIDES: Final = 3
+    NBYTES: Final = 4
+    VALUE: Final = 5
+    FLAGS: Final = 6
+
+
+SPEC_WORDS: Final = 8
+GUARD_WORDS: Final = 8
+RESULT_WORDS: Final = 4
+FRAME_WORDS_ON_STACK: Final = 256
+"""A larger frame comes from the heap, so that deep recursion never depends on a program's size."""
+
+
+class Guard:
+    """First word of a guard record."""
+
+    CONST: Final = 0
+    DICT: Final = 1
+    ABSENT: Final = 2
+    CELL: Final = 3
+    ATTR: Final = 4
+    KEY: Final = 5
+    INDEX: Final = 6
+    TYPE: Final = 7
+    IS: Final = 8
+    EQ: Final = 9
+    LEN: Final = 10
+    FLOAT: Final = 11
+    INT: Final = 12
+    BOOL: Final = 13
+    NPSCALAR: Final = 14
+    ARRAY: Final = 15
+    OVERLAP: Final = 16
+
+
+class Op:
+    """First word of a plan's op."""
+
+    LAUNCH: Final = 0
+    HOST: Final = 1
+    OBSERVE: Final = 2
+    CHECK: Final = 3
+    JUMP: Final = 4
+    RETURN: Final = 5
+
+
+class Result:
+    """First word of a result record."""
+
+    ARRAY: Final = 0
+    SCALAR: Final = 1
+    SLOT: Final = 2
+    OBJECT: Final = 3
+    VIEW: Final = 4
+    TUPLE: Final = 5
+    LIST: Final = 6
+    DICT: Final = 7
+    CALL: Final = 8
+
+
+class Code:
+    """How an observed scalar is read."""
+
+    BOOL: Final = 0
+    INT32: Final = 1
+    INT64: Final = 2
+    FLOAT32: Final = 3
+    FLOAT64: Final = 4
+
+
+HANDLER_STATUS: Final = 0
+HANDLER_EXIT: Final = 1
+
+IMMORTAL_OBJECTS: Final = sys.version_info >= (3, 12)
+"""Whether reference counts must go through Py_IncRef and Py_DecRef, which leave immortal objects alone."""
+
+
+def supported() -> bool:
+    """Return whether the struct offsets of this module hold in this process."""
+    return (
+        sys.implementation.name == "cpython"
+        and (3, 11) <= sys.version_info[:2] <= (3, 13)
+        and struct.calcsize("P") == WORD
+        and object.__basicsize__ == VAR_SIZE  # larger in free-threaded and reference-tracing builds
+        and tuple.__basicsize__ == TUPLE_ITEMS
+    )

@@ -1,0 +1,132 @@
+"""Fit the polynomials of jitfuse's math functions and print `backends/llvm/math/coefficients.py`.
+
+Minimax polynomials by the Remez exchange algorithm (Remez 1934; Muller, Elementary Functions, chapter 3),
+in 50 decimal digits, weighted for relative error, then rounded to float64. Needs mpmath; takes seconds:
+
+    python benchmarks/fit_polynomials.py > backends/llvm/math/coefficients.py
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import mpmath as m
+from mpmath import mp, mpf
+
+mp.dps = 50
+Real = Callable[[mpf], mpf]
+
+
+def remez(fn: Real, a: mpf, b: mpf, degree: int, center: mpf, weight: Real) -> tuple[mpf, list[mpf]]:
+    """Return (largest weighted error, coefficients in u - center) of the best polynomial on [a, b]."""
+    n = degree + 2
+    nodes = [(a + b) / 2 - (b - a) / 2 * m.cos(m.pi * i / (n - 1)) for i in range(n)]
+    grid = [(a + b) / 2 - (b - a) / 2 * m.cos(m.pi * i / (24 * n)) for i in range(24 * n + 1)]
+    target = [(fn(u), weight(u)) for u in grid]
+    best: tuple[mpf, list[mpf]] = (m.inf, [])
+    for _ in range(12):
+        system, right = m.matrix(n, n), m.matrix(n, 1)
+        for i, u in enumerate(nodes):
+            for j in range(degree + 1):
+                system[i, j] = (u - center) ** j
+            system[i, degree + 1] = (-1) ** i / weight(u)
+            right[i] = fn(u)
+        solution = m.lu_solve(system, right)
+        c = [solution[j] for j in range(degree + 1)]
+        errors = [(m.polyval(c[::-1], u - center) - y) * w for u, (y, w) in zip(grid, target)]
+        best = min(best, (max(map(abs, errors)), c))
+        extrema: list[tuple[int, mpf]] = []  # the largest error of each run of one sign
+        for i, e in enumerate(errors):
+            if not extrema or (extrema[-1][1] > 0) != (e > 0):
+                extrema.append((i, e))
+            elif abs(e) > abs(extrema[-1][1]):
+                extrema[-1] = (i, e)
+        while len(extrema) > n:
+            extrema.pop(0 if abs(extrema[0][1]) < abs(extrema[-1][1]) else -1)
+        if len(extrema) < n or best[0] < abs(solution[degree + 1]) * mpf("1.01"):
+            break
+        nodes = [grid[i] for i, _ in extrema]
+    return best
+
+
+def at_zero(value: mpf, fn: Real, tiny: mpf = mpf(10) ** -40) -> Real:
+    """Return fn with its removable singularity at 0 filled in."""
+    return lambda u: mpf(value) if abs(u) < tiny else fn(u)
+
+
+def atanh_tail(terms: int) -> Real:
+    """Return (2 atanh(s)/s less its first terms) / s**(2 terms) as a function of t = s*s."""
+    return lambda t: sum(2 * t ** (k - terms) / (2 * k + 1) for k in range(terms, 60))
+
+
+LN2 = m.log(2)
+HALF_LN2 = LN2 / 2 * mpf("1.0001")
+FRACTION_LOW, FRACTION_HIGH = m.sqrt(mpf(1) / 2) - mpf("1.00001"), m.sqrt(mpf(2)) - mpf("0.99999")
+S_MAX = ((m.sqrt(mpf(2)) - 1) / (m.sqrt(mpf(2)) + 1)) ** 2 * mpf("1.0001")
+QUARTER, HALF = (m.pi / 4 * mpf("1.0001")) ** 2, (m.pi / 2 * mpf("1.0001")) ** 2
+ERF_END, ERF_CENTER = mpf("3.93") ** 2, mpf("7.5")
+ERF_SPLIT, ERFC_CENTER, ERFC_END = mpf("1.5"), mpf("3.5"), mpf("5.95")
+
+
+def sin_series(t: mpf, first: int) -> mpf:
+    """Return the terms of sin(r)/r from r**(2 first) on, over r**(2 first), for t = r*r."""
+    return m.fsum((-1) ** k * t ** (k - first) / m.factorial(2 * k + 1) for k in range(first, 40))
+
+
+def cos_series(t: mpf, first: int) -> mpf:
+    """Return the terms of cos(r) from r**(2 first) on, over r**(2 first), for t = r*r."""
+    return m.fsum((-1) ** k * t ** (k - first) / m.factorial(2 * k) for k in range(first, 40))
+
+
+def exp_series(r: mpf, first: int) -> mpf:
+    """Return the terms of exp(r) from r**first on, over r**first."""
+    return m.fsum(r ** (k - first) / m.factorial(k) for k in range(first, 40))
+
+
+def erf_series(t: mpf, first: int) -> mpf:
+    """Return the terms of erf(x)/x from x**(2 first) on, over x**(2 first), for t = x*x."""
+    terms = ((-t) ** k / m.factorial(k) / (2 * k + 1) for k in range(first, 90))
+    return 2 / m.sqrt(m.pi) * m.fsum(terms) / (t**first if t else 1)
+
+
+# name, what it approximates, function, interval, degree, center
+FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
+    ("EXPM1_32", "(exp(r) - 1) / r", lambda r: exp_series(r, 1), -HALF_LN2, HALF_LN2, 6, mpf(0)),
+    ("EXP2M1_32", "(2**r - 1) / r", lambda r: LN2 * exp_series(r * LN2, 1), mpf("-0.5001"), mpf("0.5001"), 6,
+     mpf(0)),
+    ("SIN_32", "sin(r) / r in r*r, |r| <= pi/2", lambda t: sin_series(t, 0), mpf(0), HALF, 5, mpf(0)),
+    ("LOG1P_32", "log(1 + f) / f", at_zero(mpf(1), lambda f: m.log1p(f) / f), FRACTION_LOW, FRACTION_HIGH, 11,
+     mpf(0)),
+    ("LOG2_1P_32", "log2(1 + f) / f", at_zero(1 / LN2, lambda f: m.log1p(f) / f / LN2), FRACTION_LOW,
+     FRACTION_HIGH, 11, mpf(0)),
+    ("LOG2_1P_POWER_32", "log2(1 + f) / f, for power", at_zero(1 / LN2, lambda f: m.log1p(f) / f / LN2),
+     FRACTION_LOW, FRACTION_HIGH, 14, mpf(0)),
+    ("ERF_32", f"erf(x) / x in x*x - {m.nstr(ERF_CENTER)}, |x| <= 3.93",
+     at_zero(2 / m.sqrt(m.pi), lambda t: m.erf(m.sqrt(t)) / m.sqrt(t)), mpf(0), ERF_END, 18, ERF_CENTER),
+    ("EXP_64", "(exp(r) - 1 - r) / (r*r)", lambda r: exp_series(r, 2), -HALF_LN2, HALF_LN2, 10, mpf(0)),
+    ("SIN_64", "(sin(r) - r) / r**3 in r*r", lambda t: sin_series(t, 1), mpf(0), QUARTER, 5, mpf(0)),
+    ("COS_64", "(cos(r) - 1 + r*r/2) / r**4 in r*r", lambda t: cos_series(t, 2), mpf(0), QUARTER, 5, mpf(0)),
+    ("LOG_64", "(2*atanh(s)/s - 2) / t in t = s*s", atanh_tail(1), mpf(0), S_MAX, 7, mpf(0)),
+    ("LOG_POWER_64", "(2*atanh(s)/s - 2 - 2/3*t) / (t*t) in t = s*s", atanh_tail(2), mpf(0), S_MAX, 7, mpf(0)),
+    ("ERF_64", "(erf(x)/x - 2/sqrt(pi)) / (x*x) in x*x, |x| <= 1.5", lambda t: erf_series(t, 1),
+     mpf(0), ERF_SPLIT**2 * mpf("1.0001"), 13, mpf(0)),
+    ("ERFC_64", f"exp(x*x) * erfc(x) in x - {m.nstr(ERFC_CENTER)}, 1.5 <= x <= 5.95",
+     lambda x: m.exp(x * x) * m.erfc(x), ERF_SPLIT, ERFC_END, 17, ERFC_CENTER),
+]
+
+
+def main() -> None:
+    """Print the module of coefficients."""
+    print('"""Minimax coefficients, constant term first; written by benchmarks/fit_polynomials.py.')
+    print('\nThe suffix is the width of the result: those for float32 are evaluated in float64 all the same.')
+    print('"""\nfrom __future__ import annotations')
+    for name, what, fn, a, b, degree, center in FITS:
+        error, c = remez(fn, a, b, degree, center, lambda u, fn=fn: 1 / abs(fn(u)))  # type: ignore[misc]
+        print(f"\n# {what}; relative error {m.nstr(error, 2)}")
+        print(f"{name} = (")
+        for value in c:
+            print(f"    {float(value)!r},")
+        print(")")
+
+
+if __name__ == "__main__":
+    main()

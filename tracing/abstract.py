@@ -1,0 +1,199 @@
+"""AbstractTensor: the one method surface that user code, programs and every backend share.
+
+Owns the methods (one for each row of the op table, plus Python's operators and a few array conveniences) and
+the normalisation of parameter aliases. A subclass supplies `shape`, `dtype`, `weak` and `_apply`, which
+carries out one operator: a traced tensor records it, an eager tensor computes it. Does not own indexing and
+assignment (`jitfuse.tracing.indexing`) or NumPy's protocols (`jitfuse.tracing.numpy_protocol`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from jitfuse.errors import ArgumentError
+from jitfuse.ir import ops, rules
+
+ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape": "shape"}
+"""Parameter names that other libraries use, and the op table's name for the same thing."""
+
+
+def normalize_attrs(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes under the table's names with defaults filled in; raises ArgumentError."""
+    renamed: dict[str, Any] = {}
+    for key, value in attrs.items():
+        name = key if key in op.attrs else ALIASES.get(key, key)
+        if name in renamed:
+            raise ArgumentError(f"{op.name} got both {key!r} and its alias {name!r}")
+        renamed[name] = value
+    return op.check_attrs(renamed)
+
+
+class AbstractTensor:
+    """An array whose method calls mean operators of the op table, whatever carries them out."""
+
+    __slots__ = ("__weakref__",)
+    __array_priority__: ClassVar[float] = 1000.0
+
+    # ------------------------------------------------------------------ what a subclass supplies
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents as plain ints."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> str:
+        """The dtype's name."""
+        raise NotImplementedError
+
+    @property
+    def weak(self) -> bool:
+        """Whether this is a Python scalar's value, which gives way in promotion."""
+        return False
+
+    def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
+        """Carry out one operator over tensors of this class; attributes are complete and normalised."""
+        raise NotImplementedError
+
+    def _lift(self, value: Any) -> AbstractTensor:
+        """Return a Python scalar or array as a tensor of this class; raises ArgumentError for other kinds."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ derived
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """All axes reversed."""
+        return self.call("transpose", axes=tuple(range(self.ndim))[::-1])
+
+    def call(self, op_name: str, *others: Any, **attrs: Any) -> Any:
+        """Carry out an operator by name with this tensor as its first operand."""
+        op = ops.get(op_name)
+        if op is None:
+            raise ArgumentError(f"there is no operator {op_name!r}")
+        operands = (self, *[o if isinstance(o, AbstractTensor) else self._lift(o) for o in others])
+        return self._apply(op, operands, normalize_attrs(op, attrs))
+
+    def create(self, op_name: str, **attrs: Any) -> Any:
+        """Carry out a creation operator on this tensor's device and in its trace."""
+        op = ops.get(op_name)
+        assert op is not None and op.kind == ops.CREATION, op_name
+        return self._apply(op, (), normalize_attrs(op, attrs))
+
+    def literal(self, value: float | int | bool) -> Any:
+        """Return a Python scalar as a weak constant beside this tensor."""
+        return self._lift(value)
+
+    def extent(self, *, value: float | int, dtype: str | None = None) -> Any:
+        """Return a number derived from shapes as a weak constant beside this tensor."""
+        return self.create("extent", value=value, dtype=dtype or ("int64" if isinstance(value, int) else "float64"))
+
+    # ------------------------------------------------------------------ shape conveniences
+    def reshape(self, *shape: Any, **attrs: Any) -> Any:
+        """Return the elements in row-major order under another shape; one extent may be -1."""
+        new = _extents(attrs.pop("shape", shape) if not shape else shape)
+        return self.call("reshape", shape=rules.reshape_shape("reshape", self.shape, new), **attrs)
+
+    def transpose(self, *axes: Any, **attrs: Any) -> Any:
+        """Permute the axes; reverse them where none are given."""
+        given = _extents(attrs.pop("axes", None) or axes) if (axes or attrs.get("axes")) else ()
+        if len(given) == 0 and not (axes and axes[0] is not None and self.ndim == 0):
+            given = tuple(range(self.ndim))[::-1]
+        return self.call("transpose", axes=tuple(rules.normalize_axis("transpose", a, self.ndim) for a in given))
+
+    def flatten(self) -> Any:
+        """Return all elements as one axis."""
+        return self.reshape((-1,)) if self.size else self.reshape((0,))
+
+    def expand_dims(self, axis: int) -> Any:
+        """Insert an axis of extent 1."""
+        at = rules.normalize_axis("expand_dims", axis, self.ndim + 1)
+        return self.reshape((*self.shape[:at], 1, *self.shape[at:]))
+
+    def squeeze(self, axis: Any = None) -> Any:
+        """Drop axes of extent 1: all of them, or those given."""
+        drop = (
+            [k for k, n in enumerate(self.shape) if n == 1] if axis is None
+            else rules.normalize_axes("squeeze", axis, self.ndim)
+        )
+        wrong = [k for k in drop if self.shape[k] != 1]
+        if wrong:
+            raise ArgumentError(f"squeeze: axis {wrong[0]} of {self.shape} has extent {self.shape[wrong[0]]}, not 1")
+        return self.reshape(tuple(n for k, n in enumerate(self.shape) if k not in drop))
+
+    def std(self, axis: Any = None, **attrs: Any) -> Any:
+        """Return the square root of the variance."""
+        return self.call("var", axis=axis, **attrs).call("sqrt")
+
+
+def _extents(given: Any) -> tuple[int, ...]:
+    if isinstance(given, Sequence) and len(given) == 1 and isinstance(given[0], Sequence):
+        given = given[0]
+    return tuple(int(n) for n in (given if isinstance(given, Sequence) else (given,)))
+
+
+# ---------------------------------------------------------------- methods from the table
+_FIRST_ATTR_POSITIONAL = {"sum", "mean", "var", "min", "max", "any", "all", "softmax", "astype", "broadcast_to"}
+
+
+def _method(op: ops.Op) -> Callable[..., Any]:
+    first = next(iter(op.attrs), None) if op.name in _FIRST_ATTR_POSITIONAL else None
+
+    def method(self: AbstractTensor, *operands: Any, **attrs: Any) -> Any:
+        if first is not None and operands:
+            attrs[first], operands = operands[0], operands[1:]
+        return self.call(op.name, *operands, **attrs)
+
+    method.__name__ = op.name
+    method.__qualname__ = f"AbstractTensor.{op.name}"
+    method.__doc__ = op.doc or f"The {op.kind} operator {op.name}, element by element as NumPy's."
+    return method
+
+
+def _where(self: AbstractTensor, a: Any, b: Any) -> Any:
+    """Return `a` where this tensor is true, else `b`."""
+    return self.call("where", a, b)
+
+
+for _op in ops.table():
+    if not hasattr(AbstractTensor, _op.name) and _op.kind != ops.CREATION:
+        setattr(AbstractTensor, _op.name, _where if _op.name == "where" else _method(_op))
+
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}
+_COMPARISONS = {
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+
+
+def _operator(name: str, reflected: bool) -> Callable[..., Any]:
+    def operator(self: AbstractTensor, other: Any) -> Any:
+        try:
+            right = other if isinstance(other, AbstractTensor) else self._lift(other)
+        except ArgumentError:
+            return NotImplemented
+        return right.call(name, self) if reflected else self.call(name, right)
+
+    return operator
+
+
+for _dunder, _name in {**_BINARY, **_COMPARISONS}.items():
+    setattr(AbstractTensor, f"__{_dunder}__", _operator(_name, reflected=False))
+for _dunder, _name in _BINARY.items():
+    setattr(AbstractTensor, f"__r{_dunder}__", _operator(_name, reflected=True))
+for _dunder, _name in _UNARY.items():
+    setattr(AbstractTensor, f"__{_dunder}__", (lambda n: lambda self: self.call(n))(_name))
+AbstractTensor.__hash__ = object.__hash__  # type: ignore[method-assign]
