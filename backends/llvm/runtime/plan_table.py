@@ -1,0 +1,357 @@
+"""The tables of a plan: what the driver allocates, runs and returns once an entry's guards have passed.
+
+Owns: ops, outputs, result trees and the frame's layout. Does not own guards (tables.py), nor which kernels
+and buffers a program needs.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.layout import Code, Op, Result
+from jitfuse.backends.llvm.runtime.layout import Plan as PlanWord
+from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
+
+ARENA: Final = 0
+"""The value that addresses the plan's arena."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result buffer of a plan: its position among the outputs and the value that addresses it."""
+
+    index: int
+    value: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place in a plan's ops that is jumped to, put down later by `PlanBuilder.place`."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class ArrayResult:
+    """A new ndarray that owns an output's buffer; the same output twice is the same object twice."""
+
+    output: Output
+
+
+@dataclass(frozen=True)
+class ScalarResult:
+    """A NumPy scalar with the bytes at an address: value, offset, dtype."""
+
+    value: int
+    dtype: DTypeLike
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class SlotResult:
+    """The object in a slot: an argument handed back."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class ObjectResult:
+    """A constant object."""
+
+    target: object
+
+
+@dataclass(frozen=True)
+class ViewResult:
+    """A view of the array in a slot, `offset` bytes past its data; writeable where the array is."""
+
+    slot: int
+    dtype: DTypeLike
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class TupleResult:
+    """A tuple of results."""
+
+    items: tuple[ResultTree, ...]
+
+
+@dataclass(frozen=True)
+class ListResult:
+    """A list of results."""
+
+    items: tuple[ResultTree, ...]
+
+
+@dataclass(frozen=True)
+class DictResult:
+    """A dict of results under constant keys, in this order."""
+
+    keys: tuple[object, ...]
+    items: tuple[ResultTree, ...]
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What a callable returns for the list of results: any other container."""
+
+    function: Callable[[list[Any]], object]
+    items: tuple[ResultTree, ...]
+
+
+ResultTree = (
+    ArrayResult | ScalarResult | SlotResult | ObjectResult | ViewResult
+    | TupleResult | ListResult | DictResult | CallResult
+)
+
+
+@dataclass(frozen=True)
+class HostArray:
+    """An array handed to a host step: `strides` None for C order, `slot` where a value came from a guard.
+
+    The array keeps what it shows alive, however long the host step holds on to it: the object in the slot,
+    the output, or the arena.
+    """
+
+    value: int
+    dtype: DTypeLike
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+    slot: int | None = None
+    writeable: bool = False
+
+
+class Plan:
+    """The finished tables of one mode."""
+
+    def __init__(self, words: Words) -> None:
+        self.words = words
+
+    @property
+    def address(self) -> int:
+        """The address of the plan's words."""
+        return self.words.address
+
+    @property
+    def cost(self) -> int:
+        """The estimate of its run time in nanoseconds."""
+        return self.words[PlanWord.COST]
+
+
+class PlanBuilder:
+    """Collects a plan's outputs and ops in the order in which they run; `finish` ends each way through it.
+
+    Steps that write arguments or state must come after every step that can end the call: a launch with a
+    status, a host step, an observation, a check.
+    """
+
+    def __init__(self, slots: int, cells: int, values: int) -> None:
+        """Start a plan for an entry of this many slots, scalar cells and values: see `Entry.plan_builder`."""
+        self._keep = Keeper()
+        self._slots, self._cells, self._values = slots, cells, values
+        self._first_output = values
+        self._outputs: list[Output] = []
+        self._specs: list[int] = []
+        self._arena = 0
+        self._ops: list[int] = []
+        self._labels: list[int | None] = []
+        self._jumps: list[tuple[int, Label]] = []
+        self._work = 0
+        self._open = True
+
+    # ------------------------------------------------------------------ memory
+    def output(self, dtype: DTypeLike, shape: Sequence[int]) -> Output:
+        """Add a result buffer in C order, 64-byte aligned, not initialised."""
+        d = np.dtype(dtype)
+        out = Output(len(self._outputs), self._values, d, tuple(shape))
+        self._values += 1
+        self._outputs.append(out)
+        self._specs.append(self._keep.spec(d, shape, value=out.value))
+        return out
+
+    def arena(self, nbytes: int) -> int:
+        """Ask for at least so many bytes of scratch that all steps share; returns its value (`ARENA`)."""
+        assert nbytes >= 0
+        self._arena = max(self._arena, nbytes)
+        return ARENA
+
+    # ------------------------------------------------------------------ steps
+    def launch(
+        self, kernel: int, units: int, *, operands: Sequence[tuple[int, int]], words: Sequence[int] = (),
+        threads: int = 1, scratch: int = 0, gil: bool = False, site: int = 0,
+    ) -> None:
+        """Run a kernel (its address) over `units` on words made of the operands' addresses, then `words`.
+
+        `operands` are (value, byte offset); `threads` 1 runs in the calling thread, 0 leaves it to the pool;
+        `scratch` is in bytes per thread; `gil` releases the GIL around the launch; a status of the kernel
+        other than 0 ends the call through the handler with `site`.
+        """
+        assert kernel and units >= 0 and threads >= 0 and scratch >= 0
+        template = self._keep.words([*[0] * len(operands), *words])
+        total = len(operands) + len(words)
+        self._work = max(self._work, total)
+        stride = -(-scratch // 64) * 64
+        self._op(
+            Op.LAUNCH, kernel, units, threads, stride, int(gil), site, total, len(operands), template,
+            *(w for value, offset in operands for w in (self._known(value), offset)),
+        )
+
+    def host(self, function: Callable[..., object], arrays: Sequence[HostArray], *, site: int = 0) -> None:
+        """Call a Python callable with ndarrays over the frame's memory; what it raises ends the call."""
+        words = [self._keep.ref(function), len(arrays), site]
+        for a in arrays:
+            flags = layout.FLAGS_CARRAY if a.strides is None else layout.FLAGS_BEHAVED
+            flags &= ~0 if a.writeable else ~layout.FLAG_WRITEABLE
+            spec = self._keep.spec(a.dtype, a.shape, a.strides, flags=flags)
+            words += [self._known(a.value), a.offset, spec, self._owner(a)]
+        self._work = max(self._work, len(arrays))
+        self._op(Op.HOST, *words)
+
+    def observe(
+        self, value: int, dtype: DTypeLike, *, exit_: int, cases: Sequence[tuple[Any, Label]] = (),
+        offset: int = 0,
+    ) -> None:
+        """Read a scalar and jump to the label of its case; any other value ends the call through the handler.
+
+        Cases are compared bit by bit: list 0.0 and -0.0, and each NaN, on their own.
+        """
+        code, encode = _CODES[np.dtype(dtype).name]
+        words = [self._known(value), offset, code, len(cases), exit_]
+        for bits, label in ((encode(v), label) for v, label in cases):
+            words += [bits, self._jump(len(words) + 3, label)]
+        self._op(Op.OBSERVE, *words)
+        self._open = False
+
+    def check(self, value: int, offset: int = 0, *, site: int) -> None:
+        """End the call through the handler where the int64 status at an address is not 0."""
+        self._op(Op.CHECK, self._known(value), offset, site)
+
+    def label(self) -> Label:
+        """Return a new label, to be put down by `place` further on."""
+        self._labels.append(None)
+        return Label(len(self._labels) - 1)
+
+    def place(self, label: Label) -> None:
+        """Put a label down: what comes next is where its jumps land."""
+        assert self._labels[label.index] is None, "a label stands for one place"
+        self._labels[label.index] = len(self._ops)
+        self._open = True
+
+    def jump(self, label: Label) -> None:
+        """Go on at a label."""
+        self._op(Op.JUMP, self._jump(2, label))
+        self._open = False
+
+    def finish(self, result: ResultTree) -> None:
+        """End the call here with this result."""
+        table: list[int] = []
+        depth = self._result(result, table)
+        self._work = max(self._work, depth)
+        self._op(Op.RETURN, self._keep.words(table), len(table) // layout.RESULT_WORDS)
+        self._open = False
+
+    def build(self, *, cost: int = 0) -> Plan:
+        """Return the plan; `cost` is an estimate of its run time in nanoseconds."""
+        assert not self._open, "the last step must be finish, jump or observe"
+        for position, label in self._jumps:
+            target = self._labels[label.index]
+            assert target is not None and target > position, "labels lie ahead of their jumps"
+            assert target < len(self._ops), "a label at the very end"
+            self._ops[position] = target
+        owners = self._slots + self._cells + self._values
+        work = owners + 1 + len(self._outputs)
+        words = {
+            PlanWord.OPS: self._keep.words(self._ops),
+            PlanWord.ARENA: self._arena,
+            PlanWord.OUTPUTS: len(self._outputs),
+            PlanWord.OUTPUT_SPECS: self._keep.words(self._specs),
+            PlanWord.FRAME_WORDS: work + self._work,
+            PlanWord.OWNERS: owners,
+            PlanWord.WORK: work,
+            PlanWord.COST: cost,
+        }
+        return Plan(Words([words[i] for i in range(len(words))], self._keep.objects))
+
+    # ------------------------------------------------------------------ parts
+    def _op(self, op: int, *words: int) -> None:
+        assert self._open, "nothing comes here: the step before ends or leaves"
+        self._ops += [op, len(words) + 2, *words]
+
+    def _jump(self, ahead: int, label: Label) -> int:
+        """Note that the word `ahead` words from the start of the next op is a jump; returns a filler."""
+        self._jumps.append((len(self._ops) + ahead, label))
+        return 0
+
+    def _known(self, value: int) -> int:
+        assert 0 <= value < self._values, value
+        return value
+
+    def _owner(self, array: HostArray) -> int:
+        """Return who owns a host array's memory: a slot, -1 for the arena, -2 - k for output k."""
+        if array.value == ARENA:
+            return -1
+        if array.value >= self._first_output:
+            return -2 - (array.value - self._first_output)
+        assert array.slot is not None and 0 <= array.slot < self._slots, "name the slot of a guarded value"
+        return array.slot
+
+    def _result(self, tree: ResultTree, table: list[int]) -> int:
+        """Append the records that leave a tree's object on the stack; returns the depth they need."""
+        keep = self._keep
+        match tree:
+            case ArrayResult(output):
+                assert output == self._outputs[output.index]
+                table += [Result.ARRAY, output.index, 0, 0]
+            case ScalarResult(value, dtype, offset):
+                table += [Result.SCALAR, self._known(value), offset, keep.ref(np.dtype(dtype))]
+            case SlotResult(slot):
+                assert 0 <= slot < self._slots
+                table += [Result.SLOT, slot, 0, 0]
+            case ObjectResult(target):
+                table += [Result.OBJECT, keep.ref(target), 0, 0]
+            case ViewResult(slot, dtype, shape, strides, offset):
+                assert 0 <= slot < self._slots
+                spec = keep.spec(dtype, shape, strides, flags=layout.FLAGS_BEHAVED)
+                table += [Result.VIEW, slot, spec, offset]
+            case _:
+                return self._container(tree, table)
+        return 1
+
+    def _container(self, tree: TupleResult | ListResult | DictResult | CallResult, table: list[int]) -> int:
+        depth = max([1, *(i + self._result(x, table) for i, x in enumerate(tree.items))])
+        n = len(tree.items)
+        match tree:
+            case TupleResult():
+                table += [Result.TUPLE, n, 0, 0]
+            case ListResult():
+                table += [Result.LIST, n, 0, 0]
+            case DictResult(keys):
+                assert len(keys) == n
+                table += [Result.DICT, n, self._keep.words([self._keep.ref(k) for k in keys]), 0]
+            case CallResult(function):
+                table += [Result.CALL, n, self._keep.ref(function), 0]
+        return depth
+
+
+def _float_bits(code: str, integer: str) -> Callable[[Any], int]:
+    return lambda v: int(struct.unpack(integer, struct.pack(code, float(v)))[0])
+
+
+_CODES: Final[dict[str, tuple[int, Callable[[Any], int]]]] = {
+    "bool": (Code.BOOL, lambda v: int(bool(v))),
+    "int32": (Code.INT32, int),
+    "int64": (Code.INT64, int),
+    "float32": (Code.FLOAT32, _float_bits("<f", "<I")),
+    "float64": (Code.FLOAT64, _float_bits("<d", "<q")),
+}

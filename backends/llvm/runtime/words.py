@@ -1,0 +1,121 @@
+"""Blocks of 64-bit words that native code reads, and the Python objects that such words point to.
+
+Owns: stable addresses, keeping what a word points to alive, array specs, the configuration block of the
+runtime. Does not own what a table holds (tables.py, plan_table.py).
+"""
+from __future__ import annotations
+
+import ctypes
+import math
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.layout import Config, Spec
+
+DTypeLike = np.dtype[Any] | str
+
+_SIGN: Final = 1 << 63
+
+
+class Words:
+    """A block of 64-bit words at a fixed address, with the objects that its words point to.
+
+    Native code may hold the address for as long as this object lives; the length never changes.
+    """
+
+    __slots__ = ("_array", "_keep", "address")
+
+    def __init__(self, values: Iterable[int], keep: Iterable[object] = ()) -> None:
+        self._array = array("q", (signed(v) for v in values))
+        self._keep: tuple[object, ...] = tuple(keep)
+        self.address: Final[int] = self._array.buffer_info()[0] if self._array else 0
+
+    def __getitem__(self, index: int) -> int:
+        return self._array[index]
+
+    def __setitem__(self, index: int, value: int) -> None:
+        self._array[index] = signed(value)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def keep(self, owner: object) -> None:
+        """Hold a reference to an object that a word points to."""
+        self._keep += (owner,)
+
+
+class Keeper:
+    """Collects the objects that a table under construction points to."""
+
+    def __init__(self) -> None:
+        self.objects: list[object] = []
+
+    def ref(self, target: object) -> int:
+        """Return the address of a Python object and hold a reference to it."""
+        self.objects.append(target)
+        return id(target)
+
+    def words(self, values: Iterable[int]) -> int:
+        """Return the address of a new block of words (0 where it is empty), held from now on."""
+        block = Words(values)
+        self.objects.append(block)
+        return block.address
+
+    def spec(
+        self, dtype: DTypeLike, shape: Sequence[int], strides: Sequence[int] | None = None, *, value: int = 0,
+        flags: int = layout.FLAGS_CARRAY,
+    ) -> int:
+        """Return the address of an array spec: `strides` in bytes, None for C order."""
+        d = np.dtype(dtype)
+        assert d.isnative and not d.hasobject, d
+        assert strides is None or len(strides) == len(shape), (shape, strides)
+        assert len(shape) <= 64 and all(n >= 0 for n in shape), shape
+        words = [0] * layout.SPEC_WORDS
+        words[Spec.DESCR] = self.ref(d)
+        words[Spec.NDIM] = len(shape)
+        words[Spec.DIMS] = self.words(shape)
+        words[Spec.STRIDES] = 0 if strides is None else self.words(strides)
+        words[Spec.NBYTES] = max(1, math.prod(shape) * d.itemsize)
+        words[Spec.VALUE] = value
+        words[Spec.FLAGS] = flags
+        return self.words(words)
+
+
+def signed(value: int) -> int:
+    """Return the 64 bits of an address or word as a signed integer."""
+    assert -_SIGN <= value < 2 * _SIGN, value
+    return value - 2 * _SIGN if value >= _SIGN else value
+
+
+def _numpy_functions() -> dict[str, int]:
+    """Return the addresses of NumPy's C-API functions that the runtime calls."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    table = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
+    slots = (ctypes.c_void_p * (max(layout.NUMPY_API_INDEX.values()) + 1)).from_address(table)
+    return {name: slots[i] or 0 for name, i in layout.NUMPY_API_INDEX.items()}
+
+
+def configuration(memory_handler: object) -> Words:
+    """Return the words for `jf_configure`: once per process, kept by the caller until it has returned.
+
+    `memory_handler` is the capsule under which result arrays own their buffers. It is never released.
+    """
+    functions = _numpy_functions()
+    objects: dict[int, object] = {
+        Config.MEMORY_HANDLER: memory_handler, Config.BYTE_DESCR: np.dtype(np.uint8),
+        Config.NDARRAY: np.ndarray, Config.FLOAT: float, Config.INT: int, Config.COMPLEX: complex,
+        Config.DICT: dict, Config.LIST: list, Config.TUPLE: tuple, Config.TRUE: True, Config.FALSE: False,
+        Config.SYSTEM_ERROR: SystemError,
+    }
+    words = {
+        Config.NEW_FROM_DESCR: functions["PyArray_NewFromDescr"],
+        Config.SCALAR: functions["PyArray_Scalar"],
+        Config.SET_BASE_OBJECT: functions["PyArray_SetBaseObject"],
+        **{position: id(target) for position, target in objects.items()},
+    }
+    return Words([words[i] for i in range(len(words))], objects.values())
