@@ -84,8 +84,8 @@ def exp_series(r: mpf, first: int) -> mpf:
 
 def erf_series(t: mpf, first: int) -> mpf:
     """Return the terms of erf(x)/x from x**(2 first) on, over x**(2 first), for t = x*x."""
-    terms = ((-t) ** k / m.factorial(k) / (2 * k + 1) for k in range(first, 90))
-    return 2 / m.sqrt(m.pi) * m.fsum(terms) / (t**first if t else 1)
+    terms = ((-1) ** k * t ** (k - first) / m.factorial(k) / (2 * k + 1) for k in range(first, 90))
+    return 2 / m.sqrt(m.pi) * m.fsum(terms)
 
 
 # name, what it approximates, function, interval, degree, center

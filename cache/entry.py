@@ -13,10 +13,8 @@ Decoding reads lengths and copies bytes; nothing in an entry is unpickled, evalu
 """
 from __future__ import annotations
 
-import base64
 import hashlib
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -136,6 +134,9 @@ def parse_metadata(text: bytes) -> dict[str, Any]:
 
 def compress_text(text: str) -> dict[str, str]:
     """Return `text` as a small JSON value, so that long listings in metadata do not slow down loading."""
+    import base64  # these two only where texts are written or shown, not where kernels are loaded
+    import zlib
+
     packed = zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
     return {"zlib": base64.b64encode(packed).decode("ascii")}
 
@@ -145,6 +146,9 @@ def expand_text(value: object) -> str:
 
     At most 64 MiB are unpacked, so that a crafted entry cannot exhaust memory.
     """
+    import base64
+    import zlib
+
     if isinstance(value, str):
         return value
     packed = value.get("zlib") if isinstance(value, dict) else None

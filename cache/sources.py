@@ -78,11 +78,12 @@ def digest_of(sources: tuple[SourceFile, ...]) -> str:
     return total.hexdigest()
 
 
-def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) -> str:
+def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) -> str | None:
     """Return `digest_of(sources)`, from `store` where it was remembered for the very same files.
 
     A file younger than 2 seconds may change again within the resolution of its time stamp, so a digest that
-    covers one is not remembered. Raises OSError where a source cannot be read.
+    covers one is not remembered. Returns None where the files changed while they were read. Raises OSError
+    where one cannot be read.
     """
     key = hashlib.sha256(b"jitfuse sources of " + os.fsencode(root)).hexdigest()
     lines = [f"{s.name}\0{s.size} {s.modified_ns} {s.changed_ns} {s.inode}" for s in sources]
@@ -91,6 +92,8 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
     if entry is not None:
         return entry.code.decode("ascii", "replace")
     digest = digest_of(sources)
+    if list_sources(root) != sources:
+        return None
     youngest = max(max(source.modified_ns, source.changed_ns) for source in sources)
     if youngest < time.time_ns() - _SETTLED_NS:
         metadata = {"kind": "sources", "source": root, "created": int(time.time())}
@@ -120,9 +123,7 @@ def _compute() -> str:
     try:
         sources = list_sources(root)
         if sources and sources == _at_import:
-            digest = remembered_digest(root, sources, default_store())
-            if list_sources(root) == sources:
-                return digest
+            return remembered_digest(root, sources, default_store()) or _process_word
     except OSError:
-        pass  # answered below
+        pass  # an unreadable source is as good as a changed one
     return _process_word

@@ -43,8 +43,7 @@ def two_product(a: Batch, b: Batch) -> tuple[Batch, Batch]:
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
-def times(a: Batch, hi: Batch | float, lo: Batch | float) -> tuple[Batch, Batch]:
-    """Return the product of a and hi + lo, not normalized."""
-    constant = a.context.batch(a.lift(hi))
-    p, e = two_product(a, constant)
+def times(a: Batch, hi: float, lo: float) -> tuple[Batch, Batch]:
+    """Return the product of a and the constant hi + lo, not normalized."""
+    p, e = two_product(a, a.filled(hi))
     return p, a.fma(lo, e)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 from jitfuse.backends.llvm.builder import Function, Value, element, lanes, with_element
 
-Operand = "Batch | float | int"
 _FLOATS = ("float", "double")
 
 
@@ -55,6 +54,10 @@ class Batch:
         if isinstance(x, Batch):
             return x.values
         return (self.context.constant(self.type, x),) * len(self.values)
+
+    def filled(self, x: float | int) -> Batch:
+        """Return a batch of this shape that holds a constant."""
+        return Batch(self.context, tuple(self.lift(x)))
 
     def zip(self, make: Callable[[Value, Value], Value], other: Batch | float | int) -> Batch:
         """Apply a two-operand instruction to each pair."""

@@ -1,0 +1,133 @@
+"""exp, exp2, expm1 for float32 and float64.
+
+Owns: the reduction x = k ln 2 + r, the polynomials in r (Tang, 1989, without tables; Muller, Handbook of
+Floating-Point Arithmetic, chapter 10), scaling by 2**k into the denormal range and to infinity.
+Does not own: tanh, erf and power, which call `reduced_exp` and `scaled`.
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.math import coefficients as c
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_sum
+from jitfuse.backends.llvm.math.lockstep import Batch
+
+# Adding it rounds a float64 below 2**51 to an integer, which is then in the low bits of the sum.
+ROUNDER = 6755399441055744.0  # 1.5 * 2**52
+_BIAS = 1023 << 52
+_LOG2_E = 1.4426950408889634
+LN2 = 0.6931471805599453
+_LN2_LOW = 2.3190468138462996e-17
+# ln 2 in two parts of which the first, of 42 bits, times any exponent is exact (Cody and Waite, 1980)
+LN2_HEAD, LN2_TAIL = 0.6931471805598903, 5.497923018708371e-14
+
+
+def narrow_exp_parts(x: Batch) -> tuple[Batch, Batch]:
+    """Return (2**k, (exp(r) - 1)) of float64 x = k ln 2 + r below 700 in magnitude, to float32's needs."""
+    biased = x.fma(_LOG2_E, ROUNDER)
+    r = (biased - ROUNDER).fma(-LN2, x)
+    return power_of_two(biased), r * r.polynomial(c.EXPM1_32)
+
+
+def power_of_two(biased: Batch) -> Batch:
+    """Return 2**k for k + `ROUNDER`, -1023 < k < 1024."""
+    return ((biased.bits() << 52) + _BIAS).from_bits()
+
+
+def exp_32(x: Batch) -> Batch:
+    """Return exp of float32 batches; the float64 result rounds once, also to denormals and infinity."""
+    wide = x.at_most(90.0).at_least(-105.0).widened()
+    scale, p = narrow_exp_parts(wide)
+    return scale.fma(p, scale).narrowed()
+
+
+def exp2_32(x: Batch) -> Batch:
+    """Return 2**x of float32 batches."""
+    wide = x.at_most(130.0).at_least(-152.0).widened()
+    biased = wide + ROUNDER
+    r = wide - (biased - ROUNDER)
+    scale = power_of_two(biased)
+    return scale.fma(r * r.polynomial(c.EXP2M1_32), scale).narrowed()
+
+
+def expm1_32(x: Batch) -> Batch:
+    """Return exp(x) - 1 of float32 batches, also near 0."""
+    wide = x.at_most(90.0).at_least(-105.0).widened()
+    scale, p = narrow_exp_parts(wide)
+    return scale.fma(p, scale - 1.0).narrowed().copysign(x)
+
+
+def reduce_64(x: Batch, x_low: Batch | None = None) -> tuple[Batch, Batch, Batch]:
+    """Return (k + `ROUNDER`, r, r_low) with x + x_low = k ln 2 + r + r_low, |x| below 2000."""
+    biased = x * _LOG2_E + ROUNDER
+    k = biased - ROUNDER
+    exact = k.fma(-LN2_HEAD, x)
+    tail = k * -LN2_TAIL
+    if x_low is not None:
+        tail = tail + x_low
+    r = exact + tail
+    return biased, r, tail - (r - exact)
+
+
+def expm1_tail(r: Batch, r_low: Batch) -> Batch:
+    """Return exp(r + r_low) - 1 - r for |r| <= ln(2)/2."""
+    return (r * r).fma(r.polynomial(c.EXP_64), r_low)
+
+
+def exp_reduced(r: Batch, r_low: Batch) -> Batch:
+    """Return exp(r + r_low) for |r| <= ln(2)/2, within 0.52 ulp."""
+    head, low = fast_two_sum(1.0, r)
+    return head + (low + expm1_tail(r, r_low))
+
+
+def scaled(p: Batch, biased: Batch) -> Batch:
+    """Return p * 2**k for p in [1/2, 2) and k + `ROUNDER`, -1080 < k <= 1024, rounding denormals.
+
+    The part of k below -969 is multiplied in last, where the result may be denormal.
+    """
+    normal = biased.at_least(ROUNDER - 969.0)
+    rest = biased - normal  # 0 or negative, exact
+    return (p.bits() + (normal.bits() << 52)).from_bits() * power_of_two(rest + ROUNDER)
+
+
+def exp_64(x: Batch) -> Batch:
+    """Return exp of float64 batches."""
+    return exp_of_sum(x, None)
+
+
+_OVERFLOW, _UNDERFLOW = 709.7827128933841, -746.0
+
+
+def exp_of_sum(x: Batch, x_low: Batch | None) -> Batch:
+    """Return exp(x + x_low) for any x, where x_low is small, and 0 where x is outside +-800."""
+    bounded = x.at_most(710.0).at_least(_UNDERFLOW)
+    biased, r, r_low = reduce_64(bounded, x_low)
+    return _finish(x, scaled(exp_reduced(r, r_low), biased), _OVERFLOW)
+
+
+def _finish(x: Batch, result: Batch, overflow: float) -> Batch:
+    """Put in infinity above the overflow threshold, and NaN."""
+    return x.where(x.is_nan(), result.replace(x.compare("ogt", overflow), float("inf")))
+
+
+def exp2_64(x: Batch) -> Batch:
+    """Return 2**x of float64 batches."""
+    bounded = x.at_most(1025.0).at_least(-1080.0)
+    biased = bounded + ROUNDER
+    fraction = bounded - (biased - ROUNDER)
+    p, e = times(fraction, LN2, _LN2_LOW)
+    return _finish(x, scaled(exp_reduced(p, e), biased), 1023.9999999999999)
+
+
+def expm1_parts(x: Batch) -> tuple[Batch, Batch]:
+    """Return (hi, lo), half of exp(x) - 1 as an unevaluated sum, for -700 < x < 710."""
+    biased, r, r_low = reduce_64(x)
+    half = power_of_two(biased - 1.0)
+    hi, lo = two_sum(half - 0.5, half * r)
+    return hi, half.fma(expm1_tail(r, r_low), lo)
+
+
+def expm1_64(x: Batch) -> Batch:
+    """Return exp(x) - 1 of float64 batches, also near 0; half of it is computed so that 2**1024 fits."""
+    hi, lo = expm1_parts(x.at_most(709.9).at_least(-40.0))
+    tiny = abs(x).compare("olt", 2.0**-54)
+    result = ((hi + lo) * 2.0).copysign(x)
+    return x.where(tiny, _finish(x, result, _OVERFLOW))

@@ -1,0 +1,59 @@
+"""sin and cos for float32 and float64.
+
+Owns: the polynomials on the reduced argument and the signs. float32 uses sin on [-pi/2, pi/2] alone, float64
+both sin and cos on [-pi/4, pi/4] (as in fdlibm's scheme; Muller, Elementary Functions, chapter 11).
+Does not own: the reduction, see `reduction`.
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.math import coefficients as c
+from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.math.reduction import reduce_32, reduce_64
+
+
+def sin_32(x: Batch) -> Batch:
+    """Return the sine of float32 batches, radians, of any size."""
+    return _sin_32(x, 0.0)
+
+
+def cos_32(x: Batch) -> Batch:
+    """Return the cosine of float32 batches, radians: sin(x + pi/2)."""
+    return _sin_32(x, 0.5)
+
+
+def _sin_32(x: Batch, offset: float) -> Batch:
+    n, r = reduce_32(x, x.widened(), offset)
+    sine = r * (r * r).polynomial(c.SIN_32)
+    return (sine.bits() ^ (n << 63)).from_bits().narrowed()
+
+
+def sin_64(x: Batch) -> Batch:
+    """Return the sine of float64 batches, radians, of any size."""
+    n, r, r_low = reduce_64(x)
+    return _quadrant(n, *_sine_and_cosine(r, r_low)).where(x.compare("une", 0.0), x)
+
+
+def cos_64(x: Batch) -> Batch:
+    """Return the cosine of float64 batches, radians, of any size."""
+    n, r, r_low = reduce_64(x)
+    return _quadrant(n + 1, *_sine_and_cosine(r, r_low))
+
+
+def _sine_and_cosine(r: Batch, r_low: Batch) -> tuple[Batch, Batch]:
+    """Return sin and cos of r + r_low, |r| <= pi/4."""
+    t = r * r
+    half = t * 0.5
+    sine_tail = t.polynomial(c.SIN_64)
+    cosine_tail = t.polynomial(c.COS_64)
+    # sin(r + e) = r + (r**3 S(t) + e (1 - t/2)); cos(r + e) = (1 - t/2) + (t*t C(t) - r e)
+    sine = r + (r * t).fma(sine_tail, half.fma(-r_low, r_low))
+    head = 1.0 - half
+    low = (1.0 - head) - half
+    cosine = head + (t * t).fma(cosine_tail, r.fma(-r_low, low))
+    return sine, cosine
+
+
+def _quadrant(n: Batch, sine: Batch, cosine: Batch) -> Batch:
+    """Return the sine of n pi/2 + r given sin(r) and cos(r)."""
+    odd = (n & 1).compare("ne", 0)
+    return (cosine.where(odd, sine).bits() ^ ((n & 2) << 62)).from_bits()

@@ -1,0 +1,246 @@
+"""The kernel form: the only thing that a backend sees.
+
+A kernel runs over independent *grid* axes. At each grid point it carries out a sequence of stages; `map` and
+`reduce` stages loop over the *inner* axes, which all stages share, `point` stages do not loop. Bodies are SSA:
+values are numbered through all stages, each instruction and each reduction result taking the next number.
+Sizes, strides and scalar literals are run-time words, so that a form stands for every shape of its class.
+
+Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. A stride class
+per operand and axis is ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements) or ``"n"`` (a
+run-time stride in bytes). Does not own how forms are made (`jitfuse.plans`) or run (`jitfuse.backends`).
+
+Words of a launch, 64 bits each, in this order: one address for each operand; the byte strides of every
+``"n"`` axis, operand by operand; the extent of every axis of run-time size; the scalar parameters (floats as
+their own bits in the low bytes); one word of flags (bit 0: outputs are too large for the caches, store past
+them).
+
+Instructions (`op`, `dtype` of the result, `args` value numbers, `imm`):
+  param k        the k-th scalar parameter
+  const v        a literal that the form specialises on: -1, 0, 1, 2, static exponents and shift counts
+  index axis     int64 position along an axis (grid axes first, then inner axes)
+  load (operand, offset?, mask?)   args: byte offset added to the affine address (int64) where offset, then a
+                 bool where mask: lanes that are off touch no memory and give 0
+  store (operand, offset?, mask?)  args: the value, then the same; makes no usable value
+  keep k / kept k   put an inner value into scratch row k for later stages / take it out at the same point
+  random         args (seed, counter, call index, element) int64: Philox-4x32-10 in [0, 1), see the reference
+  astype         cast of its one argument
+  any elementwise operator of the op table, all operands already in the loop's dtypes
+Reductions are over the inner axes in row-major order, by a tree that depends on the number of elements alone:
+see `SUM_LANES`.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+FORM_VERSION: Final = 1
+MAX_STATIC_EXTENT: Final = 4
+
+SUM_DEPTH: Final = 16
+CHUNK: Final = 65_536
+"""Elements that one partial reduction covers."""
+
+
+def sum_lanes(itemsize: int) -> int:
+    """Return W, the number of virtual lanes of a float sum.
+
+    The sum of x[0..n) is defined as follows, whatever the strides, threads or vector width. Blocks of
+    ``SUM_DEPTH * W`` elements: lane l of a block adds its elements l, l + W, l + 2W, ... in order. Blocks are
+    combined lane by lane as a binary counter does (block k is merged with as many finished groups as k has
+    trailing one bits, the older group on the left; at the end the groups left over are folded from the
+    youngest to the oldest). Then the lanes are folded in halves: l with l + W/2, and so on to one. Missing
+    elements count as -0.0, which changes no bit. Worst-case error as in pairwise summation. A chunk of `CHUNK`
+    elements is a whole subtree, so that splitting a reduction into partial ones changes no bit either.
+    """
+    return 128 // itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of the index space: run-time extent (None) or a static one from 1 to 4."""
+
+    extent: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One memory operand: an address, a stride class for every axis (grid, then inner), and its direction."""
+
+    dtype: str
+    strides: tuple[str, ...]
+    out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """One SSA instruction; see the module's docstring for the operations."""
+
+    op: str
+    dtype: str
+    args: tuple[int, ...] = ()
+    imm: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """One reduction of a stage: `combine` is sum, min, max, any or all; a tuple of values, one result each.
+
+    `phase` whole: the result is a point value. partial: the last grid axis counts chunks of the single inner
+    axis, and the result, a row of W = sum_lanes lanes, goes straight to `store_to` (an operand whose address
+    at a grid point is the start of that row). final: the single inner axis counts chunks, and the rows are
+    read from `load_from`; `values` is empty.
+    """
+
+    combine: str
+    dtype: str
+    values: tuple[int, ...]
+    phase: str = "whole"
+    store_to: int | None = None
+    load_from: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A body, and for reduce stages what is reduced; kind is point, map or reduce."""
+
+    kind: str
+    body: tuple[Instr, ...]
+    reductions: tuple[Reduction, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class KernelForm:
+    """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along."""
+
+    grid: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    lane_axis: int
+    operands: tuple[Operand, ...]
+    params: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    keeps: tuple[str, ...] = ()
+    version: int = FORM_VERSION
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Grid axes, then inner axes."""
+        return self.grid + self.inner
+
+    @cached_property
+    def instructions(self) -> tuple[Instr | Reduction, ...]:
+        """What makes each value number: an instruction, or the reduction whose result it is."""
+        return tuple(self._numbered())
+
+    def _numbered(self) -> Iterator[Instr | Reduction]:
+        for stage in self.stages:
+            yield from stage.body
+            for r in stage.reductions:
+                yield from (r for _ in range(max(1, len(r.values))))
+
+    @cached_property
+    def stride_words(self) -> tuple[tuple[int, int], ...]:
+        """The (operand, axis) pairs that have a stride word, in word order."""
+        return tuple(
+            (o, a) for o, operand in enumerate(self.operands) for a, c in enumerate(operand.strides) if c == "n"
+        )
+
+    @cached_property
+    def size_words(self) -> tuple[int, ...]:
+        """The axes that have a size word, in word order."""
+        return tuple(a for a, axis in enumerate(self.axes) if axis.extent is None)
+
+    @property
+    def word_count(self) -> int:
+        """Number of 64-bit words of a launch."""
+        return len(self.operands) + len(self.stride_words) + len(self.size_words) + len(self.params) + 1
+
+    def stride_word(self, operand: int, axis: int) -> int:
+        """Return the word index of a run-time stride."""
+        return len(self.operands) + self.stride_words.index((operand, axis))
+
+    def size_word(self, axis: int) -> int:
+        """Return the word index of a run-time extent."""
+        return len(self.operands) + len(self.stride_words) + self.size_words.index(axis)
+
+    def param_word(self, k: int) -> int:
+        """Return the word index of the k-th scalar parameter."""
+        return len(self.operands) + len(self.stride_words) + len(self.size_words) + k
+
+    @property
+    def flags_word(self) -> int:
+        """Return the word index of the flags."""
+        return self.word_count - 1
+
+    @cached_property
+    def canonical_bytes(self) -> bytes:
+        """The form as canonical JSON; equal forms give equal bytes in every process."""
+        return json.dumps(_plain(self), separators=(",", ":"), sort_keys=True).encode()
+
+    @cached_property
+    def content_hash(self) -> str:
+        """The sha256 of the canonical bytes, in hexadecimal."""
+        return hashlib.sha256(self.canonical_bytes).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KernelForm):
+            return NotImplemented
+        return self.canonical_bytes == other.canonical_bytes
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
+    def __str__(self) -> str:
+        return form_text(self)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, KernelForm):
+        return {
+            "version": value.version, "grid": _plain(value.grid), "inner": _plain(value.inner),
+            "lane_axis": value.lane_axis, "operands": _plain(value.operands), "params": list(value.params),
+            "stages": _plain(value.stages), "keeps": list(value.keeps),
+        }
+    if isinstance(value, Axis):
+        return value.extent
+    if isinstance(value, Operand):
+        return [value.dtype, "".join(value.strides), value.out]
+    if isinstance(value, Instr):
+        return [value.op, value.dtype, list(value.args), _plain(value.imm)]
+    if isinstance(value, Reduction):
+        return [value.combine, value.dtype, list(value.values), value.phase, value.store_to, value.load_from]
+    if isinstance(value, Stage):
+        return [value.kind, _plain(value.body), _plain(value.reductions)]
+    if isinstance(value, float):
+        return ["f", value.hex()]
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def form_text(form: KernelForm) -> str:
+    """Return the form as text for people: the index space, the operands, the stages line by line."""
+    letters = [f"g{k}" for k in range(len(form.grid))] + [f"i{k}" for k in range(len(form.inner))]
+    extents = [str(a.extent) if a.extent else "n" for a in form.axes]
+    space = ", ".join(
+        f"{name}<{n}{' lanes' if k == form.lane_axis else ''}" for k, (name, n) in enumerate(zip(letters, extents))
+    )
+    lines = [f"kernel over {space}"]
+    for k, o in enumerate(form.operands):
+        lines.append(f"  {'out' if o.out else 'in '} #{k}: {o.dtype} strides {' '.join(o.strides)}")
+    number = 0
+    for stage in form.stages:
+        lines.append(f"  {stage.kind}")
+        for i in stage.body:
+            args = ", ".join(f"v{a}" for a in i.args)
+            imm = "" if i.imm is None else f" {i.imm}"
+            lines.append(f"    v{number}: {i.dtype} = {i.op}{imm}({args})")
+            number += 1
+        for r in stage.reductions:
+            args = ", ".join(f"v{a}" for a in r.values)
+            lines.append(f"    v{number}: {r.dtype} = reduce {r.combine} {r.phase}({args})")
+            number += max(1, len(r.values))
+    return "\n".join(lines)

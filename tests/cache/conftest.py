@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jitfuse.cache import Entry, Store, notices
+from jitfuse.cache.keys import cache_key
+from jitfuse.cache.location import Layers
+
+MakeStore = Callable[..., Store]
+MakeEntry = Callable[..., Entry]
+
+
+@pytest.fixture(autouse=True)
+def nothing_said() -> Iterator[None]:
+    notices.forget()
+    yield
+    notices.forget()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A write layer's folder."""
+    path = tmp_path / "cache"
+    path.mkdir(0o700)
+    return path
+
+
+@pytest.fixture
+def store(folder: Path) -> Store:
+    return Store(Layers((), str(folder)))
+
+
+@pytest.fixture
+def make_entry() -> MakeEntry:
+    def make(number: int = 0, size: int = 100, **metadata: object) -> Entry:
+        canonical = f"form {number}".encode()
+        code = bytes([number % 251]) * size
+        return Entry(cache_key({"form": canonical}), {"function": f"f{number}", **metadata}, canonical, code)
+
+    return make
