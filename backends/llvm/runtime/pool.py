@@ -27,7 +27,7 @@ from jitfuse.backends.llvm.runtime.atomics import (
 
 MAX_THREADS = 1024
 SPIN_NANOSECONDS = 50_000
-_CHUNKS_PER_THREAD = 16
+_CHUNKS_PER_THREAD = 8
 """The smallest chunk is a thread's even share divided by this."""
 
 # byte offsets in the pool's state; what different threads write lies 128 bytes apart (prefetchers take pairs)
