@@ -122,6 +122,8 @@ class _Engine:
 
 
 _engine = _Engine()
+process_lock = _engine.lock
+"""Held around everything done to LLVM, and across a fork; for what must happen once in a process."""
 
 
 # ---------------------------------------------------------------------- compile

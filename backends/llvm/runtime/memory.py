@@ -21,6 +21,7 @@ STATISTICS = ("live_bytes", "cached_bytes", "allocations", "reuses", "limit")
 """What `jf_memory_stats` writes, in this order."""
 
 HANDLER = "jf_memory_handler"
+HANDLER_NAME = "jf_memory_handler_name"
 _HEADER = 64
 _NEXT, _CAPACITY, _CLASS, _BLOCK, _BLOCK_BYTES = range(0, 40, 8)
 _HUGE = 2 << 20
@@ -43,9 +44,9 @@ def emit_memory(module: Module) -> None:
     ``ptr jf_alloc(i64 bytes)``: a buffer aligned to 64 bytes, or null; 0 bytes give a buffer too.
     ``void jf_free(ptr, i64 bytes)``: give it back; null is ignored. `bytes` is not looked at.
     ``i64 jf_memory_limit``: how many bytes of free buffers may be kept.
-    ``void jf_memory_trim(i64 keep)``: give free buffers back to the system until at most `keep` bytes are left.
+    ``void jf_memory_trim(i64 keep)``: give free buffers back until at most `keep` bytes are left.
     ``void jf_memory_stats(ptr out)``: the words of `STATISTICS`.
-    ``jf_memory_handler``: a PyDataMem_Handler, version 1.
+    ``jf_memory_handler``: a PyDataMem_Handler, version 1, and ``jf_memory_handler_name``, its capsule's name.
     ``void jf_memory_before_fork()``, ``void jf_memory_after_fork()``: to be called around a fork, the second
     one in parent and child, so that the child finds the lists whole.
     """
@@ -117,7 +118,7 @@ def _emit_alloc(module: Module) -> None:
 
 
 def _emit_new(module: Module) -> None:
-    """``ptr jf_memory_new(i64 class, i64 capacity)``: a buffer from the system; frees kept ones if it must."""
+    """``ptr jf_memory_new(i64 class, i64 capacity)``: a buffer from the system, or null."""
     f = module.function("jf_memory_new", "ptr", [("class", "i64"), ("capacity", "i64")], internal=True)
     class_, capacity = f.args
     bytes_ = f.add(capacity, f.const("i64", _HEADER))
@@ -223,7 +224,7 @@ def _emit_trim(module: Module) -> None:
 
 
 def _emit_evict(module: Module) -> None:
-    """``ptr jf_memory_evict(i64 keep)``: unlink free buffers, largest first, until at most `keep` bytes are kept.
+    """``ptr jf_memory_evict(i64 keep)``: unlink free buffers, largest first, down to `keep` bytes.
 
     The caller holds the lock; returns the unlinked buffers as a list.
     """
@@ -292,12 +293,16 @@ def _emit_handler(module: Module) -> None:
     f = module.function("jf_numpy_malloc", "ptr", [("context", "ptr"), ("bytes", "i64")], internal=True)
     f.ret(f.call("jf_alloc", "ptr", [f.args[1]]))
 
-    f = module.function("jf_numpy_free", "void", [("context", "ptr"), ("data", "ptr"), ("bytes", "i64")], internal=True)
+    f = module.function(
+        "jf_numpy_free", "void", [("context", "ptr"), ("data", "ptr"), ("bytes", "i64")], internal=True
+    )
     f.call("jf_free", "void", list(f.args[1:]))
     f.ret()
 
     _emit_calloc(module)
     _emit_realloc(module)
+    # NumPy compares the capsule's name, which must live as long as any array does: so it lies here
+    module.global_(HANDLER_NAME, 'constant [12 x i8] c"mem_handler\\00"')
     name = "jitfuse"
     padding = "\\00" * (127 - len(name))
     module.global_(

@@ -49,7 +49,7 @@ def emit_pool(module: Module) -> None:
     for every thread, and returns the largest status. `threads` 0 stands for all of ``jf_pool_threads()``.
     It runs in the calling thread alone where one thread or one unit is asked for, and where the pool is busy:
     used by another caller, or by this very thread further up.
-    ``void jf_pool_configure(i64 threads)``, ``i64 jf_pool_threads()``: the number of threads, caller included.
+    ``void jf_pool_configure(i64 threads)``, ``i64 jf_pool_threads()``: how many, the caller included.
     ``void jf_pool_after_fork()``: to be called in a forked child, where the workers do not exist.
     """
     module.global_("jf_pool", f"internal global [{_STATE_BYTES // 8} x i64] zeroinitializer, align 128")
@@ -150,7 +150,7 @@ def _emit_start(module: Module) -> None:
     Workers are detached and take no signals: those belong to the threads that run Python.
     """
     f = module.function("jf_pool_start", "void", [("wanted", "i64")], internal=True)
-    attributes, everything, mask, handle = f.alloca("i64", 16), f.alloca("i64", 16), f.alloca("i64", 16), f.alloca("i64")
+    attributes, everything, mask, handle = (f.alloca("i64", 16) for _ in range(4))
     f.call("sigfillset", "i32", [everything])
     sig_setmask = f.const("i32", 2)
     f.call("pthread_sigmask", "i32", [sig_setmask, everything, mask])
@@ -198,7 +198,8 @@ def _emit_parallel(module: Module) -> None:
     f.br("serial")
 
     f.label("publish")
-    for value, offset in ((kernel, _KERNEL), (words, _WORDS), (units, _UNITS), (scratch, _SCRATCH), (stride, _STRIDE)):
+    job = ((kernel, _KERNEL), (words, _WORDS), (units, _UNITS), (scratch, _SCRATCH), (stride, _STRIDE))
+    for value, offset in job:
         f.set_field(value, _at(f, 0), offset)
     smallest = f.udiv(units, f.mul(limit, f.const("i64", _CHUNKS_PER_THREAD)))
     atomic_store(f, smallest, _at(f, _CHUNK), "monotonic")

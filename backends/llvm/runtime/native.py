@@ -1,0 +1,155 @@
+"""The runtime of this process: one native object with the thread pool, the allocator and the call path.
+
+Owns: which emitters make the object, building or loading it once, what it may take from the process, its
+set-up (threads, fork handlers, NumPy's handler capsule). Does not own what the parts do (pool.py, memory.py),
+nor the cache: whoever has one passes it in through `set_loader`.
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from jitfuse.backends.llvm.builder import Module
+from jitfuse.backends.llvm.jit import (
+    Library,
+    compile_text,
+    host_target,
+    load,
+    process_address,
+    process_lock,
+    undefined_symbols,
+)
+from jitfuse.backends.llvm.runtime.memory import HANDLER, HANDLER_NAME, STATISTICS, emit_memory
+from jitfuse.backends.llvm.runtime.pool import emit_pool
+from jitfuse.backends.llvm.runtime.threads import thread_count
+from jitfuse.errors import CompileError
+
+EMITTERS: tuple[Callable[[Module], None], ...] = (emit_pool, emit_memory)
+
+LEVEL = 0
+"""Code generation level of the runtime: level 1 takes five times as long and wins a nanosecond per call."""
+
+C_SYMBOLS = frozenset({
+    "clock_gettime", "free", "madvise", "memcpy", "memmove", "memset", "mmap", "munmap", "posix_memalign",
+    "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setdetachstate", "pthread_create",
+    "pthread_sigmask", "sched_yield", "sigfillset", "syscall",
+})
+"""What the runtime may take from the C library; besides, it may use what CPython exports."""
+
+Loader: TypeAlias = Callable[[str, Callable[[], str], Mapping[str, str | int]], bytes]
+"""(name, makes the text, key parts) -> object code, compiled at level ``key_parts["level"]`` or cached."""
+
+
+def _compile_directly(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
+    return compile_text(make_text(), level=int(key_parts["level"]))
+
+
+_loader: Loader = _compile_directly
+_runtime: Runtime | None = None
+
+
+def set_loader(loader: Loader) -> None:
+    """Have the runtime's object code come from `loader`; without effect once the runtime exists."""
+    global _loader
+    _loader = loader
+
+
+def runtime() -> Runtime:
+    """Return this process's runtime, made on the first call; CompileError where it cannot have one."""
+    global _runtime
+    if _runtime is None:
+        with process_lock:
+            if _runtime is None:
+                _runtime = Runtime(_load())
+    return _runtime
+
+
+def runtime_text() -> str:
+    """Return the runtime as LLVM assembly; the same in every process on this kind of machine."""
+    module = Module()
+    for emit in EMITTERS:
+        emit(module)
+    return module.text()
+
+
+def _load() -> Library:
+    target = host_target()
+    key_parts: dict[str, str | int] = {
+        "level": LEVEL, "triple": target.triple, "cpu": target.cpu, "features": target.features,
+    }
+    code = _loader("runtime", runtime_text, key_parts)
+    return load(code, allowed=allowed_symbols(code))
+
+
+def allowed_symbols(object_code: bytes) -> frozenset[str]:
+    """Return those undefined symbols of an object that a runtime may have."""
+    return frozenset(
+        name for name in undefined_symbols(object_code) if name in C_SYMBOLS or name.startswith(("Py", "_Py"))
+    )
+
+
+class Runtime:
+    """The loaded runtime. It is never unloaded: results freed by its code may outlive everything else."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+        _survive_forks(library)
+        self.set_threads(thread_count())
+        new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+            process_address("PyCapsule_New")
+        )
+        self.memory_handler: object = new_capsule(self.address(HANDLER), self.address(HANDLER_NAME), None)
+        """The capsule for the ``mem_handler`` field of arrays whose data comes from `jf_alloc`."""
+
+    def address(self, name: str) -> int:
+        """Return the address of one of the runtime's functions or globals."""
+        return self._library.address(name)
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        """Return one of the runtime's functions as a ctypes function that releases the GIL."""
+        return ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
+
+    # ------------------------------------------------------------------ threads
+    @property
+    def threads(self) -> int:
+        """How many threads a launch may use, its caller included."""
+        return int(self.function("jf_pool_threads", ctypes.c_int64)())
+
+    def set_threads(self, threads: int) -> None:
+        """Let launches use this many threads from now on; existing workers beyond that sleep."""
+        self.function("jf_pool_configure", None, ctypes.c_int64)(threads)
+
+    # ------------------------------------------------------------------ memory
+    def memory_statistics(self) -> dict[str, int]:
+        """Return bytes in use and kept for reuse, numbers of allocations and reuses, and the limit."""
+        words = (ctypes.c_int64 * len(STATISTICS))()
+        self.function("jf_memory_stats", None, ctypes.c_void_p)(ctypes.addressof(words))
+        return dict(zip(STATISTICS, words))
+
+    def set_memory_limit(self, bytes_: int) -> None:
+        """Keep at most this many bytes of free buffers; what is kept beyond it goes back at once."""
+        ctypes.c_int64.from_address(self.address("jf_memory_limit")).value = bytes_
+        self.trim_memory(bytes_)
+
+    def trim_memory(self, keep: int = 0) -> None:
+        """Give free buffers back to the system until at most `keep` bytes of them are left."""
+        self.function("jf_memory_trim", None, ctypes.c_int64)(keep)
+
+
+def _survive_forks(library: Library) -> None:
+    """Register the runtime's fork handlers with the C library, so that forks outside Python count too.
+
+    glibc keeps pthread_atfork out of its shared library; what stands behind it takes one argument more.
+    """
+    address = ctypes.c_void_p
+    try:
+        register, extra = process_address("__register_atfork"), 1
+    except CompileError:
+        register, extra = process_address("pthread_atfork"), 0
+    function = ctypes.CFUNCTYPE(ctypes.c_int, *[address] * (3 + extra))(register)
+    before, after = library.address("jf_memory_before_fork"), library.address("jf_memory_after_fork")
+    for handlers in ((before, after, after), (None, None, library.address("jf_pool_after_fork"))):
+        if function(*handlers, *[None] * extra):
+            raise CompileError("no memory for fork handlers")
