@@ -76,6 +76,10 @@ class Module:
         self._functions.append(f)
         return f
 
+    def defines(self, name: str) -> bool:
+        """Return whether a function of this name was started in the module."""
+        return any(f.name == name for f in self._functions)
+
     def declare(self, name: str, result: str, params: Sequence[str], *, variadic: bool = False) -> None:
         """Declare an external function or intrinsic once; later declarations of the same name are ignored."""
         if name not in self._declarations:
@@ -393,6 +397,12 @@ class Function:
             self.module.global_metadata()
             hint = ", !prof !1" if likely else ", !prof !2"
         self.emit(f"br i1 {condition.ref}, label %{then}, label %{otherwise}{hint}")
+        self._terminated = True
+
+    def switch(self, x: Value, otherwise: str, cases: Sequence[tuple[int, str]]) -> None:
+        """Jump to the block of the constant that an integer equals, or to `otherwise`."""
+        targets = " ".join(f"{x.type} {constant}, label %{name}" for constant, name in cases)
+        self.emit(f"switch {x.type} {x.ref}, label %{otherwise} [ {targets} ]")
         self._terminated = True
 
     def phi(self, type_: str, incoming: Sequence[tuple[Value, str]]) -> Value:

@@ -1,0 +1,68 @@
+"""Vector math: exp, sin, power ... on float32 and float64 vectors of any length, as LLVM instructions.
+
+Owns: which functions there are, and dispatch by element type. Every result is within 1 ulp of the exact
+value (fmod, remainder, floor_divide, sqrt and the roundings are exact), special cases are those of C99 and
+NumPy, and a lane's bits depend on that lane's operands alone. Nothing calls a library: objects have no undefined
+symbols. float32 is computed in float64. Does not own: integer functions, arithmetic, or loops over memory.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitfuse.backends.llvm.builder import Function, Value, element
+from jitfuse.backends.llvm.math import (
+    division,
+    error_function,
+    exponential,
+    hyperbolic,
+    logarithm,
+    power,
+    rounding,
+    trigonometric,
+)
+from jitfuse.backends.llvm.math.lockstep import Batch, Context
+
+__all__ = ["FUNCTIONS", "emit", "emit_many"]
+
+# name: (for float32, for float64), each from batches of the operands to a batch of the results
+_TABLE: dict[str, tuple[Callable[..., Batch], Callable[..., Batch]]] = {
+    "exp": (exponential.exp_32, exponential.exp_64),
+    "exp2": (exponential.exp2_32, exponential.exp2_64),
+    "expm1": (exponential.expm1_32, exponential.expm1_64),
+    "log": (logarithm.log_32, logarithm.log_64),
+    "log2": (logarithm.log2_32, logarithm.log2_64),
+    "log1p": (logarithm.log1p_32, logarithm.log1p_64),
+    "sin": (trigonometric.sin_32, trigonometric.sin_64),
+    "cos": (trigonometric.cos_32, trigonometric.cos_64),
+    "tanh": (hyperbolic.tanh_32, hyperbolic.tanh_64),
+    "erf": (error_function.erf_32, error_function.erf_64),
+    "power": (power.power_32, power.power_64),
+    "fmod": (division.fmod_32, division.fmod_64),
+    "remainder": (division.remainder_32, division.remainder_64),
+    "floor_divide": (division.floor_divide_32, division.floor_divide_64),
+    "sqrt": (rounding.sqrt, rounding.sqrt),
+    "floor": (rounding.floor, rounding.floor),
+    "ceil": (rounding.ceil, rounding.ceil),
+    "trunc": (rounding.trunc, rounding.trunc),
+    "rint": (rounding.rint, rounding.rint),
+}
+FUNCTIONS = frozenset(_TABLE)
+
+
+def emit(f: Function, name: str, args: Sequence[Value], *, has_fma: bool = True) -> Value:
+    """Append the code of one function on vectors or scalars of float or double; returns the result.
+
+    It may end in another block than it began in. `has_fma` says that the target has fused multiply-add and
+    rounding instructions (x86-64-v3, AArch64); without, results may differ in the last bit, within 1 ulp too.
+    """
+    return emit_many(f, name, [args], has_fma=has_fma)[0]
+
+
+def emit_many(
+    f: Function, name: str, args_list: Sequence[Sequence[Value]], *, has_fma: bool = True
+) -> list[Value]:
+    """Append the code of one function on several independent vectors of one type, interleaved step by step."""
+    context = Context(f, has_fma)
+    operands = [context.batch(column) for column in zip(*args_list, strict=True)]
+    width = 0 if element(operands[0].type) == "float" else 1
+    return list(_TABLE[name][width](*operands).values)

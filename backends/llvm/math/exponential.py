@@ -93,28 +93,24 @@ def exp_64(x: Batch) -> Batch:
     return exp_of_sum(x, None)
 
 
-_OVERFLOW, _UNDERFLOW = 709.7827128933841, -746.0
-
-
 def exp_of_sum(x: Batch, x_low: Batch | None) -> Batch:
-    """Return exp(x + x_low) for any x, where x_low is small, and 0 where x is outside +-800."""
-    bounded = x.at_most(710.0).at_least(_UNDERFLOW)
-    biased, r, r_low = reduce_64(bounded, x_low)
-    return _finish(x, scaled(exp_reduced(r, r_low), biased), _OVERFLOW)
+    """Return exp(x + x_low) for any x; x_low is small, and finite where x is."""
+    biased, r, r_low = reduce_64(x.at_most(710.0).at_least(-746.0), x_low)
+    return _finish(x, scaled(exp_reduced(r, r_low), biased))
 
 
-def _finish(x: Batch, result: Batch, overflow: float) -> Batch:
-    """Put in infinity above the overflow threshold, and NaN."""
-    return x.where(x.is_nan(), result.replace(x.compare("ogt", overflow), float("inf")))
+def _finish(x: Batch, result: Batch) -> Batch:
+    """Put in infinity where the exponent overflowed into the pattern of NaN, and NaN where x is."""
+    return x.where(x.is_nan(), result.replace(result.is_nan(), float("inf")))
 
 
 def exp2_64(x: Batch) -> Batch:
     """Return 2**x of float64 batches."""
-    bounded = x.at_most(1025.0).at_least(-1080.0)
+    bounded = x.at_most(1024.25).at_least(-1080.0)
     biased = bounded + ROUNDER
     fraction = bounded - (biased - ROUNDER)
     p, e = times(fraction, LN2, _LN2_LOW)
-    return _finish(x, scaled(exp_reduced(p, e), biased), 1023.9999999999999)
+    return _finish(x, scaled(exp_reduced(p, e), biased))
 
 
 def expm1_parts(x: Batch) -> tuple[Batch, Batch]:
@@ -127,7 +123,5 @@ def expm1_parts(x: Batch) -> tuple[Batch, Batch]:
 
 def expm1_64(x: Batch) -> Batch:
     """Return exp(x) - 1 of float64 batches, also near 0; half of it is computed so that 2**1024 fits."""
-    hi, lo = expm1_parts(x.at_most(709.9).at_least(-40.0))
-    tiny = abs(x).compare("olt", 2.0**-54)
-    result = ((hi + lo) * 2.0).copysign(x)
-    return x.where(tiny, _finish(x, result, _OVERFLOW))
+    hi, lo = expm1_parts(x.at_most(710.0).at_least(-40.0))
+    return x.where(abs(x).compare("olt", 2.0**-54), (hi + lo) * 2.0)

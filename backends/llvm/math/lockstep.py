@@ -249,7 +249,7 @@ def patch_lanes(
             arguments = [
                 f.load(t, p) for p, (_, t) in zip(at[1 : 1 + len(inputs)], slots[1:], strict=False)
             ]
-            f.call_pointer(Value(f"@{function}", "ptr"), "void", [*arguments, *at[1 + len(inputs) :]])
+            f.call(function, "void", [*arguments, *at[1 + len(inputs) :]])
     patched = [_reload(b, p) for b, (p, _) in zip(outputs, slots[1 + len(inputs) :], strict=True)]
     last = f.block
     f.label(end)

@@ -27,8 +27,12 @@ def reduce_32(x: Batch, wide: Batch, offset: float) -> tuple[Batch, Batch]:
 
     `x` is float32 and `wide` the same as float64; offset is 0 or 1/2.
     """
-    biased = wide.fma(_INV_PI, offset + ROUNDER) if not offset else (wide.fma(_INV_PI, offset) + ROUNDER)
-    k = biased - (ROUNDER + offset) if not offset else (biased - ROUNDER) - offset
+    if offset:
+        biased = wide.fma(_INV_PI, offset) + ROUNDER
+        k = (biased - ROUNDER) - offset
+    else:
+        biased = wide.fma(_INV_PI, ROUNDER)
+        k = biased - ROUNDER
     r = k.fma(-_PI[1], k.fma(-_PI[0], wide))
     function = _large_function(wide.context, shift=1, offset=offset)
     n, r = patch_lanes(function, abs(x).compare("oge", _LARGE), [wide], [biased.bits(), r])
@@ -82,7 +86,7 @@ def _large_function(context: Context, shift: int, offset: float) -> str:
     """
     name = f"jitfuse.reduce_large.{shift}.{'half' if offset else 'zero'}"
     module = context.f.module
-    if module.function_named(name) is None:
+    if not module.defines(name):
         outputs = ["n", "r", "r_low"][: shift + 1]
         f = module.function(
             name, "void", [("x", "double"), *((o, "ptr") for o in outputs)], internal=True,
@@ -101,7 +105,7 @@ def _write_large_function(f: Function, context: Context, shift: int, offset: flo
     n = f.cast("trunc", f.lshr(nearest, Value(str(128 - shift), "i128")), "i64")
     f.store(n, outputs[0])
     hi, lo = _to_double_double(f, context, signed)
-    p, e = times(hi, *(w * (2.0 / shift) / 2.0 for w in _PI_WORDS))
+    p, e = times(hi, *(w / shift for w in _PI_WORDS))
     r, r_low = fast_two_sum(p, lo.fma(_PI_WORDS[0] / shift, e))
     nan_if_infinite = context.batch([x])
     r = r + (nan_if_infinite - nan_if_infinite)
@@ -120,13 +124,14 @@ def _turn(f: Function, x: Value, offset: float) -> Value:
 
     significand = f.or_(f.and_(bits, integer((1 << 52) - 1)), integer(1 << 52))
     exponent = f.and_(f.lshr(bits, integer(52)), integer(2047))
-    # x = significand * 2**e, e = exponent - 1075: the window starts at the bit of 2/pi of weight 2**(1 - e)
-    start = f.sub(exponent, integer(1075 + 1 - 64))
+    # x = significand * 2**e, e = exponent - 1075: the window starts at the bit of 2/pi of weight 2**(1 - e);
+    # the bit of weight 2**-i is at 63 + i in the table
+    start = f.sub(exponent, integer(1075 + 1 - 63))
     table = f.module.table("jitfuse.two_over_pi", "i64", two_over_pi_words())
     first = f.offset(table, f.lshr(start, integer(6)), "i64")
     words = [f.load("i64", f.offset(first, 8 * i)) for i in range(4)]
     within = f.and_(start, integer(63))
-    window = [f.intrinsic("fshl.i64", "i64", a, b, within, overload=[]) for a, b in zip(words, words[1:])]
+    window = [f.intrinsic("fshl", "i64", a, b, within) for a, b in zip(words, words[1:])]
     m, *parts = (f.cast("zext", v, "i128") for v in (significand, *window))
     sixty_four = Value("64", "i128")
     total = f.add(f.shl(f.mul(m, parts[0]), sixty_four), f.mul(m, parts[1]))
@@ -140,7 +145,7 @@ def _to_double_double(f: Function, context: Context, signed: Value) -> tuple[Bat
     """Return a 128-bit signed integer over 2**128 as hi + lo, its leading 106 bits."""
     negative = f.icmp("slt", signed, Value("0", "i128"))
     magnitude = f.select(negative, f.sub(Value("0", "i128"), signed), signed)
-    zeros = f.intrinsic("ctlz.i128", "i128", magnitude, Value("false", "i1"), overload=[])
+    zeros = f.intrinsic("ctlz", "i128", magnitude, Value("false", "i1"))
     normal = f.shl(magnitude, zeros)
 
     def word(shift: int) -> Batch:

@@ -1,0 +1,38 @@
+"""erf for float32 and float64.
+
+Owns: for float32 one polynomial over the whole range up to where erf rounds to 1; for float64 a polynomial
+below 1 and 1 - exp(-x*x) R(x) above, as W. J. Cody (1969) splits it, with R fitted as a polynomial.
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.math import coefficients as c
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product
+from jitfuse.backends.llvm.math.exponential import exp_reduced, power_of_two, reduce_64
+from jitfuse.backends.llvm.math.lockstep import Batch
+
+_TWO_OVER_SQRT_PI, _TWO_OVER_SQRT_PI_LOW = 1.1283791670955126, 1.533545961316588e-17
+
+
+def erf_32(x: Batch) -> Batch:
+    """Return the error function of float32 batches."""
+    wide = x.at_most(3.93).at_least(-3.93).widened()
+    return (wide * (wide.fma(wide, -c.ERF_32_CENTER)).polynomial(c.ERF_32)).narrowed()
+
+
+def erf_64(x: Batch) -> Batch:
+    """Return the error function of float64 batches."""
+    size = abs(x).at_most(5.95)
+    t, t_low = two_product(size, size)
+    small = _near_zero(size, t, t_low)
+    biased, r, r_low = reduce_64(-t, -t_low)
+    tail = (size - c.ERFC_64_CENTER).polynomial(c.ERFC_64)
+    large = (-tail).fma(exp_reduced(r, r_low) * power_of_two(biased), 1.0)
+    return small.where(size.compare("olt", 1.0), large).copysign(x)
+
+
+def _near_zero(x: Batch, t: Batch, t_low: Batch) -> Batch:
+    """Return erf(x) = x (2/sqrt(pi) + t Q(t)) for |x| < 1 and t + t_low = x*x."""
+    q = t.polynomial(c.ERF_64)
+    p, p_low = fast_two_sum(_TWO_OVER_SQRT_PI, t.fma(q, t_low * q))
+    head, low = two_product(x, p)
+    return head + x.fma(p_low + _TWO_OVER_SQRT_PI_LOW, low)
