@@ -90,10 +90,13 @@ def write(folder: str, key: str, data: bytes) -> None:
 def _rename(temporary: str, target: str) -> None:
     try:
         os.replace(temporary, target)
-    except (FileExistsError, PermissionError):
+    except (FileExistsError, PermissionError) as error:
         # Some network file systems do not rename over an existing file. Readers see a miss in between.
-        os.unlink(target)
-        os.rename(temporary, target)
+        try:
+            os.unlink(target)
+            os.rename(temporary, target)
+        except OSError:
+            raise error from None
 
 
 def records(folder: str) -> Iterator[FileRecord]:
