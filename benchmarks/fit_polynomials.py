@@ -64,7 +64,7 @@ FRACTION_LOW, FRACTION_HIGH = m.sqrt(mpf(1) / 2) - mpf("1.00001"), m.sqrt(mpf(2)
 S_MAX = ((m.sqrt(mpf(2)) - 1) / (m.sqrt(mpf(2)) + 1)) ** 2 * mpf("1.0001")
 QUARTER, HALF = (m.pi / 4 * mpf("1.0001")) ** 2, (m.pi / 2 * mpf("1.0001")) ** 2
 ERF_END, ERF_CENTER = mpf("3.93") ** 2, mpf("7.5")
-ERF_SPLIT, ERFC_CENTER, ERFC_END = mpf(1), mpf("3.5"), mpf("5.95")
+ERF_SPLIT, ERFC_CENTER, ERFC_END = mpf(1), mpf(1), mpf("5.95")
 
 
 def sin_series(t: mpf, first: int) -> mpf:

@@ -6,7 +6,7 @@ below 1 and 1 - exp(-x*x) R(x) above, as W. J. Cody (1969) splits it, with R fit
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product
 from jitfuse.backends.llvm.math.exponential import exp_reduced, power_of_two, reduce_64
 from jitfuse.backends.llvm.math.lockstep import Batch
 
@@ -31,8 +31,15 @@ def erf_64(x: Batch) -> Batch:
 
 
 def _near_zero(x: Batch, t: Batch, t_low: Batch) -> Batch:
-    """Return erf(x) = x (2/sqrt(pi) + t Q(t)) for |x| < 1 and t + t_low = x*x."""
-    q = t.polynomial(c.ERF_64)
-    p, p_low = fast_two_sum(_TWO_OVER_SQRT_PI, t.fma(q, t_low * q))
+    """Return erf(x) = x (2/sqrt(pi) + c t + t*t Q(t)) for |x| < 1 and t + t_low = x*x.
+
+    The first two terms are summed exactly, as what is rounded in them would show in the result.
+    """
+    first, *rest = c.ERF_64
+    linear, linear_low = times(t, first, 0.0)
+    linear_low = t_low.fma(first, linear_low)
+    p, p_low = fast_two_sum(_TWO_OVER_SQRT_PI, linear)
+    p, low = fast_two_sum(p, t * (t * t.polynomial(rest)))
+    p_low = (p_low + low) + (linear_low + _TWO_OVER_SQRT_PI_LOW)
     head, low = two_product(x, p)
-    return head + x.fma(p_low + _TWO_OVER_SQRT_PI_LOW, low)
+    return head + x.fma(p_low, low)

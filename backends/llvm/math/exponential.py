@@ -7,7 +7,7 @@ Does not own: tanh, erf and power, which call `reduced_exp` and `scaled`.
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_sum
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 # Adding it rounds a float64 below 2**51 to an integer, which is then in the low bits of the sum.
@@ -114,11 +114,18 @@ def exp2_64(x: Batch) -> Batch:
 
 
 def expm1_parts(x: Batch) -> tuple[Batch, Batch]:
-    """Return (hi, lo), half of exp(x) - 1 as an unevaluated sum, for -700 < x < 710."""
+    """Return (hi, lo), half of exp(x) - 1 as an unevaluated sum, for -700 < x < 710.
+
+    The terms -1/2, r/2 and r*r/4, scaled, are summed exactly; only the cubic term is rounded.
+    """
     biased, r, r_low = reduce_64(x)
     half = power_of_two(biased - 1.0)
-    hi, lo = two_sum(half - 0.5, half * r)
-    return hi, half.fma(expm1_tail(r, r_low), lo)
+    t, t_low = two_product(r, r)
+    tail = (t * r).fma(r.polynomial(c.EXP_64[1:]), t_low.fma(0.5, r_low))
+    head, lost = fast_two_sum(half, half.filled(-0.5))
+    hi, lo = two_sum(head, half * r)
+    hi, lower = fast_two_sum(hi, half * (t * 0.5))
+    return hi, half.fma(tail, (lo + lower) + lost)
 
 
 def expm1_64(x: Batch) -> Batch:

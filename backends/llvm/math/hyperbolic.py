@@ -20,15 +20,15 @@ def tanh_32(x: Batch) -> Batch:
 def tanh_64(x: Batch) -> Batch:
     """Return the hyperbolic tangent of float64 batches.
 
-    With h = (exp(2|x|) - 1)/2 it is h/(1 + h); the quotient q is corrected by its remainder, which is divided
-    by 1 + h as a product with 1 - q.
+    With h = (exp(2|x|) - 1)/2 it is h/(1 + h); the quotient is corrected by its own remainder.
     """
     size = abs(x)
     hi, lo = expm1_parts((size * 2.0).at_most(44.0))
     hi, lo = fast_two_sum(hi, lo)
     d, d_low = two_sum(hi.filled(1.0), hi)
-    q = hi / d
+    inverse = 1.0 / d
+    q = hi * inverse
     p, e = two_product(q, d)
     remainder = q.fma(-(d_low + lo), ((hi - p) - e) + lo)
-    result = (q + remainder.fma(-q, remainder)).copysign(x)
+    result = (remainder.fma(inverse, q)).copysign(x)
     return x.where(size.compare("olt", 2.0**-28), result)
