@@ -1,0 +1,220 @@
+"""Emits the vectorcall function of fused functions, and the whole native call path in one go.
+
+Owns: `jf_fastcall`, `jf_enter`, `jf_miss`: the mode, the walk over entries, the frame. Does not own what
+guards, plans and results do.
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Function, Module, Value
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.driver import emit_driver, frame_values
+from jitfuse.backends.llvm.runtime.guards import emit_guards
+from jitfuse.backends.llvm.runtime.layout import Config, Entry, Plan, State
+from jitfuse.backends.llvm.runtime.pyobject import (
+    ONE,
+    ZERO,
+    add_to_word,
+    address,
+    config,
+    decref_range,
+    emit_configure,
+    equal,
+    item,
+    set_item,
+    word,
+)
+from jitfuse.backends.llvm.runtime.results import emit_results
+
+_FAILED = Value("inttoptr (i64 1 to ptr)", "ptr")
+"""What `jf_enter` returns where the entry's guards do not pass."""
+
+_NO_INDEX = Value(str(1 << 62), "i64")
+"""Where no argument is left out: beyond every position, also after adding one."""
+
+
+def emit_call_path(module: Module) -> None:
+    """Add all of the call path to a module that has, or will get, the pool and the allocator."""
+    emit_configure(module)
+    emit_guards(module)
+    emit_results(module)
+    emit_driver(module)
+    emit_fastcall(module)
+
+
+def emit_fastcall(module: Module) -> None:
+    """Add ``ptr jf_fastcall(ptr self, ptr args, i64 nargsf, ptr kwnames)``, a vectorcallfunc."""
+    _emit_find_name(module)
+    _emit_names_match(module)
+    _emit_fastcall(module)
+    _emit_enter(module)
+    _emit_miss(module)
+
+
+def _emit_find_name(module: Module) -> None:
+    """``i64 jf_find_name(ptr names, i64 count, ptr name)``: a name's index by identity, then by equality."""
+    f = module.function("jf_find_name", "i64", [("names", "ptr"), ("count", "i64"), ("name", "ptr")],
+                        internal=True)
+    names, count, name = f.args
+    with f.loop(ZERO, count) as loop, f.if_(f.icmp("eq", item(f, names, loop.index), name)):
+        f.ret(loop.index)
+    with f.loop(ZERO, count) as loop, f.if_(equal(f, item(f, names, loop.index), name)):
+        f.ret(loop.index)
+    f.ret(_NO_INDEX)
+
+
+def _emit_names_match(module: Module) -> None:
+    """``i1 jf_names_match(ptr wanted, i64 count, ptr names, i64 skip)``: equal names, `skip` left out."""
+    parameters = [("wanted", "ptr"), ("count", "i64"), ("names", "ptr"), ("skip", "i64")]
+    f = module.function("jf_names_match", "i1", parameters, internal=True)
+    wanted, count, names, skip = f.args
+    with f.loop(ZERO, count) as loop:
+        a, b = item(f, wanted, loop.index), item(f, names, _skipping(f, loop.index, skip))
+        with f.if_(f.icmp("ne", a, b), likely=False), f.if_(f.not_(equal(f, a, b)), likely=True):
+            f.ret(f.const("i1", False))
+    f.ret(f.const("i1", True))
+
+
+def _skipping(f: Function, index: Value, skip: Value) -> Value:
+    """Return `index`, or the one after it from position `skip` on."""
+    return f.add(index, f.cast("zext", f.icmp("sge", index, skip), "i64"))
+
+
+def _mode(f: Function, flag: Value) -> Value:
+    """Go on with the mode that exactly True or False stands for; anything else is a miss."""
+    true = f.icmp("eq", flag, config(f, Config.TRUE))
+    valid = f.fresh("valid")
+    f.cond_br(f.or_(true, f.icmp("eq", flag, config(f, Config.FALSE))), valid, "miss", likely=True)
+    f.label(valid)
+    return f.cast("zext", true, "i64")
+
+
+def _emit_fastcall(module: Module) -> None:
+    f = module.function(
+        "jf_fastcall", "ptr", [("self", "ptr"), ("args", "ptr"), ("nargsf", "i64"), ("kwnames", "ptr")]
+    )
+    self_, args, nargsf, kwnames = f.args
+    state = f.field("ptr", self_, layout.CALLABLE_STATE)
+    positional = f.and_(nargsf, f.const("i64", layout.VECTORCALL_COUNT_MASK))
+    add_to_word(f, state, State.CALLS, 1)
+    f.cond_br(f.icmp("eq", word(f, state, State.DISABLED), ZERO), "enabled", "miss", likely=True)
+    f.label("enabled")
+    default = word(f, state, State.DEFAULT_MODE)
+    f.cond_br(f.icmp("eq", kwnames, f.null), "start", "keywords")
+
+    f.label("keywords")
+    names = f.offset(kwnames, layout.TUPLE_ITEMS)
+    all_ = f.field("i64", kwnames, layout.VAR_SIZE)
+    skip = f.call("jf_find_name", "i64", [names, all_, address(f, state, State.TRAINING)])
+    f.cond_br(f.icmp("eq", skip, _NO_INDEX), "start", "flag")
+    f.label("flag")
+    keyword_mode = _mode(f, item(f, args, f.add(positional, skip)))
+    others, flag_block = f.sub(all_, ONE), f.block
+
+    f.label("start")
+    mode = f.phi("i64", [(default, "enabled"), (default, "keywords"), (keyword_mode, flag_block)])
+    count = f.phi("i64", [(ZERO, "enabled"), (all_, "keywords"), (others, flag_block)])
+    skipped = f.phi("i64", [(_NO_INDEX, "enabled"), (_NO_INDEX, "keywords"), (skip, flag_block)])
+    kwitems = f.phi("ptr", [(f.null, "enabled"), (names, "keywords"), (names, flag_block)])
+    f.label("walk")
+    first = address(f, state, State.FIRST_ENTRY)
+    f.label("entry_")
+    f.emit(f"%candidate = phi ptr [ {first.ref}, %walk ], [ %after, %next ]")
+    entry = Value("%candidate", "ptr")
+    f.cond_br(f.icmp("eq", entry, f.null), "miss", "counts", likely=False)
+    f.label("counts")
+    same = f.and_(
+        f.icmp("eq", word(f, entry, Entry.POSITIONAL), positional),
+        f.icmp("eq", word(f, entry, Entry.KEYWORD_COUNT), count),
+    )
+    f.cond_br(same, "names", "next", likely=True)
+    f.label("names")
+    f.cond_br(f.icmp("eq", count, ZERO), "named", "compare")
+    f.label("compare")
+    matches = f.call("jf_names_match", "i1", [address(f, entry, Entry.KEYWORDS), count, kwitems, skipped])
+    f.cond_br(matches, "named", "next", likely=True)
+    f.label("named")
+    position = word(f, entry, Entry.TRAINING_POSITION)
+    f.cond_br(f.icmp("slt", position, ZERO), "moded", "positional_flag", likely=True)
+    f.label("positional_flag")
+    with f.if_(f.icmp("ne", skipped, _NO_INDEX), likely=False):
+        f.br("miss")  # given twice
+    positional_mode = _mode(f, item(f, args, position))
+    last = f.block
+    f.label("moded")
+    chosen = f.phi("i64", [(mode, "named"), (positional_mode, last)])
+    plan = item(f, f.offset(entry, Entry.EVALUATION * layout.WORD), chosen)
+    f.cond_br(f.icmp("ne", plan, f.null), "enter", "next", likely=True)
+    f.label("enter")
+    result = f.call("jf_enter", "ptr", [entry, plan, state, args, f.add(positional, skipped)])
+    code = f.cast("ptrtoint", result, "i64")
+    f.switch(code, "finished", [(1, "next"), (2, "walk")])
+    f.label("finished")
+    f.ret(result)
+    f.label("next")
+    f.emit(f"%after = load ptr, ptr {f.offset(entry, Entry.NEXT * layout.WORD).ref}")
+    f.br("entry_")
+    f.label("miss")
+    add_to_word(f, state, State.MISSES, 1)
+    f.ret(f.call("jf_miss", "ptr", [address(f, state, State.MISS), self_, args, positional, kwnames]))
+
+
+def _emit_enter(module: Module) -> None:
+    """``ptr jf_enter(ptr entry, ptr plan, ptr state, ptr args, i64 skip)``: try an entry whose arity fits.
+
+    Argument number `skip` (the keyword `training`) is left out. Returns what `jf_driver` does, or `_FAILED`.
+    """
+    parameters = [("entry_words", "ptr"), ("plan", "ptr"), ("state", "ptr"), ("args", "ptr"), ("skip", "i64")]
+    f = module.function("jf_enter", "ptr", parameters, internal=True)
+    entry, plan, state, args, skip = f.args
+    size = word(f, plan, Plan.FRAME_WORDS)
+    on_stack = f.alloca("i64", layout.FRAME_WORDS_ON_STACK)
+    small = f.icmp("sle", size, f.const("i64", layout.FRAME_WORDS_ON_STACK))
+    f.cond_br(small, "framed", "heap", likely=True)
+    f.label("heap")
+    memory = f.call("PyMem_Malloc", "ptr", [f.mul(size, f.const("i64", layout.WORD))])
+    with f.if_(f.icmp("eq", memory, f.null), likely=False):
+        f.ret(f.call("PyErr_NoMemory", "ptr", []))
+    heap = f.block
+    f.label("framed")
+    frame = f.phi("ptr", [(on_stack, "entry"), (memory, heap)])
+    arguments = f.add(word(f, entry, Entry.POSITIONAL), word(f, entry, Entry.KEYWORD_COUNT))
+    with f.loop(ZERO, arguments) as loop:
+        set_item(f, item(f, args, _skipping(f, loop.index, skip)), frame, loop.index)
+    cells = f.offset(frame, word(f, entry, Entry.SLOTS), "i64")
+    filled = f.call("jf_guards", "i64", [entry, frame, cells, frame_values(f, entry, frame)])
+    f.cond_br(f.icmp("sge", filled, ZERO), "run", "failed", likely=True)
+    f.label("failed")
+    partly = f.not_(filled)
+    f.br("release")
+    f.label("run")
+    ran = f.call("jf_driver", "ptr", [plan, entry, state, frame])
+    f.label("release")
+    result = f.phi("ptr", [(_FAILED, "failed"), (ran, "run")])
+    stop = f.phi("i64", [(partly, "failed"), (filled, "run")])
+    decref_range(f, frame, arguments, stop)
+    with f.if_(f.not_(small), likely=False):
+        f.call("PyMem_Free", "void", [frame])
+    f.ret(result)
+
+
+def _emit_miss(module: Module) -> None:
+    """``ptr jf_miss(ptr miss, ptr self, ptr args, i64 positional, ptr kwnames)``: miss(self, ...)."""
+    parameters = [("function", "ptr"), ("self", "ptr"), ("args", "ptr"), ("positional", "i64"),
+                  ("kwnames", "ptr")]
+    f = module.function("jf_miss", "ptr", parameters, internal=True)
+    function, self_, args, positional, kwnames = f.args
+    f.cond_br(f.icmp("eq", kwnames, f.null), "counted", "keywords")
+    f.label("keywords")
+    names = f.field("i64", kwnames, layout.VAR_SIZE)
+    f.label("counted")
+    count = f.add(positional, f.phi("i64", [(ZERO, "entry"), (names, "keywords")]))
+    memory = f.call("PyMem_Malloc", "ptr", [f.mul(f.add(count, ONE), f.const("i64", layout.WORD))])
+    with f.if_(f.icmp("eq", memory, f.null), likely=False):
+        f.ret(f.call("PyErr_NoMemory", "ptr", []))
+    f.store(self_, memory)
+    rest = f.offset(memory, layout.WORD)
+    with f.loop(ZERO, count) as loop:
+        set_item(f, item(f, args, loop.index), rest, loop.index)
+    result = f.call("PyObject_Vectorcall", "ptr", [function, memory, f.add(positional, ONE), kwnames])
+    f.call("PyMem_Free", "void", [memory])
+    f.ret(result)
