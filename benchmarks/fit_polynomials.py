@@ -48,9 +48,9 @@ def remez(fn: Real, a: mpf, b: mpf, degree: int, center: mpf, weight: Real) -> t
     return best
 
 
-def at_zero(value: mpf, fn: Real, tiny: mpf = mpf(10) ** -40) -> Real:
+def at_zero(value: mpf, fn: Real) -> Real:
     """Return fn with its removable singularity at 0 filled in."""
-    return lambda u: mpf(value) if abs(u) < tiny else fn(u)
+    return lambda u: mpf(value) if abs(u) < 1e-40 else fn(u)
 
 
 def atanh_tail(terms: int) -> Real:
@@ -106,7 +106,8 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
     ("SIN_64", "(sin(r) - r) / r**3 in r*r", lambda t: sin_series(t, 1), mpf(0), QUARTER, 5, mpf(0)),
     ("COS_64", "(cos(r) - 1 + r*r/2) / r**4 in r*r", lambda t: cos_series(t, 2), mpf(0), QUARTER, 5, mpf(0)),
     ("LOG_64", "(2*atanh(s)/s - 2) / t in t = s*s", atanh_tail(1), mpf(0), S_MAX, 7, mpf(0)),
-    ("LOG_POWER_64", "(2*atanh(s)/s - 2 - 2/3*t) / (t*t) in t = s*s", atanh_tail(2), mpf(0), S_MAX, 7, mpf(0)),
+    ("LOG_POWER_64", "(2*atanh(s)/s - 2 - 2/3*t) / (t*t) in t = s*s", atanh_tail(2), mpf(0), S_MAX, 7,
+     mpf(0)),
     ("ERF_64", "(erf(x)/x - 2/sqrt(pi)) / (x*x) in x*x, |x| <= 1", lambda t: erf_series(t, 1),
      mpf(0), ERF_SPLIT, 11, mpf(0)),
     ("ERFC_64", f"exp(x*x) * erfc(x) in x - {m.nstr(ERFC_CENTER)}, 1 <= x <= 5.95",

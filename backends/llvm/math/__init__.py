@@ -2,8 +2,10 @@
 
 Owns: which functions there are, and dispatch by element type. Every result is within 1 ulp of the exact
 value (fmod, remainder, floor_divide, sqrt and the roundings are exact), special cases are those of C99 and
-NumPy, and a lane's bits depend on that lane's operands alone. Nothing calls a library: objects have no undefined
-symbols. float32 is computed in float64. Does not own: integer functions, arithmetic, or loops over memory.
+NumPy, and a lane's bits depend on that lane's operands alone. Nothing calls a library: objects have no
+undefined symbols. float32 is computed in float64.
+
+Does not own: integer functions, arithmetic, or loops over memory.
 """
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ def emit(f: Function, name: str, args: Sequence[Value], *, has_fma: bool = True)
 def emit_many(
     f: Function, name: str, args_list: Sequence[Sequence[Value]], *, has_fma: bool = True
 ) -> list[Value]:
-    """Append the code of one function on several independent vectors of one type, interleaved step by step."""
+    """Append the code of one function on independent vectors of one type, interleaved step by step."""
     context = Context(f, has_fma)
     operands = [context.batch(column) for column in zip(*args_list, strict=True)]
     width = 0 if element(operands[0].type) == "float" else 1

@@ -6,13 +6,12 @@ The sign rules are those of CPython's float_divmod, as in NumPy's npy_divmod.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Value
+from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math.double_double import two_product
-from jitfuse.backends.llvm.math.lockstep import Batch, Context, patch_lanes
+from jitfuse.backends.llvm.math.lockstep import Batch, Context, lane_function, patch_lanes
 from jitfuse.backends.llvm.math.rounding import floor, trunc
 
 _INFINITY = float("inf")
-_LONG = "jitfuse.fmod_long"
 
 
 def fmod_32(x: Batch, y: Batch) -> Batch:
@@ -55,7 +54,7 @@ def _with_sign_of_divisor(mod: Batch, y: Batch) -> tuple[Batch, Batch]:
 
 
 def _floor_quotient(x: Batch, y: Batch, mod: Batch) -> Batch:
-    """Return the quotient as npy_divmod rounds it: (x - mod)/y, less 1 where mod changes sign, to an integer."""
+    """Return the quotient of npy_divmod: (x - mod)/y, less 1 where mod changes sign, to an integer."""
     moved = _with_sign_of_divisor(mod, y)[1]
     quotient = (x - mod) / y
     quotient = (quotient - 1.0).where(moved, quotient)
@@ -85,23 +84,13 @@ def _fmod_of_sizes(x: Batch, y: Batch, quotient_bits: int, y_bits: int) -> Batch
     if not x.context.has_fma:
         long = long | (y.compare("ogt", 2.0**900) & x.compare("oge", y))  # Dekker's product overflows
     long = long & y.compare("ogt", 0.0) & x.compare("olt", _INFINITY)
-    return patch_lanes(_long_function(x.context), long, [x, y], [r])[0]
+    function = lane_function(x.context, "jitfuse.fmod_long", 2, 1, _long_division)
+    return patch_lanes(function, long, [x, y], [r])[0]
 
 
-def _long_function(context: Context) -> str:
-    """Return the name of the module's function for one lane, (x, y, pointer to the result), defining it once."""
-    module = context.f.module
-    if not module.defines(_LONG):
-        parameters = [("x", "double"), ("y", "double"), ("result", "ptr")]
-        _write_long_function(
-            module.function(_LONG, "void", parameters, internal=True, attributes="nounwind noinline cold")
-        )
-    return _LONG
-
-
-def _write_long_function(f: Function) -> None:
-    """Write long division in base 2**11 for finite x >= y > 0: significands of 53 bits leave 11 of 64 free."""
-    x, y, result = f.args
+def _long_division(context: Context, inputs: list[Value]) -> list[Value]:
+    """Return fmod of finite x >= y > 0, in base 2**11: significands of 53 bits leave 11 bits of 64 free."""
+    f = context.f
 
     def integer(v: int) -> Value:
         return Value(str(v), "i64")
@@ -114,7 +103,7 @@ def _write_long_function(f: Function) -> None:
         significand = f.or_(fraction, f.select(normal, integer(1 << 52), integer(0)))
         return significand, f.select(normal, exponent, integer(1))
 
-    (mx, ex), (my, ey) = parts(x), parts(y)
+    (mx, ex), (my, ey) = parts(inputs[0]), parts(inputs[1])
     gap = f.sub(ex, ey)
     first = f.urem(mx, my)
     with f.loop(integer(0), gap, 11) as loop:
@@ -122,7 +111,6 @@ def _write_long_function(f: Function) -> None:
         left = f.sub(gap, loop.index)
         step = f.select(f.icmp("slt", left, integer(11)), left, integer(11))
         loop.update(0, f.urem(f.shl(r, step), my))
-    value = f.value("double", f"uitofp i64 {loop.result(0).ref} to double")
+    value = f.cast("uitofp", loop.result(0), "double")
     power = f.cast("bitcast", f.shl(ey, integer(52)), "double")  # 2**(ey - 1023); r counts 2**(ey - 1075)
-    f.store(f.fmul(f.fmul(value, f.const("double", 2.0**-52)), power), result)
-    f.ret()
+    return [f.fmul(f.fmul(value, f.const("double", 2.0**-52)), power)]

@@ -65,16 +65,14 @@ class Batch:
 
     def _binary(self, op: str, other: Batch | float | int, *, swapped: bool = False) -> Batch:
         f = self.context.f
-        type_ = self.type
-        pairs = zip(self.values, self.lift(other), strict=True)
+        t = self.type
+        left, right = self.values, self.lift(other)
         if swapped:
-            return Batch(
-                self.context, tuple([f.value(type_, f"{op} {type_} {b.ref}, {a.ref}") for a, b in pairs])
-            )
-        return Batch(self.context, tuple([f.value(type_, f"{op} {type_} {a.ref}, {b.ref}") for a, b in pairs]))
+            left, right = tuple(right), left
+        pairs = zip(left, right, strict=True)
+        return Batch(self.context, tuple([f.value(t, f"{op} {t} {a.ref}, {b.ref}") for a, b in pairs]))
 
     # ------------------------------------------------------------------ arithmetic
-    # ruff: noqa: D105
     def __add__(self, other: Batch | float | int) -> Batch:
         return self._binary("fadd" if self.is_float else "add", other)
 
@@ -230,10 +228,10 @@ def any_lane(condition: Batch) -> Value:
 def patch_lanes(
     function: str, condition: Batch, inputs: Sequence[Batch], outputs: Sequence[Batch]
 ) -> list[Batch]:
-    """Replace the outputs of the rare lanes in which the condition holds by those of a scalar function.
+    """Replace the outputs of the rare lanes in which the condition holds by those of a `lane_function`.
 
-    The function takes the lane's inputs, then a pointer for each output. Behind a branch that is taken only
-    when some lane needs it, so that ordinary data pay for one test; the other lanes keep their bits.
+    Behind a branch that is taken only when some lane needs it, so that ordinary data pay for one test; the
+    other lanes keep their bits.
     """
     f = condition.context.f
     before = f.block
@@ -242,34 +240,52 @@ def patch_lanes(
     f.label(rare)
     slots = [_spill(b) for b in (condition.cast("sext", "i64"), *inputs, *outputs)]
     count = lanes(condition.type) * len(condition.values)
-    with f.loop(Value("0", "i64"), Value(str(count), "i64")) as loop:
-        at = [f.offset(p, loop.index, t) for p, t in slots]
-        flag = f.load("i64", at[0])
-        with f.if_(f.icmp("ne", flag, Value("0", "i64"))):
-            arguments = [
-                f.load(t, p) for p, (_, t) in zip(at[1 : 1 + len(inputs)], slots[1:], strict=False)
-            ]
-            f.call(function, "void", [*arguments, *at[1 + len(inputs) :]])
-    patched = [_reload(b, p) for b, (p, _) in zip(outputs, slots[1 + len(inputs) :], strict=True)]
-    last = f.block
+    f.call(function, "void", [Value(str(count), "i64"), *slots])
+    patched = [_reload(b, p) for b, p in zip(outputs, slots[1 + len(inputs) :], strict=True)]
     f.label(end)
     return [
         Batch(old.context, tuple([
-            f.phi(old.type, [(a, before), (b, last)]) for a, b in zip(old.values, new.values, strict=True)
+            f.phi(old.type, [(a, before), (b, rare)]) for a, b in zip(old.values, new.values, strict=True)
         ]))
         for old, new in zip(outputs, patched, strict=True)
     ]
 
 
-def _spill(batch: Batch) -> tuple[Value, str]:
-    """Store a batch of 8-byte elements to the stack; returns the pointer and the element type."""
+def lane_function(
+    context: Context, name: str, inputs: int, outputs: int,
+    body: Callable[[Context, list[Value]], Sequence[Value]],
+) -> str:
+    """Define, once in the module, what `patch_lanes` calls, and return its name.
+
+    It takes the number of lanes and pointers to the lanes' conditions, inputs and outputs, all of 8 bytes.
+    `body` writes the code of one lane: from its inputs, float64 scalars, to its outputs.
+    """
+    module = context.f.module
+    if module.defines(name):
+        return name
+    params = [("count", "i64"), *((f"p{k}", "ptr") for k in range(1 + inputs + outputs))]
+    f = module.function(name, "void", params, internal=True, attributes="nounwind noinline cold optsize")
+    count, *pointers = f.args
+    zero = Value("0", "i64")
+    with f.loop(zero, count) as loop:
+        condition, *at = [f.offset(p, loop.index, "i64") for p in pointers]
+        with f.if_(f.icmp("ne", f.load("i64", condition), zero)):
+            results = body(Context(f, context.has_fma), [f.load("double", p) for p in at[:inputs]])
+            for result, p in zip(results, at[inputs:], strict=True):
+                f.store(result, p)
+    f.ret()
+    return name
+
+
+def _spill(batch: Batch) -> Value:
+    """Store a batch of 8-byte elements to the stack; returns the pointer."""
     f = batch.context.f
     type_ = element(batch.type)
     n = lanes(batch.type)
     pointer = f.alloca(type_, n * len(batch.values))
     for k, v in enumerate(batch.values):
         f.store(v, f.offset(pointer, k * n, type_), 8)
-    return pointer, type_
+    return pointer
 
 
 def _reload(batch: Batch, pointer: Value) -> Batch:

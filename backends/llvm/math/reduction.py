@@ -7,14 +7,15 @@ integers, one lane at a time in a function of its own. Does not own: the polynom
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
+from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_sum
 from jitfuse.backends.llvm.math.exponential import ROUNDER
-from jitfuse.backends.llvm.math.lockstep import Batch, Context, patch_lanes
+from jitfuse.backends.llvm.math.lockstep import Batch, Context, lane_function, patch_lanes
 
 _INV_PI, _TWO_OVER_PI = 0.3183098861837907, 0.6366197723675814
-# pi as 33 + 53 bits, pi/2 as 33 + 33 + 33 + 53 bits: products with integers below 2**20 are exact but the last
+# pi in 33 + 53 bits, pi/2 in 33 + 33 + 33 + 53: products with integers below 2**20 are exact but the last
 _PI = (3.1415926534682512, 1.2154201013012384e-10)
 _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
 _PI_WORDS = (3.141592653589793, 1.2246467991473532e-16)
@@ -34,7 +35,7 @@ def reduce_32(x: Batch, wide: Batch, offset: float) -> tuple[Batch, Batch]:
         biased = wide.fma(_INV_PI, ROUNDER)
         k = biased - ROUNDER
     r = k.fma(-_PI[1], k.fma(-_PI[0], wide))
-    function = _large_function(wide.context, shift=1, offset=offset)
+    function = _large_half_turns(wide.context, offset)
     n, r = patch_lanes(function, abs(x).compare("oge", _LARGE), [wide], [biased.bits(), r])
     return n, r
 
@@ -49,10 +50,8 @@ def reduce_64(x: Batch) -> tuple[Batch, Batch, Batch]:
     hi, lower = two_sum(hi, k * -c)
     lo = k.fma(-d, lo + lower)
     r, r_low = fast_two_sum(hi, lo)
-    function = _large_function(x.context, shift=2, offset=0.0)
-    n, r, r_low = patch_lanes(
-        function, abs(x).compare("oge", _LARGE), [x], [biased.bits(), r, r_low]
-    )
+    large = abs(x).compare("oge", _LARGE)
+    n, r, r_low = patch_lanes(_large_quarter_turns(x.context), large, [x], [biased.bits(), r, r_low])
     return n, r, r_low
 
 
@@ -78,82 +77,99 @@ def two_over_pi_words() -> tuple[int, ...]:
     return (0, *((fraction >> (bits - 64 * (i + 1))) & _MASK for i in range(20)))
 
 
-def _large_function(context: Context, shift: int, offset: float) -> str:
-    """Return the name of the module's function that reduces one large argument, defining it once.
+def _large_half_turns(context: Context, offset: float) -> str:
+    """Return the name of the module's function for large arguments, with the outputs of `reduce_32`.
 
-    It takes a float64 x and pointers to the integer n, r and (for shift 2) r_low, as in `reduce_32` (shift 1)
-    and `reduce_64` (shift 2, offset 0).
+    64 bits of the fraction are enough: no float32 is closer than 2**-33 to a multiple of pi/2.
     """
-    name = f"jitfuse.reduce_large.{shift}.{'half' if offset else 'zero'}"
-    module = context.f.module
-    if not module.defines(name):
-        outputs = ["n", "r", "r_low"][: shift + 1]
-        f = module.function(
-            name, "void", [("x", "double"), *((o, "ptr") for o in outputs)], internal=True,
-            attributes="nounwind noinline cold",
-        )
-        _write_large_function(f, Context(f, context.has_fma), shift, offset)
-    return name
+
+    def body(scalar: Context, inputs: list[Value]) -> list[Value]:
+        f = scalar.f
+        m, window = _significand_and_window(f, inputs[0], 2)
+        turn = f.add(f.mul(m, window[0]), _high(f, _product(f, m, window[1])))
+        negative = f.icmp("slt", f.cast("bitcast", inputs[0], "i64"), _integer(0))
+        turn = f.select(negative, f.sub(_integer(0), turn), turn)
+        if offset:
+            turn = f.add(turn, _integer(1 << 62))
+        n = f.lshr(f.add(turn, _integer(1 << 62)), _integer(63))
+        fraction = scalar.batch([f.cast("sitofp", f.shl(turn, _integer(1)), "double")])
+        r = fraction * (_PI_WORDS[0] * 2.0**-64)
+        return [n, _nan_if_infinite(scalar, inputs[0], r)]
+
+    return lane_function(context, f"jitfuse.half_turns.{'half' if offset else 'zero'}", 1, 2, body)
 
 
-def _write_large_function(f: Function, context: Context, shift: int, offset: float) -> None:
-    """Write the body: the product of the significand and a window of 2/pi as a 128-bit fraction of a turn."""
-    x, *outputs = f.args
-    turn = _turn(f, x, offset)
-    signed = f.shl(turn, Value(str(shift), "i128"))
-    nearest = f.add(turn, Value(str(1 << (127 - shift)), "i128"))
-    n = f.cast("trunc", f.lshr(nearest, Value(str(128 - shift), "i128")), "i64")
-    f.store(n, outputs[0])
-    hi, lo = _to_double_double(f, context, signed)
-    p, e = times(hi, *(w / shift for w in _PI_WORDS))
-    r, r_low = fast_two_sum(p, lo.fma(_PI_WORDS[0] / shift, e))
-    nan_if_infinite = context.batch([x])
-    r = r + (nan_if_infinite - nan_if_infinite)
-    f.store(r.values[0], outputs[1])
-    if shift == 2:
-        f.store(r_low.values[0], outputs[2])
-    f.ret()
+def _large_quarter_turns(context: Context) -> str:
+    """Return the name of the module's function for large arguments, with the outputs of `reduce_64`.
+
+    128 bits of the fraction: no float64 is closer than 2**-62 to a multiple of pi/2 (Muller, section 11.3).
+    """
+
+    def body(scalar: Context, inputs: list[Value]) -> list[Value]:
+        f = scalar.f
+        m, window = _significand_and_window(f, inputs[0], 3)
+        zero = Value("0", "i128")
+        high = f.shl(f.cast("zext", f.mul(m, window[0]), "i128"), Value("64", "i128"))
+        turn = f.add(high, _product(f, m, window[1]))
+        turn = f.add(turn, f.cast("zext", _high(f, _product(f, m, window[2])), "i128"))
+        negative = f.icmp("slt", f.cast("bitcast", inputs[0], "i64"), _integer(0))
+        turn = f.select(negative, f.sub(zero, turn), turn)
+        n = f.lshr(f.add(_high(f, turn), _integer(1 << 61)), _integer(62))
+        hi, lo = _signed_fraction(scalar, f.shl(turn, Value("2", "i128")))
+        p, e = times(hi, *(w / 2 for w in _PI_WORDS))
+        r, r_low = fast_two_sum(p, lo.fma(_PI_WORDS[0] / 2, e))
+        return [n, _nan_if_infinite(scalar, inputs[0], r), r_low.values[0]]
+
+    return lane_function(context, "jitfuse.quarter_turns", 1, 3, body)
 
 
-def _turn(f: Function, x: Value, offset: float) -> Value:
-    """Return x / (2 pi), modulo 1, as a fraction of 2**128, plus a quarter turn for offset 1/2."""
+def _significand_and_window(f: Function, x: Value, count: int) -> tuple[Value, list[Value]]:
+    """Return the 53-bit integer m and `count` words of bits of 2/pi, highest first.
+
+    m times the words, the first at the place of 2**64, is |x| / (2 pi) as a fraction of 2**128, modulo 1:
+    the window starts where the bits of m times 2/pi begin to matter modulo 4.
+    """
     bits = f.cast("bitcast", x, "i64")
-
-    def integer(v: int) -> Value:
-        return Value(str(v), "i64")
-
-    significand = f.or_(f.and_(bits, integer((1 << 52) - 1)), integer(1 << 52))
-    exponent = f.and_(f.lshr(bits, integer(52)), integer(2047))
-    # x = significand * 2**e, e = exponent - 1075: the window starts at the bit of 2/pi of weight 2**(1 - e);
-    # the bit of weight 2**-i is at 63 + i in the table
-    start = f.sub(exponent, integer(1075 + 1 - 63))
+    significand = f.or_(f.and_(bits, _integer((1 << 52) - 1)), _integer(1 << 52))
+    exponent = f.and_(f.lshr(bits, _integer(52)), _integer(2047))
+    # |x| = m * 2**e, e = exponent - 1075; the first bit has weight 2**(1 - e) and is at 62 + e in the table
+    start = f.sub(exponent, _integer(1075 - 62))
     table = f.module.table("jitfuse.two_over_pi", "i64", two_over_pi_words())
-    first = f.offset(table, f.lshr(start, integer(6)), "i64")
-    words = [f.load("i64", f.offset(first, 8 * i)) for i in range(4)]
-    within = f.and_(start, integer(63))
-    window = [f.intrinsic("fshl", "i64", a, b, within) for a, b in zip(words, words[1:])]
-    m, *parts = (f.cast("zext", v, "i128") for v in (significand, *window))
-    sixty_four = Value("64", "i128")
-    total = f.add(f.shl(f.mul(m, parts[0]), sixty_four), f.mul(m, parts[1]))
-    total = f.add(total, f.lshr(f.mul(m, parts[2]), sixty_four))
-    negative = f.icmp("slt", bits, integer(0))
-    total = f.select(negative, f.sub(Value("0", "i128"), total), total)
-    return f.add(total, Value(str(1 << 126), "i128")) if offset else total
+    first = f.offset(table, f.lshr(start, _integer(6)), "i64")
+    words = [f.load("i64", f.offset(first, 8 * i)) for i in range(count + 1)]
+    within = f.and_(start, _integer(63))
+    return significand, [f.intrinsic("fshl", "i64", a, b, within) for a, b in pairwise(words)]
 
 
-def _to_double_double(f: Function, context: Context, signed: Value) -> tuple[Batch, Batch]:
-    """Return a 128-bit signed integer over 2**128 as hi + lo, its leading 106 bits."""
-    negative = f.icmp("slt", signed, Value("0", "i128"))
-    magnitude = f.select(negative, f.sub(Value("0", "i128"), signed), signed)
-    zeros = f.intrinsic("ctlz", "i128", magnitude, Value("false", "i1"))
-    normal = f.shl(magnitude, zeros)
+def _integer(v: int) -> Value:
+    return Value(str(v), "i64")
 
-    def word(shift: int) -> Batch:
-        part = f.and_(f.cast("trunc", f.lshr(normal, Value(str(shift), "i128")), "i64"), Value(str((1 << 53) - 1), "i64"))
-        return context.batch([f.value("double", f"uitofp i64 {part.ref} to double")])
 
-    zeros_64 = f.cast("trunc", zeros, "i64")
-    exponent = context.batch([f.sub(Value(str(1023 - 53), "i64"), zeros_64)])
-    sign = context.batch([f.cast("zext", negative, "i64")]) << 63
-    scale = ((exponent << 52) | sign).from_bits()
-    return word(75) * scale, word(22) * 2.0**-53 * scale
+def _product(f: Function, a: Value, b: Value) -> Value:
+    """Return the 128-bit product of two unsigned 64-bit integers."""
+    return f.mul(f.cast("zext", a, "i128"), f.cast("zext", b, "i128"))
+
+
+def _high(f: Function, v: Value) -> Value:
+    """Return the upper half of a 128-bit integer."""
+    return f.cast("trunc", f.lshr(v, Value("64", "i128")), "i64")
+
+
+def _signed_fraction(context: Context, signed: Value) -> tuple[Batch, Batch]:
+    """Return a signed 128-bit integer over 2**128 as hi + lo: words of 32, 32 and 53 bits are exact."""
+    f = context.f
+    upper, lower = _high(f, signed), f.cast("trunc", signed, "i64")
+
+    def number(conversion: str, word: Value, scale: float) -> Batch:
+        return context.batch([f.cast(conversion, word, "double")]) * scale
+
+    first = number("sitofp", f.ashr(upper, _integer(32)), 2.0**-32)
+    second = number("sitofp", f.and_(upper, _integer((1 << 32) - 1)), 2.0**-64)
+    third = number("sitofp", f.lshr(lower, _integer(11)), 2.0**-117)
+    hi, lo = fast_two_sum(first, second)
+    return fast_two_sum(hi, lo + third)
+
+
+def _nan_if_infinite(context: Context, x: Value, r: Batch) -> Value:
+    size = context.batch([x])
+    return (r + (size - size)).values[0]
