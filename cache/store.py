@@ -121,6 +121,7 @@ class Store:
         """
         data = encode(entry)
         folder = self.layers.write
+        self.memory.put(entry)  # first, so that it stays there when a warning is turned into an exception
         if folder is not None and len(data) <= self.max_bytes and self._write(folder, entry.key, data):
             self.memory.discard(entry.key)
             self.stored += count
@@ -128,7 +129,6 @@ class Store:
             self.flush()
             self._sweep(folder, entry.key, len(data))
             return True
-        self.memory.put(entry)
         return False
 
     def _write(self, folder: str, key: str, data: bytes) -> bool:

@@ -85,6 +85,15 @@ def test_a_stamp_from_the_future_does_not_stay_for_ever(folder: Path, make_entry
     assert entries[4].key not in names(folder)
 
 
+def test_the_entry_just_written_stays_when_the_clock_is_behind(folder: Path, make_entry: MakeEntry) -> None:
+    store = Store(Layers((), str(folder)), max_files=8)
+    for number in range(8):
+        store.store(make_entry(number))
+        age(folder, make_entry(number), -3600)
+    store.store(make_entry(100))
+    assert make_entry(100).key in names(folder) and len(names(folder)) == 7
+
+
 def test_others_files_are_left_alone(folder: Path, make_entry: MakeEntry) -> None:
     kept = {"notes.txt", "a" * 63, "README.jfc", "sub"}
     for name in kept - {"sub"}:
@@ -185,6 +194,10 @@ def test_stats_list_the_folder_only_after_a_change(
     with monkeypatch.context() as patch:
         patch.setattr(os, "scandir", lambda _: pytest.fail("listed again"))
         assert store.stats() == first
+    before = folder.stat()
+    store.store(make_entry(3))
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))  # as if within one tick of the clock
+    assert store.stats().files == 2
     time.sleep(0.02)
     Store(store.layers).store(make_entry(2))  # another process
-    assert store.stats().files == 2
+    assert store.stats().files == 3

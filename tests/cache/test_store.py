@@ -227,6 +227,16 @@ class TestTrouble:
         assert not store.store(entry) and store.load(entry.key, entry.canonical) == entry
         assert store.stats().files == 0 and store.stats().memory_entries == 1
 
+    def test_warnings_as_errors_lose_nothing(
+        self, store: Store, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        entry = make_entry(1)
+        fail_with(monkeypatch, "replace", errno.ENOSPC)
+        with pytest.raises(CacheWarning, match="No space left"):
+            store.store(entry)
+        assert store.load(entry.key, entry.canonical) == entry
+        assert not store.store(entry)
+
     def test_file_system_without_rename_over_existing(
         self, store: Store, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch,
     ) -> None:
