@@ -20,12 +20,14 @@ from jitfuse.backends.llvm.jit import (
     process_lock,
     undefined_symbols,
 )
+from jitfuse.backends.llvm.runtime.fastcall import emit_call_path
 from jitfuse.backends.llvm.runtime.memory import HANDLER, HANDLER_NAME, STATISTICS, emit_memory
 from jitfuse.backends.llvm.runtime.pool import emit_pool
 from jitfuse.backends.llvm.runtime.threads import thread_count
+from jitfuse.backends.llvm.runtime.words import ABI, configuration
 from jitfuse.errors import CompileError
 
-EMITTERS: tuple[Callable[[Module], None], ...] = (emit_pool, emit_memory)
+EMITTERS: tuple[Callable[[Module], None], ...] = (emit_pool, emit_memory, emit_call_path)
 
 LEVEL = 0
 """Code generation level of the runtime: level 1 takes five times as long and wins a nanosecond per call."""
@@ -76,7 +78,7 @@ def runtime_text() -> str:
 def _load() -> Library:
     target = host_target()
     key_parts: dict[str, str | int] = {
-        "level": LEVEL, "triple": target.triple, "cpu": target.cpu, "features": target.features,
+        "level": LEVEL, "triple": target.triple, "cpu": target.cpu, "features": target.features, "abi": ABI,
     }
     code = _loader("runtime", runtime_text, key_parts)
     return load(code, allowed=allowed_symbols(code))
@@ -102,6 +104,9 @@ class Runtime:
         )
         self.memory_handler: object = new_capsule(self.address(HANDLER), self.address(HANDLER_NAME), None)
         """The capsule for the ``mem_handler`` field of arrays whose data comes from `jf_alloc`."""
+        words = configuration(self.memory_handler)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
+        self.function("jf_configure", None, ctypes.c_void_p)(words.address)
 
     def address(self, name: str) -> int:
         """Return the address of one of the runtime's functions or globals."""

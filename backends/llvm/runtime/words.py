@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -17,6 +18,10 @@ from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Config, Spec
 
 DTypeLike = np.dtype[Any] | str
+
+_NUMPY_MAJOR: Final = np.__version__.split(".")[0]
+ABI: Final = f"{sys.implementation.cache_tag}{getattr(sys, 'abiflags', '')}-numpy{_NUMPY_MAJOR}"
+"""What object code that touches Python and NumPy objects holds for."""
 
 _SIGN: Final = 1 << 63
 
