@@ -1,0 +1,61 @@
+"""float32 functions against NumPy's and SciPy's float64 ones: strided through all bit patterns."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+REFERENCE = {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
+    "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": scipy.special.erf,
+}
+CHUNK = 1 << 20
+
+
+@pytest.mark.parametrize("target", ["host", "host without fma"])
+@pytest.mark.parametrize("name", REFERENCE)
+def test_within_an_ulp_over_all_bit_patterns(name, target, kernel, scale, ulps, record_property):
+    stride = max(1, 2003 // scale)
+    f = kernel(name, np.float32, target=target)
+    worst, at = 0.0, None
+    for start in range(0, 1 << 32, CHUNK * stride):
+        patterns = np.arange(start, min(start + CHUNK * stride, 1 << 32), stride, dtype=np.uint64)
+        x = patterns.astype(np.uint32).view(np.float32)
+        with np.errstate(all="ignore"):
+            exact = REFERENCE[name](x.astype(np.float64))
+        errors = ulps(f(x), exact)
+        k = int(errors.argmax())
+        if errors[k] > worst:
+            worst, at = float(errors[k]), x[k]
+    record_property("ulp", worst)
+    assert worst <= 0.51, (worst, at)
+
+
+@pytest.mark.parametrize("target", ["host", "host without fma"])
+def test_power_within_an_ulp(target, kernel, scale, ulps, record_property):
+    rng = np.random.default_rng(3)
+    n = 400_000 * scale
+    near_one = 1 + rng.normal(0, 1e-3, n)
+    x = np.concatenate([np.exp(rng.uniform(-100, 88, n)), near_one, rng.normal(0, 2, n)])
+    y = np.concatenate([rng.normal(0, 2, n), rng.normal(0, 3e4, n), rng.integers(-20, 20, n)])
+    x, y = x.astype(np.float32), y.astype(np.float32)
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(np.float64), y.astype(np.float64))
+    worst = float(ulps(kernel("power", np.float32, target=target)(x, y), exact).max())
+    record_property("ulp", worst)
+    assert worst <= 0.51
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf"])
+def test_thresholds_and_neighbours(name, kernel, ulps):
+    """Every float32 within 2,000 steps of where the code or the result changes its nature."""
+    points = np.array([
+        0.0, 1e-45, 1.1754944e-38, 1.0, -1.0, 88.72284, -87.33655, -103.97208, 128.0, -126.0, -149.0, 3.92,
+        9.01, np.pi / 2, np.pi, 2.0**20, 0.70710677, 1.4142135, -0.29289323, 0.34657359, 3.4028235e38,
+    ], np.float32)
+    steps = np.arange(-2000, 2001)
+    x = (points.view(np.int32)[:, None] + steps).astype(np.int64).ravel()
+    x = (x & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        exact = REFERENCE[name](x.astype(np.float64))
+    assert ulps(kernel(name, np.float32)(x), exact).max() <= 0.51

@@ -1,0 +1,108 @@
+"""float64 functions against mpmath: over the whole range and where each of them is difficult."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from mpmath import mpf
+
+EXACT = {
+    "exp": mpmath.exp, "exp2": lambda x: mpf(2) ** x, "expm1": mpmath.expm1, "log": mpmath.log,
+    "log2": lambda x: mpmath.log(x) / mpmath.log(2), "log1p": mpmath.log1p, "sin": mpmath.sin,
+    "cos": mpmath.cos, "tanh": mpmath.tanh, "erf": mpmath.erf, "power": mpmath.power,
+}
+MAXIMUM = mpf(float(np.finfo(np.float64).max))
+
+
+def samples(name: str, n: int) -> np.ndarray:
+    """Return arguments of one function: random patterns, small, moderate, and its own difficult ones."""
+    rng = np.random.default_rng(sum(name.encode()))
+    patterns = rng.integers(0, 1 << 64, n, dtype=np.uint64).view(np.float64)
+    small = np.exp(rng.uniform(-60, 3, n)) * rng.choice([-1, 1], n)
+    multiples = [float(int(k) * mpmath.pi / 2) for k in rng.integers(-700_000, 700_000, n)]
+    own = {
+        # the float64 closest to a multiple of pi/2 (Muller, Elementary Functions, section 11.3)
+        "sin": [multiples, rng.uniform(-(2**20), 2**20, n), [6381956970095103 * 2.0**797]],
+        "cos": [multiples, rng.uniform(-(2**20), 2**20, n), [6381956970095103 * 2.0**797]],
+        "exp": [rng.uniform(-746, -705, n), rng.uniform(709.7, 709.79, n), rng.uniform(-745, 709, n)],
+        "exp2": [rng.uniform(-1076, -1020, n), rng.uniform(1023.9, 1024.1, n), rng.uniform(-1070, 1023, n)],
+        "expm1": [rng.uniform(-0.4, 0.7, n), rng.uniform(30, 40, n), rng.uniform(709.7, 709.79, n)],
+        "log": [1 + rng.normal(0, 0.2, n), 1 + rng.normal(0, 1e-6, n), rng.uniform(0, 1e-310, n)],
+        "log2": [1 + rng.normal(0, 0.2, n), 1 + rng.normal(0, 1e-6, n), 2.0 ** np.arange(-1074, 1024)],
+        "log1p": [rng.uniform(-0.4, 0.6, n), 10 ** rng.uniform(0, 308, n), 10 ** rng.uniform(-17, 0, n) - 1],
+        "tanh": [rng.uniform(0, 1, n), rng.uniform(15, 22, n)],
+        "erf": [rng.uniform(0.8, 1.2, n), rng.uniform(0, 6, n)],
+    }
+    x = np.concatenate([patterns, small, rng.normal(0, 1, n), rng.uniform(-20, 20, n), *own.get(name, [])])
+    x = x[np.isfinite(x) & (x != 0)]
+    if name.startswith("log"):
+        x = x[x > (-1 if name == "log1p" else 0)]
+    if name.startswith("exp") or name in ("tanh", "erf"):
+        x = x[np.abs(x) < 1100]
+    return x
+
+
+def ulps_from(got: float, exact: mpf) -> float:
+    """Return the error in units of the last place; beyond the largest float64 infinity is right."""
+    if abs(exact) > MAXIMUM or np.isinf(got):
+        beyond = abs(exact) >= MAXIMUM * (1 + mpf(2) ** -54)
+        return 0.0 if np.isinf(got) and beyond and (got > 0) == (exact > 0) else np.inf
+    exponent = max(mpmath.frexp(exact)[1] - 1, -1022) if exact else -1022
+    return float(abs(mpf(got) - exact) * mpf(2) ** (52 - exponent))
+
+
+def precision(name: str, x: float) -> int:
+    """Return how many bits mpmath needs so that nothing cancels."""
+    if name in ("sin", "cos"):
+        return 1200
+    return 1300 if name in ("expm1", "log1p", "tanh", "erf") and abs(x) < 1e-20 else 180
+
+
+@pytest.mark.parametrize("target", ["host", "host without fma"])
+@pytest.mark.parametrize("name", [n for n in EXACT if n != "power"])
+def test_within_an_ulp(name, target, kernel, scale, record_property):
+    x = samples(name, 150 * scale)
+    worst, at = 0.0, None
+    for a, got in zip(x.tolist(), kernel(name, np.float64, target=target)(x).tolist()):
+        with mpmath.workprec(precision(name, a)):
+            error = ulps_from(got, EXACT[name](mpf(a)))
+        if not error <= worst:
+            worst, at = error, a
+    record_property("ulp", worst)
+    assert worst < 1, (worst, at)
+
+
+@pytest.mark.parametrize("target", ["host", "host without fma"])
+def test_power_within_an_ulp(target, kernel, scale, record_property):
+    rng = np.random.default_rng(5)
+    n = 400 * scale
+    wide = np.exp(rng.uniform(-740, 709, 2 * n))
+    x = np.concatenate([wide, 1 + rng.normal(0, 1e-3, n), rng.uniform(0, 9, n)])
+    # exponents for results over the whole range, denormals and overflow included
+    y = np.concatenate([rng.uniform(-750, 712, 3 * n) / np.log(x[: 3 * n]), rng.normal(0, 3, n)])
+    worst, at = 0.0, None
+    for a, b, got in zip(x.tolist(), y.tolist(), kernel("power", np.float64, target=target)(x, y).tolist()):
+        with mpmath.workprec(200):
+            error = ulps_from(got, mpmath.power(mpf(a), mpf(b)))
+        if not error <= worst:
+            worst, at = error, (a, b)
+    record_property("ulp", worst)
+    assert worst < 1, (worst, at)
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tanh"])
+def test_numpys_own_validation_set(name, kernel, ulps):
+    """The tables that come with NumPy: bit patterns of arguments and results, chosen to be difficult."""
+    path = Path(np.__file__).parent / f"_core/tests/data/umath-validation-set-{name}.csv"
+    if not path.exists():
+        pytest.skip("this NumPy comes without its tests")
+    table = np.genfromtxt(path, dtype=str, comments="#", delimiter=",", skip_header=1)
+    for dtype, integer in ((np.float32, np.uint32), (np.float64, np.uint64)):
+        rows = table[table[:, 0] == f"np.{dtype.__name__}"]
+        x, expected = (
+            np.array([int(v, 16) for v in rows[:, k]], np.uint64).astype(integer).view(dtype) for k in (1, 2)
+        )
+        # the expected values are rounded themselves
+        assert ulps(kernel(name, dtype)(x), expected.astype(np.float64)).max() <= 1
