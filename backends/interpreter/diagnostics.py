@@ -1,0 +1,153 @@
+"""CutWireErrors: where a program broke, seen from both sides.
+
+Owns how an error is filled from a program and the values at hand. Each function returns the error to raise.
+An error is also a ShapeError, DTypeError, ArgumentError or NumericError where that is what cut the wire, so
+that ``except ValueError`` sees the same mistakes as NumPy.
+"""
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from jitfuse.errors import (
+    ArgumentError,
+    BoundInput,
+    CutWireError,
+    DTypeError,
+    Neighbour,
+    NumericError,
+    ShapeError,
+)
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.ir.text import meta_text, step_text
+
+DEPTH: Final = 2
+
+
+class CutWireShapeError(CutWireError, ShapeError):
+    """Shapes that do not fit at one step or feed of a program."""
+
+
+class CutWireDTypeError(CutWireError, DTypeError):
+    """Dtypes that do not fit at one step or feed of a program."""
+
+
+class CutWireArgumentError(CutWireError, ArgumentError):
+    """An attribute, a device or a value of the wrong kind at one step or feed of a program."""
+
+
+class CutWireNumericError(CutWireError, NumericError):
+    """A value for which an operator raises, such as an integer raised to a negative power."""
+
+
+_KINDS: Final[tuple[tuple[type[BaseException], type[CutWireError]], ...]] = (
+    (ShapeError, CutWireShapeError), (DTypeError, CutWireDTypeError), (ArgumentError, CutWireArgumentError),
+    (ValueError, CutWireNumericError), (ArithmeticError, CutWireNumericError),
+)
+
+
+def of_cause(cause: BaseException) -> type[CutWireError]:
+    """Return the kind of CutWireError that can be caught like its cause."""
+    return next((kind for base, kind in _KINDS if isinstance(cause, base)), CutWireError)
+
+
+def at_step(
+    program: FusedProgram, step: OpStep, reason: str, *, known: Mapping[int, Meta | None],
+    expected: str | None = None, actual: str | None = None, kind: type[CutWireError] = CutWireError,
+) -> CutWireError:
+    """Return the error of a break at a step; `known` maps each value at hand to its meta."""
+    inputs = tuple(
+        BoundInput(i, i in known, known.get(i) or program.meta.get(i)) for i in dict.fromkeys(step.input_ids)
+    )
+    return kind(
+        reason, step_id=step.step_id, op_name=step.op_name, inputs=inputs,
+        result_id=step.result_id if step.result_ids else None, expected=expected, actual=actual,
+        producers=tuple(producers(program, step.input_ids)),
+        consumers=tuple(consumers(program, step.result_ids)), source=program.sources.get(step.step_id),
+    )
+
+
+def at_boundary(
+    program: FusedProgram, reason: str, feeds: Iterable[BoundInput], *, expected: str | None = None,
+    actual: str | None = None, kind: type[CutWireError] = CutWireError,
+) -> CutWireError:
+    """Return the error of a break between the caller and the program's feeds."""
+    inputs = tuple(feeds)
+    readers = tuple(consumers(program, [i.id for i in inputs]))
+    source = program.sources.get(readers[0].step_id) if readers else None
+    return kind(reason, inputs=inputs, expected=expected, actual=actual, consumers=readers, source=source)
+
+
+def unknown_operator(
+    program: FusedProgram, step: OpStep, cls: type, known: Mapping[int, Meta]
+) -> CutWireError:
+    """Return the error of an operator that is not in the op table or that the class does not define."""
+    there = [op.name for op in ops.table() if op.kind == ops.CREATION or hasattr(cls, op.name)]
+    close = difflib.get_close_matches(step.op_name, there, n=3, cutoff=0.5)
+    hint = f"the closest are {', '.join(close)}" if close else "no operator has a name like it"
+    why = "is no operator" if ops.get(step.op_name) is None else "is no method of this class"
+    return at_step(
+        program, step, f"{step.op_name!r} {why}; looked at {cls.__module__}.{cls.__qualname__}: {hint}",
+        known=known, kind=CutWireArgumentError,
+    )
+
+
+def feed_text(program: FusedProgram, feed: int) -> str:
+    """Return how a feed is called: its name where it has one, and its id."""
+    name = program.feed_names.get(feed)
+    return f"{name} (%{feed})" if name else f"%{feed}"
+
+
+def describe(meta: Meta) -> str:
+    """Return shape, dtype and device as text."""
+    return meta_text(meta)
+
+
+class Clash(NamedTuple):
+    """What of a value is not as the program says, and the kind of error for it."""
+
+    what: str
+    kind: type[CutWireError]
+
+
+def clash(expected: Meta | None, actual: Meta) -> Clash | None:
+    """Return the first thing in which a value differs from its meta; None where it fits or has no meta."""
+    if expected is None:
+        return None
+    if expected.shape != actual.shape:
+        return Clash("shape", CutWireShapeError)
+    if expected.dtype != actual.dtype:
+        return Clash("dtype", CutWireDTypeError)
+    if expected.weak != actual.weak:
+        return Clash("kind of scalar (weak or strong)", CutWireDTypeError)
+    if expected.device != actual.device and not expected.weak:
+        return Clash("device", CutWireArgumentError)
+    return None
+
+
+def producers(program: FusedProgram, ids: Iterable[int], distance: int = 1) -> Iterator[Neighbour]:
+    """Yield the steps behind the values, nearest first on each wire, two wires deep, each step once."""
+    yield from _walk(program, ids, distance, backwards=True, seen=set())
+
+
+def consumers(program: FusedProgram, ids: Iterable[int], distance: int = 1) -> Iterator[Neighbour]:
+    """Yield the steps that read the values, nearest first on each wire, two wires deep, each step once."""
+    yield from _walk(program, ids, distance, backwards=False, seen=set())
+
+
+def _walk(
+    program: FusedProgram, ids: Iterable[int], distance: int, *, backwards: bool, seen: set[int]
+) -> Iterator[Neighbour]:
+    for i in dict.fromkeys(ids):
+        made = program.producers.get(i)
+        beside = ((made,) if made else ()) if backwards else program.consumers.get(i, ())
+        for step in beside:
+            if step.step_id in seen:
+                continue
+            seen.add(step.step_id)
+            yield Neighbour(step.step_id, step.op_name, distance, step_text(program, step))
+            if distance < DEPTH:
+                further: Any = step.input_ids if backwards else step.result_ids
+                yield from _walk(program, further, distance + 1, backwards=backwards, seen=seen)

@@ -1,0 +1,105 @@
+"""What the eager tensors share: a value beside AbstractTensor's methods, and typed errors.
+
+Owns the handling of `training` for operators that look at the mode and the way from an array library's own
+exception to a typed error. A subclass says how values are held and computed.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse.dtypes import WEAK_DTYPE
+from jitfuse.errors import ArgumentError, JitfuseError
+from jitfuse.ir import ops
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.abstract import AbstractTensor, normalize_attrs
+
+
+class EagerTensor(AbstractTensor):
+    """A tensor that computes at once. `value` is the library's array, or a Python scalar, which is weak."""
+
+    __slots__ = ("value",)
+    __array_ufunc__ = None  # so that `array + tensor` comes to the tensor's reflected operator
+    value: Any
+
+    def __init__(self, value: Any) -> None:
+        """Hold a value of the library's without a copy; raises ArgumentError or DTypeError for others."""
+        raise NotImplementedError
+
+    @classmethod
+    def bind(cls, value: Any, meta: Meta | None) -> EagerTensor:
+        """Return a feed as a tensor of this class; a rank-0 value becomes as weak or strong as the meta."""
+        value = value.value if isinstance(value, EagerTensor) else value
+        if meta is not None and meta.shape == ():
+            if meta.weak and hasattr(value, "item") and value.ndim == 0 and cls(value).dtype == meta.dtype:
+                value = value.item()
+            elif not meta.weak and WEAK_DTYPE.get(type(value)) == meta.dtype:
+                value = np.dtype(meta.dtype).type(value)
+        return cls(value)
+
+    def storage(self) -> object:
+        """Return the same object for values that share memory; None for a value that shares it with none."""
+        raise NotImplementedError
+
+    def fresh(self, taken: set[object]) -> Any:
+        """Return the value, copied where its storage is taken; take its storage where it is not."""
+        raise NotImplementedError
+
+    @property
+    def weak(self) -> bool:
+        """Whether this is a Python scalar."""
+        return type(self.value) in WEAK_DTYPE
+
+    @property
+    def device(self) -> str:
+        """Where the value lives."""
+        return "cpu"
+
+    @property
+    def meta(self) -> Meta:
+        """What a program would know of this value."""
+        return Meta(self.shape, self.dtype, self.device, self.weak)
+
+    def call(self, op_name: str, *others: Any, **attrs: Any) -> Any:
+        """Carry out an operator; one that looks at the mode takes `training=` too (False where not given)."""
+        op = ops.get(op_name)
+        if op is None:
+            raise ArgumentError(f"there is no operator {op_name!r}")
+        cls = type(self)
+        inputs = (self, *[o if type(o) is cls else self._lift(o) for o in others])
+        if op.mode_sensitive:
+            training = attrs.pop("training", False)
+            return self._apply(op, inputs, {**_normalized(op, attrs), "training": training})
+        return self._apply(op, inputs, _normalized(op, attrs) if attrs or op.attrs else attrs)
+
+    def _failure(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> JitfuseError | None:
+        """Return the typed error that says why operands or attributes do not fit, or None where they do."""
+        try:
+            op.result_meta([i.meta for i in inputs], {k: v for k, v in attrs.items() if k in op.attrs})
+        except JitfuseError as error:
+            return error
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.value!r})"
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __index__(self) -> int:
+        return int(self.value.__index__())
+
+
+def _normalized(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
+    """Return whole attributes; the table's own names, the common case, skip the search for aliases."""
+    full = {**op.attrs, **attrs}
+    if len(full) > len(op.attrs) or any(v is ops.REQUIRED for v in full.values()):
+        return normalize_attrs(op, attrs)
+    return full

@@ -1,0 +1,81 @@
+"""NumPyTensor: AbstractTensor's methods carried out at once by NumPy, through the op table's reference."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse.backends.interpreter.eager import EagerTensor
+from jitfuse.dtypes import KINDS, WEAK_DTYPE
+from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.ir import ops
+
+_NAMES = {np.dtype(name): name for name in KINDS}
+
+
+class NumPyTensor(EagerTensor):
+    """An ndarray, a NumPy scalar or a Python scalar (weak), in one of the supported dtypes."""
+
+    __slots__ = ()
+
+    def __init__(self, value: Any) -> None:
+        """Hold the value without a copy; raises DTypeError or ArgumentError for what cannot be held."""
+        if type(value) not in WEAK_DTYPE:
+            if not isinstance(value, np.ndarray | np.generic):
+                raise ArgumentError(f"{type(value).__name__} is no array, NumPy scalar, float, int or bool")
+            if value.dtype not in _NAMES:
+                raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(KINDS)}")
+        self.value = value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents as plain ints."""
+        return () if self.weak else self.value.shape
+
+    @property
+    def dtype(self) -> str:
+        """The dtype's name."""
+        return WEAK_DTYPE.get(type(self.value)) or _NAMES[self.value.dtype]
+
+    def storage(self) -> object:
+        """Return the id of the array that owns the memory; None for a scalar."""
+        if not isinstance(self.value, np.ndarray):
+            return None
+        owner = self.value
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        return id(owner)
+
+    def fresh(self, taken: set[object]) -> Any:
+        """Return the value; a copy where its memory is taken or cannot be written. Its memory is taken then."""
+        if not isinstance(self.value, np.ndarray):
+            return self.value
+        if self.storage() in taken or not self.value.flags.writeable:
+            return np.array(self.value, order="C")
+        taken.add(self.storage())
+        return self.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.value, dtype, copy=copy)
+
+    def _lift(self, value: Any) -> NumPyTensor:
+        return value if isinstance(value, NumPyTensor) else NumPyTensor(value)
+
+    def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        try:
+            result = NumPyTensor(op.numpy(*[i.value for i in inputs], **attrs))
+        except (TypeError, ValueError, OverflowError, IndexError) as error:
+            typed = self._failure(op, inputs, attrs)
+            if typed is None:
+                raise
+            raise typed from error
+        if inputs and all(i.weak for i in inputs):
+            return self._of_scalars(op, inputs, attrs, result)
+        return result
+
+    def _of_scalars(
+        self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any], result: NumPyTensor
+    ) -> NumPyTensor:
+        """Keep what Python's operators make of Python scalars weak; NumPy itself would make it strong."""
+        meta = op.result_meta([i.meta for i in inputs], {k: v for k, v in attrs.items() if k in op.attrs})
+        return NumPyTensor(result.value.item()) if meta.weak and not result.weak else result
