@@ -19,14 +19,15 @@ class Context:
     def __init__(self, f: Function, has_fma: bool) -> None:
         self.f = f
         self.has_fma = has_fma
-        self._constants: dict[tuple[str, float | int, bool], Value] = {}
+        self._constants: dict[tuple[str, float | int], Value] = {}
 
     def constant(self, type_: str, value: float | int) -> Value:
-        """Return a splat constant; equal ones are spelled once."""
-        key = (type_, value, str(value)[0] == "-")
-        known = self._constants.get(key)
+        """Return a splat constant; equal ones are spelled once, but for the zeros, as 0.0 equals -0.0."""
+        known = self._constants.get((type_, value))
         if known is None:
-            known = self._constants[key] = self.f.const(type_, value)
+            known = self.f.const(type_, value)
+            if value:
+                self._constants[type_, value] = known
         return known
 
     def batch(self, values: Sequence[Value]) -> Batch:
@@ -225,30 +226,45 @@ def any_lane(condition: Batch) -> Value:
     return f.intrinsic("vector.reduce.or", "i1", total, overload=[total.type])
 
 
+def unless_rare(
+    condition: Batch, usual: Sequence[Batch], rare: Callable[[], Sequence[Batch]]
+) -> list[Batch]:
+    """Return what `rare` makes where some lane fulfills the condition, else `usual`.
+
+    It is behind a branch, so that ordinary data pay for one test. Its lanes in which the condition does not
+    hold must have the bits of `usual`.
+    """
+    f = condition.context.f
+    before = f.block
+    rarely, end = f.fresh("rare"), f.fresh("common")
+    f.cond_br(any_lane(condition), rarely, end, likely=False)
+    f.label(rarely)
+    unusual = rare()
+    last = f.block
+    f.label(end)
+    return [
+        Batch(a.context, tuple([
+            f.phi(v.type, [(v, before), (w, last)]) for v, w in zip(a.values, b.values, strict=True)
+        ]))
+        for a, b in zip(usual, unusual, strict=True)
+    ]
+
+
 def patch_lanes(
     function: str, condition: Batch, inputs: Sequence[Batch], outputs: Sequence[Batch]
 ) -> list[Batch]:
     """Replace the outputs of the rare lanes in which the condition holds by those of a `lane_function`.
 
-    Behind a branch that is taken only when some lane needs it, so that ordinary data pay for one test; the
-    other lanes keep their bits.
+    The other lanes keep their bits.
     """
-    f = condition.context.f
-    before = f.block
-    rare, end = f.fresh("rare"), f.fresh("common")
-    f.cond_br(any_lane(condition), rare, end, likely=False)
-    f.label(rare)
-    slots = [_spill(b) for b in (condition.cast("sext", "i64"), *inputs, *outputs)]
-    count = lanes(condition.type) * len(condition.values)
-    f.call(function, "void", [Value(str(count), "i64"), *slots])
-    patched = [_reload(b, p) for b, p in zip(outputs, slots[1 + len(inputs) :], strict=True)]
-    f.label(end)
-    return [
-        Batch(old.context, tuple([
-            f.phi(old.type, [(a, before), (b, rare)]) for a, b in zip(old.values, new.values, strict=True)
-        ]))
-        for old, new in zip(outputs, patched, strict=True)
-    ]
+
+    def patched() -> list[Batch]:
+        slots = [_spill(b) for b in (condition.cast("sext", "i64"), *inputs, *outputs)]
+        count = lanes(condition.type) * len(condition.values)
+        condition.context.f.call(function, "void", [Value(str(count), "i64"), *slots])
+        return [_reload(b, p) for b, p in zip(outputs, slots[1 + len(inputs) :], strict=True)]
+
+    return unless_rare(condition, outputs, patched)
 
 
 def lane_function(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER, exp_of_sum, power_of_two
-from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.math.lockstep import Batch, unless_rare
 from jitfuse.backends.llvm.math.logarithm import log2_for_power_32, log_power_64
 from jitfuse.backends.llvm.math.rounding import trunc
 
@@ -35,7 +35,13 @@ def power_64(x: Batch, y: Batch) -> Batch:
 
 
 def _finish(x: Batch, y: Batch, result: Batch) -> Batch:
-    """Put in the sign and the special cases, given |x|**y for finite x other than 0."""
+    """Put in the sign and the special cases, given |x|**y for finite x other than 0; none for x > 0."""
+    usual = x.compare("ogt", 0.0) & x.compare("olt", _INFINITY) & abs(y).compare("olt", _INFINITY)
+    return unless_rare(usual ^ 1, [result], lambda: [_with_special_cases(x, y, result)])[0]
+
+
+def _with_special_cases(x: Batch, y: Batch, result: Batch) -> Batch:
+    """Return the result of C99's annex F.9.4.4, given |x|**y for finite x other than 0."""
     size = abs(x)
     infinite = size.compare("oeq", _INFINITY)
     grows = size.compare("ogt", 1.0) ^ y.compare("olt", 0.0)
