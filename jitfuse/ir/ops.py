@@ -101,6 +101,7 @@ for _name, _loop in {
     "cos": rules.loop_float, "tanh": rules.loop_float, "erf": rules.loop_float,
     "expm1": rules.loop_float, "log1p": rules.loop_float,
     "floor": rules.loop_rounding, "ceil": rules.loop_rounding, "trunc": rules.loop_rounding,
+    "copy": rules.loop_rounding,
     "isnan": rules.loop_predicate, "isinf": rules.loop_predicate, "isfinite": rules.loop_predicate,
     "logical_not": rules.loop_logical, "bitwise_invert": rules.loop_bitwise,
 }.items():

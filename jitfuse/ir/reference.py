@@ -21,13 +21,18 @@ _UFUNC_NAMES = {
 
 def ufunc(name: str) -> Callable[..., Any]:
     """Return the NumPy function behind an elementwise operator."""
-    special = {"erf": erf, "clip": clip, "where": np.where}
+    special = {"erf": erf, "clip": clip, "where": np.where, "copy": copy}
     return special[name] if name in special else getattr(np, _UFUNC_NAMES.get(name, name))  # type: ignore[no-any-return]
 
 
 def clip(x: Array, low: Array, high: Array) -> Array:
     """Limit by minimum and maximum, so that Python scalars stay weak in both."""
     return np.minimum(np.maximum(x, low), high)
+
+
+def copy(x: Array) -> Array:
+    """Return the same elements in memory of their own."""
+    return np.array(x)[()]
 
 
 def erf(x: Array) -> Array:

@@ -1,0 +1,51 @@
+"""Bring a program down to primitive operators in explicit dtypes: decompose, then promote."""
+from __future__ import annotations
+
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
+from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+
+
+def decompose(program: FusedProgram) -> FusedProgram:
+    """Replace composite operators by what they are made of (the op table's decompositions)."""
+
+    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+        op = ops.get(step.op_name)
+        assert op is not None
+        if op.decompose is None:
+            return None
+        operands = [builder.tensor(i) for i in inputs]
+        return int(op.decompose(*operands, **op.check_attrs(step.attr_dict)).id)
+
+    return rewrite(program, visit)
+
+
+def promote(program: FusedProgram) -> FusedProgram:
+    """Make every cast a step: each operand in its loop's dtype, no weak value but feeds and literals."""
+
+    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+        op = ops.get(step.op_name)
+        assert op is not None
+        # the old metas decide: a cast made here must not change what comes after
+        metas = [program.meta[i] for i in step.input_ids]
+        result = program.meta[step.result_id]
+        if op.loop is not None:
+            loop = op.loop(op.name, metas)
+            wanted = loop.inputs
+        elif step.op_name in ("concat", "update_slice", "mode_select"):
+            wanted = (result.dtype,) * len(inputs)
+        elif step.op_name in ("sum", "any", "all"):
+            wanted = (result.dtype,) if step.op_name == "sum" else ("bool",)
+        else:
+            return None
+        cast = [_cast(builder, i, dtype) for i, dtype in zip(inputs, wanted, strict=True)]
+        strong = Meta(result.shape, result.dtype, result.device)
+        return builder.step(step.op_name, cast, step.attrs, meta=strong)
+
+    return rewrite(program, visit)
+
+
+def _cast(builder: ProgramBuilder, value: int, dtype: str) -> int:
+    if builder.meta[value].dtype == dtype:
+        return value
+    return builder.step("astype", (value,), make_attrs({"dtype": dtype}))

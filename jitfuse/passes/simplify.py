@@ -1,0 +1,149 @@
+"""Fold, share and simplify: rewrites that keep every IEEE result, bit for bit."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
+from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+
+
+def share(program: FusedProgram) -> FusedProgram:
+    """Compute equal steps once (common subexpressions)."""
+
+    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+        # two extents that happen to be equal must not make another kernel than two that differ
+        return builder.step(step.op_name, inputs, step.attrs, fresh=True) if step.op_name == "extent" else None
+
+    return rewrite(program, visit, share=True)
+
+
+def fold_constants(program: FusedProgram) -> FusedProgram:
+    """Compute operations over scalar literals now, with the operators' NumPy references."""
+    literals: dict[int, Any] = {}
+
+    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+        op = ops.get(step.op_name)
+        assert op is not None
+        meta = program.meta[step.result_id]
+        if step.op_name == "full" and not meta.shape:
+            new = builder.step(step.op_name, inputs, step.attrs)
+            literals[new] = np.asarray(step.attr("value")).astype(meta.dtype)[()]
+            return new
+        if op.kind != ops.ELEMENTWISE or meta.shape or not all(i in literals for i in inputs):
+            return None
+        with np.errstate(all="ignore"):
+            try:
+                value = np.asarray(op.numpy(*(literals[i] for i in inputs), **step.attr_dict))
+            except ValueError:  # an integer to a negative power: left for the kernel to raise
+                return None
+        new = literal(builder, value.astype(meta.dtype)[()].item(), meta.dtype)
+        literals[new] = value.astype(meta.dtype)[()]
+        return new
+
+    return rewrite(program, visit)
+
+
+def literal(builder: ProgramBuilder, value: Any, dtype: str) -> int:
+    """Append a strong scalar literal."""
+    attrs = make_attrs({"shape": (), "value": value, "dtype": dtype, "weak": False})
+    return builder.step("full", (), attrs)
+
+
+def own_results(program: FusedProgram) -> FusedProgram:
+    """Copy feeds and literals that are delivered as they are: every result has memory of its own."""
+    readers: list[int] = [*program.outputs.values(), *program.writes.values(), *program.state_out.values()]
+    made = {r for s in program.steps for r in s.result_ids if s.op_name != "constant"}
+    bare = [v for v in dict.fromkeys(readers) if v not in made]
+    if not bare:
+        return program
+    builder = ProgramBuilder(program)
+    for step in program.steps:
+        builder.steps.append(step)
+        for value in step.result_ids:
+            builder.meta[value] = program.meta[value]
+        if step.step_id in program.sources:
+            builder.sources[step.step_id] = program.sources[step.step_id]
+    return builder.finish({v: builder.step("copy", (v,), ()) for v in bare})
+
+
+def simplify(program: FusedProgram) -> FusedProgram:
+    """Remove steps that change nothing, and merge runs of views.
+
+    x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast to the same dtype, a
+    view that keeps every element in place, a reshape of a reshape and a transpose of a transpose go too.
+    """
+    makers: dict[int, OpStep] = {}
+
+    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+        new = _simpler(builder, step, inputs, makers)
+        if new is None:
+            new = builder.step(step.op_name, inputs, step.attrs)
+        if builder.steps and builder.steps[-1].result_id == new:
+            makers[new] = builder.steps[-1]
+        return new
+
+    return rewrite(program, visit)
+
+
+_NEUTRAL = {"multiply": (1.0, True), "divide": (1.0, False), "subtract": (0.0, False), "power": (1.0, False)}
+
+
+def _simpler(
+    builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...], makers: dict[int, OpStep]
+) -> int | None:
+    name = step.op_name
+    if name in _NEUTRAL:
+        neutral, commutes = _NEUTRAL[name]
+        for k in (1, 0) if commutes else (1,):
+            maker = makers.get(inputs[k])
+            other = inputs[1 - k]
+            if (
+                maker is not None and maker.op_name == "full" and maker.attr("value") == neutral
+                and str(maker.attr("value"))[0] != "-"
+                and builder.meta[other].shape == _shape(builder, inputs)
+                and not builder.meta[other].weak
+            ):
+                return other
+        return None
+    if len(inputs) != 1:
+        return None
+    (x,) = inputs
+    meta = builder.meta[x]
+    if name == "astype":
+        return x if step.attr("dtype") == meta.dtype and not meta.weak else None
+    if name == "reshape":
+        return _merged_view(builder, x, makers, "reshape", {"shape": step.attr("shape")}, step.attr("shape"))
+    if name == "transpose":
+        axes = step.attr("axes")
+        inner = makers.get(x)
+        if inner is not None and inner.op_name == "transpose":
+            axes = tuple(inner.attr("axes")[a] for a in axes)
+            x = inner.input_ids[0]
+        if axes == tuple(range(len(axes))):
+            return x
+        return builder.step("transpose", (x,), make_attrs({"axes": axes}))
+    if name == "broadcast_to":
+        return x if step.attr("shape") == meta.shape else None
+    if name == "slice":
+        whole = step.attr("counts") == meta.shape and all(s == 1 for s in step.attr("steps"))
+        return x if whole else None
+    return None
+
+
+def _shape(builder: ProgramBuilder, inputs: tuple[int, ...]) -> tuple[int, ...]:
+    return np.broadcast_shapes(*(builder.meta[i].shape for i in inputs))
+
+
+def _merged_view(
+    builder: ProgramBuilder, x: int, makers: dict[int, OpStep], name: str, attrs: dict[str, Any],
+    shape: tuple[int, ...],
+) -> int:
+    inner = makers.get(x)
+    if inner is not None and inner.op_name == name:
+        x = inner.input_ids[0]
+    if builder.meta[x].shape == shape:
+        return x
+    return builder.step(name, (x,), make_attrs(attrs))

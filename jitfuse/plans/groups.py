@@ -1,0 +1,294 @@
+"""Decide which steps share a kernel: fusion as grouping, with a reason for every refusal.
+
+*Anchors* (reductions, and values that must lie in memory) are taken in program order and join an earlier
+group where that is legal and worth it, else they open their own; everything between anchors is computed
+inside the groups that need it. Owns the legality rules and the closed set of reasons. Does not own bodies
+(`jitfuse.plans.body`) or what a group costs (`jitfuse.plans.score`).
+"""
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jitfuse.ir import ops
+from jitfuse.ir.kernel import CHUNK
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.body import BodyBuilder, Frame, Key, Misaligned, contiguous_layout, reduced_axes
+from jitfuse.plans.layout import Lin
+from jitfuse.plans.values import Values, inline_costs
+
+RECOMPUTE_COST: Final = 24
+"""Inlined values that cost at least this much (in simple vector operations) are stored, not computed twice."""
+SPLIT_GRID: Final = 8
+"""Reductions with fewer grid points than this, over at least two chunks, are split into partial ones."""
+MAX_OPERANDS: Final = 32
+MAX_STEPS: Final = 1500
+_WINDOW: Final = 24
+
+
+class Refusal(enum.Enum):
+    """Why two groups were not merged: a closed set."""
+
+    FRAME = "their index spaces differ"
+    MISALIGNED = "a reduced value is needed at other grid points"
+    UNRELATED = "they share no value"
+    CYCLE = "a step between them must run in a kernel or library call of its own"
+    SPLIT = "the reduction is split into partial ones over chunks"
+    OPERANDS = f"the kernel would have more than {MAX_OPERANDS} memory operands"
+    SIZE = f"the kernel would hold more than {MAX_STEPS} steps"
+
+
+@dataclass(frozen=True)
+class RefusedMerge:
+    """One refused merge: the step that wanted in, the step that leads the group, and why."""
+
+    step: int
+    group: int
+    reason: Refusal
+
+
+@dataclass(eq=False)
+class Group:
+    """Steps that share a kernel, or one library call (`host`)."""
+
+    number: int
+    frame: Frame
+    host: OpStep | None = None
+    roots: list[int] = field(default_factory=list)
+    reductions: list[OpStep] = field(default_factory=list)
+    depths: dict[int, int] = field(default_factory=dict)
+    leaves: set[tuple[int, Any]] = field(default_factory=set)
+    inlined: set[int] = field(default_factory=set)
+    needs: set[int] = field(default_factory=set)
+    split: bool = False
+
+    @property
+    def fused(self) -> frozenset[int]:
+        """The reduction results that this kernel computes."""
+        return frozenset(r.result_id for r in self.reductions)
+
+    def members(self) -> set[int]:
+        """All values computed here."""
+        return self.inlined | self.fused | set(self.roots)
+
+
+@dataclass
+class Probe:
+    """What computing one value in a frame would touch."""
+
+    leaves: set[tuple[int, Any]] = field(default_factory=set)
+    inlined: set[int] = field(default_factory=set)
+    reductions: set[int] = field(default_factory=set)
+    depth: int = 0
+
+
+class Grouping:
+    """Groups the steps of a primitive program. `materialise` adds values that must be stored."""
+
+    def __init__(self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), *, fuse: bool = True) -> None:
+        self.program = program
+        self.values = values
+        self.groups: list[Group] = []
+        self.refusals: list[RefusedMerge] = []
+        self.home: dict[int, int] = {}
+        self._fuse = fuse
+        self._must = values.must | set(materialise)
+        if not fuse:
+            self._must |= {s.result_id for s in program.steps if _is_computed(s)}
+        for step in program.steps:
+            self._visit(step)
+
+    # ------------------------------------------------------------------ anchors
+    def _visit(self, step: OpStep) -> None:
+        op = ops.get(step.op_name)
+        assert op is not None
+        value = step.result_id
+        if op.kind == ops.CONTRACTION:
+            group = Group(len(self.groups), Frame(self.program.meta[value].shape, ()), host=step, roots=[value])
+            for i in step.input_ids:
+                group.needs |= self._homes([self.values.base(i)])
+            self._add(group)
+        elif op.kind == ops.REDUCTION or value in self._must:
+            self._place_anchor(step, op.kind == ops.REDUCTION)
+
+    def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
+        if self._fuse:
+            for group in reversed(self.groups[-_WINDOW:]):
+                reason = self._try_join(step, is_reduction, group)
+                if reason is None:
+                    return
+                if reason is not Refusal.UNRELATED:
+                    self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
+        self._open(step, is_reduction)
+
+    def _open(self, step: OpStep, is_reduction: bool) -> None:
+        value = step.result_id
+        if is_reduction:
+            shape = self.program.meta[step.input_ids[0]].shape
+            frame = Frame(shape, reduced_axes(self.program, step))
+            group = Group(len(self.groups), frame, split=_is_split(frame))
+            probe = self._probe(frame, frozenset({value}), Key(step.input_ids[0], frame.full_map()), group)
+            group.reductions.append(step)
+        else:
+            frame = Frame(self.program.meta[value].shape, ())
+            group = Group(len(self.groups), frame)
+            probe = self._probe(frame, frozenset(), Key(value, frame.full_map()), group)
+        if value in self._must:
+            group.roots.append(value)
+        self._absorb(group, value, probe)
+        self._add(group)
+
+    def _add(self, group: Group) -> None:
+        self.groups.append(group)
+        for value in (*group.roots, *group.fused):
+            self.home[value] = group.number
+
+    def _absorb(self, group: Group, value: int, probe: Probe) -> None:
+        group.leaves |= probe.leaves
+        group.inlined |= probe.inlined
+        group.depths[value] = probe.depth
+        group.needs |= self._homes(v for v, _ in probe.leaves) - {group.number}
+        self.home[value] = group.number
+
+    def _homes(self, values: Iterable[int]) -> set[int]:
+        return {self.home[v] for v in values if v in self.home}
+
+    # ------------------------------------------------------------------ joining
+    def _try_join(self, step: OpStep, is_reduction: bool, group: Group) -> Refusal | None:
+        if group.host is not None:
+            return Refusal.UNRELATED
+        value, reason = step.result_id, Refusal.FRAME
+        for frame, key in self._candidates(step, is_reduction, group):
+            fused = group.fused | ({value} if is_reduction else frozenset())
+            try:
+                probe = self._probe(frame, fused, key, group)
+            except Misaligned:
+                reason = Refusal.MISALIGNED
+                continue
+            refused = self._refuses(group, frame, probe, key, is_reduction)
+            if refused is None:
+                group.frame = frame
+                if is_reduction:
+                    group.reductions.append(step)
+                if value in self._must:
+                    group.roots.append(value)
+                self._absorb(group, value, probe)
+                return None
+            reason = refused
+        return reason
+
+    def _candidates(self, step: OpStep, is_reduction: bool, group: Group) -> Iterable[tuple[Frame, Key]]:
+        if is_reduction:
+            shape = self.program.meta[step.input_ids[0]].shape
+            frame = Frame(shape, reduced_axes(self.program, step))
+            if shape == group.frame.shape and group.frame.reduced in ((), frame.reduced):
+                yield frame, Key(step.input_ids[0], frame.full_map())
+        else:
+            for index in group.frame.maps(self.program.meta[step.result_id].shape):
+                yield group.frame, Key(step.result_id, index)
+
+    def _refuses(
+        self, group: Group, frame: Frame, probe: Probe, key: Key, is_reduction: bool
+    ) -> Refusal | None:
+        related = bool(probe.reductions & group.fused) or bool(probe.inlined & set(group.roots))
+        if not related and not any(leaf in group.leaves for leaf in probe.leaves if leaf[1] != ()):
+            return Refusal.UNRELATED
+        swept = any(a >= len(frame.grid_axes) for p in key.index if isinstance(p, Lin) for a, _ in p.terms)
+        splits = is_reduction and not group.reductions and _is_split(frame)
+        if splits or (group.split and (probe.reductions if is_reduction else swept)):
+            return Refusal.SPLIT
+        if group.split and not is_reduction and not group.frame.reduced:
+            return Refusal.SPLIT
+        if self._makes_cycle(group, probe):
+            return Refusal.CYCLE
+        if len(group.leaves | probe.leaves) + len(group.roots) >= MAX_OPERANDS:
+            return Refusal.OPERANDS
+        if len(group.inlined | probe.inlined) > MAX_STEPS:
+            return Refusal.SIZE
+        return None
+
+    def _makes_cycle(self, group: Group, probe: Probe) -> bool:
+        needed = self._homes(v for v, _ in probe.leaves) - {group.number}
+        seen: set[int] = set()
+        stack = list(needed)
+        while stack:
+            g = stack.pop()
+            if g == group.number:
+                return True
+            if g not in seen:
+                seen.add(g)
+                stack.extend(self.groups[g].needs)
+        # and memory written by this very group cannot be read in it
+        return any(self.home.get(v) == group.number for v, _ in probe.leaves)
+
+    # ------------------------------------------------------------------ looking at what a value needs
+    def _probe(self, frame: Frame, fused: frozenset[int], key: Key, group: Group) -> Probe:
+        own = set(group.roots) | {key.value}
+
+        def place(value: int) -> Any:
+            if value in own or value in fused:
+                return None
+            if value in self.values.memory:
+                return self.values.memory[value]
+            if value in self.home:
+                return ("value", value), contiguous_layout(self.program.meta[value])
+            return None
+
+        builder = BodyBuilder(self.program, frame, place, fused, keep=False)
+        builder.open_stage()
+        return _walk(builder, key, self.program, fused, group.depths, place, self.values)
+
+
+def _walk(
+    builder: BodyBuilder, key: Key, program: FusedProgram, fused: frozenset[int], depths: dict[int, int],
+    place: Any, values: Values,
+) -> Probe:
+    probe, seen, stack = Probe(), {key}, [key]
+    while stack:
+        top = stack.pop()
+        if place(top.value) is not None:
+            probe.leaves.add((top.value, top.index))
+            continue
+        if top.value in fused:
+            builder.dependencies(top)
+            probe.reductions.add(top.value)
+            probe.depth = max(probe.depth, depths.get(top.value, 0) + 1)
+            continue
+        probe.inlined.add(top.value)
+        for state in values.hidden_inputs(top.value):
+            probe.leaves.add((state, ()))
+        for d in builder.dependencies(top):
+            if d not in seen:
+                seen.add(d)
+                stack.append(d)
+    return probe
+
+
+def _is_computed(step: OpStep) -> bool:
+    op = ops.get(step.op_name)
+    assert op is not None
+    return op.kind not in (ops.VIEW, ops.CREATION) or step.op_name == "concat"
+
+
+def _is_split(frame: Frame) -> bool:
+    grid = math.prod(frame.shape[k] for k in frame.grid_axes)
+    inner = math.prod(frame.shape[k] for k in frame.reduced)
+    return 0 < grid < SPLIT_GRID and inner >= 2 * CHUNK
+
+
+def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:
+    """Return the dear values that several groups compute: the outermost ones of what they share."""
+    costs = inline_costs(program)
+    groups_of: dict[int, set[int]] = {}
+    for group in grouping.groups:
+        for value in group.inlined:
+            if costs[value] >= RECOMPUTE_COST and value not in grouping.home:
+                groups_of.setdefault(value, set()).add(group.number)
+    shared = {v for v, gs in groups_of.items() if len(gs) > 1}
+    return {
+        v for v in shared
+        if not all(c.result_id in shared for c in program.consumers.get(v, ()))
+    }

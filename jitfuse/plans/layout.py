@@ -1,0 +1,185 @@
+"""Where arrays lie and how kernels index them: layouts, linear indices, memory operands.
+
+Owns: `Layout` (a materialised array's strides, exact and as classes), `Lin` (an index that is linear in the
+kernel's axes), `Flat` (a row-major position), and the arithmetic over them. Classes are decided from the
+layout's structure, never from the numbers of one shape, so that equal programs over other shapes give equal
+kernels.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Strides of one array: bytes, a class per axis (``0 1 n``), and whether axis k merges with k + 1."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    classes: tuple[str, ...]
+    merges: tuple[bool, ...]
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        return all(self.merges) and (not self.classes or self.classes[-1] == "1")
+
+
+def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
+    """Return the row-major layout of a shape."""
+    strides, step = [], itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    rank = len(shape)
+    return Layout(shape, tuple(reversed(strides)), ("n",) * (rank - 1) + ("1",) * (rank > 0), (True,) * max(rank - 1, 0))
+
+
+def strided(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Layout:
+    """Return the layout of an array with any strides; row-major ones are recognised whatever extents of 1 say."""
+    expected = itemsize
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent != 1 and stride != expected:
+            break
+        expected *= max(extent, 1)
+    else:
+        return contiguous(shape, itemsize)
+    if 0 in shape:
+        return contiguous(shape, itemsize)
+    classes = tuple("0" if s == 0 else "1" if s == itemsize else "n" for s in strides)
+    merges = tuple(strides[k] == shape[k + 1] * strides[k + 1] for k in range(len(shape) - 1))
+    return Layout(shape, strides, classes, merges)
+
+
+class Lin(NamedTuple):
+    """const + sum of coefficient * kernel axis; terms are (axis, coefficient), sorted by axis."""
+
+    const: int
+    terms: tuple[tuple[int, int], ...] = ()
+
+    def scaled(self, factor: int, shift: int = 0) -> Lin:
+        """Return self * factor + shift."""
+        return Lin(self.const * factor + shift, tuple((a, c * factor) for a, c in self.terms))
+
+    def plus(self, other: Lin) -> Lin:
+        """Return the sum of two linear indices."""
+        terms: dict[int, int] = dict(self.terms)
+        for a, c in other.terms:
+            terms[a] = terms.get(a, 0) + c
+        return Lin(self.const + other.const, tuple(sorted((a, c) for a, c in terms.items() if c)))
+
+    def coefficient(self, axis: int) -> int:
+        """Return the coefficient of one axis."""
+        return dict(self.terms).get(axis, 0)
+
+
+ZERO = Lin(0)
+
+
+def along(axis: int) -> Lin:
+    """Return the index that is the position along one kernel axis."""
+    return Lin(0, ((axis, 1),))
+
+
+class Flat(NamedTuple):
+    """A position in row-major order: a linear index, or a computed value (an SSA node)."""
+
+    index: Any
+
+
+IndexMap = Union[tuple[Any, ...], Flat]
+"""One `Lin` or SSA node for each axis of a value, or a `Flat` position."""
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return element strides of the row-major order."""
+    return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
+
+
+def flatten_linear(shape: tuple[int, ...], index: tuple[Any, ...]) -> Lin | None:
+    """Return the row-major position of an index that is linear in every axis, else None."""
+    total = ZERO
+    for part, weight in zip(index, row_major(shape), strict=True):
+        if not isinstance(part, Lin):
+            return None
+        total = total.plus(part.scaled(weight))
+    return total
+
+
+class Group(NamedTuple):
+    """A block of axes of two shapes with equal element counts: what a reshape does there."""
+
+    old: tuple[int, ...]
+    new: tuple[int, ...]
+
+
+def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group] | None:
+    """Split a reshape into the smallest blocks of axes with equal products; None for zero-size arrays."""
+    if 0 in old:
+        return None
+    groups, i, j = [], 0, 0
+    while i < len(old) or j < len(new):
+        a, b = [i] if i < len(old) else [], [j] if j < len(new) else []
+        i, j = i + len(a), j + len(b)
+        product_a, product_b = math.prod(old[k] for k in a), math.prod(new[k] for k in b)
+        while product_a != product_b:
+            if product_a < product_b:
+                a.append(i)
+                product_a *= old[i]
+                i += 1
+            else:
+                b.append(j)
+                product_b *= new[j]
+                j += 1
+        groups.append(Group(tuple(a), tuple(b)))
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a kernel walks over a materialised array: offset, and per kernel axis stride, class and merging."""
+
+    offset: int
+    strides: tuple[int, ...]
+    classes: tuple[str, ...]
+    merges: tuple[bool, ...]
+    """merges[a]: kernel axes a and a + 1 may be walked as one."""
+
+
+def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: int) -> Access:
+    """Return the affine part of an index map over a layout; SSA parts are the caller's."""
+    rank = len(extents)
+    if isinstance(index, Flat):
+        assert layout.contiguous
+        lin = index.index if isinstance(index.index, Lin) else ZERO
+        coefficients = [lin.coefficient(a) for a in range(rank)]
+        classes = tuple("0" if c == 0 else "1" if c == 1 else "n" for c in coefficients)
+        merges = tuple(
+            coefficients[a] == coefficients[a + 1] * extents[a + 1] for a in range(rank - 1)
+        )
+        return Access(lin.const * itemsize, tuple(c * itemsize for c in coefficients), classes, merges)
+    offset = sum(p.const * s for p, s in zip(index, layout.strides, strict=True) if isinstance(p, Lin))
+    strides, classes_ = [0] * rank, ["0"] * rank
+    axis_of: list[int | None] = [None] * rank
+    for k, part in enumerate(index):
+        if not isinstance(part, Lin):
+            continue
+        for a, c in part.terms:
+            plain = strides[a] == 0 and classes_[a] == "0" and c == 1
+            strides[a] += c * layout.strides[k]
+            classes_[a] = layout.classes[k] if plain else "n"
+            axis_of[a] = k if plain else None
+    merges_ = []
+    for a in range(rank - 1):
+        k, following = axis_of[a], axis_of[a + 1]
+        if classes_[a] == "0" and classes_[a + 1] == "0":
+            merges_.append(True)
+        elif k is None or following != k + 1:
+            merges_.append(False)
+        else:
+            inner = index[following]
+            whole = isinstance(inner, Lin) and inner.const == 0 and extents[a + 1] == layout.shape[following]
+            merges_.append(layout.merges[k] and whole)
+    return Access(offset, tuple(strides), tuple(classes_), tuple(merges_))

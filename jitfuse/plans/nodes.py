@@ -1,0 +1,55 @@
+"""SSA nodes of a kernel under construction, before they are numbered.
+
+Owns: `Node`, its level (uniform, point or inner) and a rough cost. Does not own what nodes are made for.
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+UNIFORM: Final = 0
+POINT: Final = 1
+INNER: Final = 2
+
+_COSTS: Final = {
+    "exp": 12, "log": 14, "sin": 14, "cos": 14, "tanh": 16, "erf": 16, "expm1": 14, "log1p": 16, "power": 40,
+    "divide": 6, "sqrt": 6, "floor_divide": 12, "remainder": 12, "random": 30,
+    "param": 0, "const": 0, "load": 1, "kept": 1,
+}
+
+
+class Node:
+    """One operation of a kernel's body; identity is what makes two nodes equal."""
+
+    __slots__ = ("args", "cost", "dtype", "imm", "level", "number", "op")
+
+    def __init__(self, op: str, dtype: str, args: tuple[Node, ...] = (), imm: Any = None, level: int = UNIFORM) -> None:
+        self.op = op
+        self.dtype = dtype
+        self.args = args
+        self.imm = imm
+        self.level = max((level, *(a.level for a in args)))
+        # the cost of computing this again at an inner point: inner work only, capped to stay small
+        own = _COSTS.get(op, 1)
+        self.cost: int = min(own + sum(a.cost for a in args if a.level == self.level), 10_000)
+        self.number = -1
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.dtype} {self.imm}>"
+
+
+class Operand:
+    """A memory operand under construction: which buffer, how it is walked, its direction."""
+
+    __slots__ = ("access", "buffer", "dtype", "index", "out")
+
+    def __init__(self, buffer: Any, dtype: str, access: Any, out: bool, index: int) -> None:
+        self.buffer = buffer
+        self.dtype = dtype
+        self.access = access
+        self.out = out
+        self.index = index
+
+
+def operation_cost(op: str) -> int:
+    """Return the rough cost of one operator in units of a simple vector instruction."""
+    return _COSTS.get(op, 1)

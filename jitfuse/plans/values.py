@@ -1,0 +1,192 @@
+"""Which values lie in memory, and which are mere views of others.
+
+Owns the answer to: what must be materialised (outputs, writes, state, operands of library calls, dear values
+read under several index maps), what is in memory from the start (feeds, literal arrays), and which outputs
+and library operands are strided views of a buffer rather than buffers of their own.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jitfuse.dtypes import itemsize
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.body import contiguous_layout
+from jitfuse.plans.layout import Layout, contiguous, strided
+from jitfuse.plans.nodes import operation_cost
+
+_ALIASED: Final = ("reshape", "transpose")
+_HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape")
+DEAR: Final = 8
+"""A value of at least this cost that is read under two index maps is stored instead of computed twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A strided window into the buffer of another value."""
+
+    base: int
+    offset: int
+    layout: Layout
+
+
+class Values:
+    """Placement facts of one primitive program. `layouts` gives the layout of each array feed."""
+
+    def __init__(self, program: FusedProgram, layouts: Mapping[int, Layout]) -> None:
+        self.program = program
+        self.memory: dict[int, tuple[Any, Layout]] = {}
+        for feed in program.feeds:
+            layout = layouts.get(feed) or contiguous_layout(program.meta[feed])
+            self.memory[feed] = (("feed", feed), layout)
+        for step in program.steps:
+            if step.op_name == "constant":
+                value = step.result_id
+                self.memory[value] = (("const", value), contiguous_layout(program.meta[value]))
+        self.views: dict[int, View] = {}
+        self.must: set[int] = set()
+        self._find_outputs()
+        self._find_host_operands()
+        self._find_dear()
+
+    def base(self, value: int) -> int:
+        """Return the value whose buffer holds this one."""
+        view = self.views.get(value)
+        return view.base if view is not None else value
+
+    def layout(self, value: int) -> tuple[int, int, Layout]:
+        """Return (value that owns the buffer, byte offset, layout) of a materialised value or view."""
+        view = self.views.get(value)
+        if view is not None:
+            return view.base, view.offset, view.layout
+        if value in self.memory:
+            return value, 0, self.memory[value][1]
+        return value, 0, contiguous_layout(self.program.meta[value])
+
+    def hidden_inputs(self, value: int) -> tuple[int, ...]:
+        """Return what a value's own node reads beside its operands: the random state and call index."""
+        step = self.program.producers[value]
+        if step.op_name in ("random_uniform", "random_advance"):
+            return tuple(i for i in step.input_ids if i in self.program.feeds)
+        return ()
+
+    # ------------------------------------------------------------------ what must be stored
+    def _find_outputs(self) -> None:
+        taken: set[int] = set()
+        delivered = list(dict.fromkeys(self.program.outputs.values()))
+        plain = {v for v in delivered if not self._is_alias(v)}
+        self.must |= {v for v in (*self.program.writes.values(), *self.program.state_out.values(), *plain) if v not in self.memory}
+        for value in delivered:
+            if value in plain or value in self.memory:
+                continue
+            base = self._alias_base(value)
+            if base in self.memory or base in self.must or base in taken:
+                self.must.add(value)
+                continue
+            taken.add(base)
+            self.must.add(base)
+            view = self._view(value, _ALIASED)
+            if view is None:
+                self.must.add(value)
+            else:
+                self.views[value] = view
+
+    def _is_alias(self, value: int) -> bool:
+        step = self.program.producers.get(value)
+        return step is not None and step.op_name in _ALIASED
+
+    def _alias_base(self, value: int) -> int:
+        while self._is_alias(value):
+            value = self.program.producers[value].input_ids[0]
+        return value
+
+    def _find_host_operands(self) -> None:
+        for step in self.program.steps:
+            op = ops.get(step.op_name)
+            assert op is not None
+            if op.kind == ops.CONTRACTION:
+                for i in step.input_ids:
+                    self._host_operand(i)
+
+    def _host_operand(self, value: int) -> None:
+        if value in self.memory or value in self.must:
+            return
+        view = self._view(value, _HOST_VIEWS)
+        if view is not None and view.base != value:
+            self.views[value] = view
+            value = view.base
+        if value not in self.memory:
+            self.must.add(value)
+
+    def _find_dear(self) -> None:
+        costs = inline_costs(self.program)
+        for value, readers in self.program.consumers.items():
+            step = self.program.producers.get(value)
+            if step is None or value in self.memory or not _is_arithmetic(step) or costs[value] < DEAR:
+                continue
+            moved = sum(_moves(s) for s in readers)
+            if moved > 1 or (moved == 1 and len(readers) > 1):
+                self.must.add(value)
+
+    # ------------------------------------------------------------------ views
+    def _view(self, value: int, allowed: tuple[str, ...]) -> View | None:
+        chain: list[OpStep] = []
+        base = value
+        while base not in self.memory and base not in self.must:
+            step = self.program.producers[base]
+            if step.op_name not in allowed:
+                break
+            chain.append(step)
+            base = step.input_ids[0]
+        layout = self.memory[base][1] if base in self.memory else contiguous_layout(self.program.meta[base])
+        size, offset = itemsize(self.program.meta[base].dtype), 0
+        for step in reversed(chain):
+            moved = _through(step, self.program.meta[step.result_id].shape, layout, size)
+            if moved is None:
+                return None
+            layout, offset = moved[0], offset + moved[1]
+        return View(base, offset, layout)
+
+
+def _through(step: OpStep, shape: tuple[int, ...], layout: Layout, size: int) -> tuple[Layout, int] | None:
+    """Return (layout, byte offset) of a view step over a layout; None where it would have to copy."""
+    if step.op_name == "reshape":
+        return (contiguous(shape, size), 0) if layout.contiguous else None
+    if step.op_name == "transpose":
+        axes = step.attr("axes")
+        return strided(shape, tuple(layout.strides[a] for a in axes), size), 0
+    if step.op_name == "slice":
+        starts, steps = step.attr("starts"), step.attr("steps")
+        offset = sum(a * s for a, s in zip(starts, layout.strides, strict=True)) if 0 not in shape else 0
+        return strided(shape, tuple(a * s for a, s in zip(steps, layout.strides, strict=True)), size), offset
+    lead = len(shape) - len(layout.shape)
+    strides = (0,) * lead + tuple(
+        0 if n == 1 and m != 1 else s for n, m, s in zip(layout.shape, shape[lead:], layout.strides, strict=True)
+    )
+    return strided(shape, strides, size), 0
+
+
+def _is_arithmetic(step: OpStep) -> bool:
+    op = ops.get(step.op_name)
+    assert op is not None
+    return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or step.op_name == "concat"
+
+
+def _moves(step: OpStep) -> bool:
+    return step.op_name in ("slice", "concat", "transpose", "update_slice", "reshape", "broadcast_to")
+
+
+def inline_costs(program: FusedProgram) -> dict[int, int]:
+    """Return what computing each value inside a kernel costs, down to feeds and reductions, capped."""
+    costs: dict[int, int] = dict.fromkeys(program.feeds, 0)
+    for step in program.steps:
+        op = ops.get(step.op_name)
+        assert op is not None
+        if op.kind in (ops.REDUCTION, ops.CONTRACTION, ops.CREATION):
+            costs[step.result_id] = 0
+        else:
+            own = 0 if op.kind == ops.VIEW else operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
+            costs[step.result_id] = min(own + sum(costs[i] for i in step.input_ids), 10_000)
+    return costs
