@@ -300,6 +300,7 @@ class PlanBuilder:
     def _owner(self, array: HostArray) -> int:
         """Return who owns a host array's memory: a slot, -1 for the arena, -2 - k for output k."""
         if array.value == ARENA:
+            assert self._arena > 0, "ask for the arena before showing it"
             return -1
         if array.value >= self._first_output:
             return -2 - (array.value - self._first_output)

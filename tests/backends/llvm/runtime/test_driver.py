@@ -1,0 +1,473 @@
+"""Plans through the real driver: every kind of op, every way in which a call can end."""
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.tables import (
+    ARENA,
+    ArrayResult,
+    DictResult,
+    Entry,
+    EntryBuilder,
+    HostArray,
+    ObjectResult,
+    Plan,
+    PlanBuilder,
+    ScalarResult,
+    SlotResult,
+    StateBlock,
+)
+
+SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
+
+
+def refuse(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError(("unexpected", args))
+
+
+class StatusError(Exception):
+    pass
+
+
+class Counter:
+    """State in its own storage, found through an attribute."""
+
+    def __init__(self) -> None:
+        self.value = np.zeros(1, np.int64)
+
+
+class WholeProgram:
+    """A program with a host step, a status, an observed exit, an argument write and a state update.
+
+    x is a float64 vector whose first 8 bytes of `codes` decide whether the status kernel fails. In NumPy:
+
+        total = x.sum()
+        if codes[0]: raise StatusError
+        ordered = np.sort(x)                               # host
+        out = ordered * factor if total > 0 else ordered * -factor     # observed
+        x *= 0.5 (in place);  if training: counter += 1
+        return {"out": out, "total": total, "x": x}
+    """
+
+    N = 16
+    NBYTES = 8 * N
+
+    def __init__(self, harness: Any) -> None:
+        self.harness = harness
+        self.counter = Counter()
+        self.seen: list[tuple[int, int, Any]] = []
+        self.known: set[bool] = set()
+        self.fail_host = False
+        self.state = StateBlock(refuse)
+        self.half = np.array([0.5])
+        self.negative = np.array([-1.0])
+        self.entry = self.make_entry()
+        self.extend()
+        self.state.prepend(self.entry)
+        self.f = harness.attach(self.state)
+
+    def make_entry(self) -> Entry:
+        b = EntryBuilder(3, handler=self.handle)
+        self.x = b.guard_array(b.argument(0), "float64", (self.N,), writeable=True)
+        self.codes = b.guard_array(b.argument(1), "int64", (1,))
+        b.guard_overlap(self.x, self.codes, extent_a=(0, self.NBYTES), extent_b=(0, 8))
+        self.factor = b.guard_float(b.argument(2))
+        storage = b.attribute(b.constant(self.counter), "value")
+        self.count = b.guard_array(storage, "int64", (1,), writeable=True)
+        return b.build()
+
+    def extend(self) -> None:
+        for training in (False, True):
+            self.entry.set_plan(training=training, plan=self.make_plan(training))
+
+    def make_plan(self, training: bool) -> Plan:
+        kernel, p = self.harness.kernel, self.entry.plan_builder()
+        p.arena(64 + 2 * self.NBYTES)
+        out = p.output("float64", (self.N,))
+        p.launch(kernel("sum"), 1, operands=[(ARENA, 0), (self.x, 0)], words=[self.N])
+        p.launch(kernel("status"), 1, operands=[(self.codes, 0)], site=7)
+        p.host(self.sort, [HostArray(self.x, "float64", (self.N,), slot=0),
+                           HostArray(ARENA, "float64", (self.N,), offset=64, writeable=True)])
+        labels = {case: p.label() for case in sorted(self.known)}
+        p.observe(ARENA, "bool", offset=8, exit_=3, cases=list(labels.items()))
+        for case, label in labels.items():
+            p.place(label)
+            operands = [(out.value, 0), (ARENA, 64), (self.factor, 0)]
+            p.launch(kernel("scale"), self.N, operands=operands)
+            if not case:
+                operands = [(out.value, 0), (out.value, 0)]
+                p.launch(kernel("scale"), self.N, operands=operands, words=[self.negative.ctypes.data])
+            self.finish(p, out, training)
+        return p.build()
+
+    def finish(self, p: PlanBuilder, out: Any, training: bool) -> None:
+        kernel = self.harness.kernel
+        p.launch(kernel("scale"), self.N, operands=[(self.x, 0), (self.x, 0)], words=[self.half.ctypes.data])
+        if training:
+            p.launch(kernel("increment"), 1, operands=[(self.count, 0)])
+        p.finish(DictResult(("out", "total", "x"), (
+            ArrayResult(out), ScalarResult(ARENA, "float64"), SlotResult(0))))
+
+    def sort(self, x: np.ndarray, out: np.ndarray) -> None:
+        assert not x.flags.writeable
+        if self.fail_host:
+            raise ArithmeticError("host step")
+        out[:] = np.sort(x)
+
+    def handle(self, kind: int, a: int, b: Any) -> bool:
+        self.seen.append((kind, a, b))
+        if kind == layout.HANDLER_STATUS:
+            raise StatusError(a, b)
+        self.known.add(b)
+        self.extend()
+        return True
+
+
+def test_one_program_through_the_whole_convention(harness: Any) -> None:
+    gc.collect()
+    live = harness.live_bytes()
+    program = WholeProgram(harness)
+    f, rng = program.f, np.random.default_rng(1)
+    fine, failing = np.zeros(1, np.int64), np.array([2])
+    trained = 0
+    for round_ in range(200):
+        sign, training = (-1) ** (round_ // 2), bool(round_ % 3)
+        x = rng.random(program.N) * sign
+        before, factor = x.copy(), float(rng.random())
+        if round_ % 5 == 4:
+            with pytest.raises(StatusError) as caught:
+                f(x, failing, factor, training=training)
+            assert caught.value.args == (7, 2)
+            assert np.array_equal(x, before)
+            continue
+        if round_ % 7 == 6:
+            program.fail_host = True
+            with pytest.raises(ArithmeticError, match="host step"):
+                f(x, fine, factor, training=training)
+            program.fail_host = False
+            assert np.array_equal(x, before)
+            continue
+        result = f(x, fine, factor, training=training)
+        trained += training
+        assert list(result) == ["out", "total", "x"] and result["x"] is x
+        assert np.array_equal(result["out"], np.sort(before) * factor * (1 if sign > 0 else -1))
+        assert result["total"] == np.cumsum(before)[-1] and type(result["total"]) is np.float64
+        assert np.array_equal(x, before * 0.5)
+        assert program.counter.value[0] == trained
+    exits = [s for s in program.seen if s[0] == layout.HANDLER_EXIT]
+    assert exits == [(layout.HANDLER_EXIT, 3, True), (layout.HANDLER_EXIT, 3, False)]
+    assert program.state.misses == 0
+    with pytest.raises(RuntimeError, match="unexpected"):
+        f(x, x[:1].view(np.int64), 1.0)  # overlaps what is written
+    del result, caught
+    gc.collect()
+    assert harness.live_bytes() == live
+
+
+def single(harness: Any, build: Callable[[PlanBuilder, int], Any], *, dtype: str = "int64",
+           shape: tuple[int, ...] = (1,), handler: Any = refuse) -> Any:
+    """Return a function of one writeable array; `build` fills the plan for its value."""
+    b = EntryBuilder(1, handler=handler)
+    value = b.guard_array(b.argument(0), dtype, shape, writeable=True)
+    entry = b.build()
+    plan = entry.plan_builder()
+    build(plan, value)
+    entry.set_plan(training=False, plan=plan.build())
+    state = StateBlock(refuse)
+    state.prepend(entry)
+    return harness.attach(state)
+
+
+@pytest.mark.parametrize("gil", [False, True])
+@pytest.mark.parametrize("threads", [1, 0, 2, 5])
+@pytest.mark.parametrize("units", [0, 1, 7, 100_003])
+def test_launches_of_every_kind_fill_the_same(harness: Any, units: int, threads: int, gil: bool) -> None:
+    for scratch in (8, 100):
+        def build(p: PlanBuilder, value: int, scratch: int = scratch) -> None:
+            out = p.output("int64", (units,))
+            p.launch(harness.kernel("through_scratch"), units, operands=[(out.value, 0)], threads=threads,
+                     scratch=scratch, gil=gil)
+            p.finish(ArrayResult(out))
+
+        f = single(harness, build)
+        gc.collect()
+        live = harness.live_bytes()
+        for _ in range(3):
+            assert np.array_equal(f(np.zeros(1, np.int64)), np.arange(units))
+        assert harness.live_bytes() == live
+
+
+@pytest.mark.parametrize(("threads", "gil"), [(1, False), (1, True), (0, False), (0, True)])
+def test_a_status_goes_to_the_handler(harness: Any, threads: int, gil: bool) -> None:
+    answers: list[Any] = []
+
+    def handler(kind: int, site: int, code: int) -> Any:
+        answers.append((kind, site, code))
+        if code == 5:
+            return True
+        raise StatusError
+
+    def build(p: PlanBuilder, value: int) -> None:
+        p.output("float64", (100,))
+        p.arena(1000)
+        p.launch(harness.kernel("status"), 1, operands=[(value, 0)], site=-4, threads=threads, gil=gil)
+        p.finish(ObjectResult("done"))
+
+    f = single(harness, build, handler=handler)
+    gc.collect()
+    live = harness.live_bytes()
+    assert f(np.array([0])) == "done"
+    with pytest.raises(StatusError):
+        f(np.array([9]))
+    with pytest.raises(SystemError, match="had to raise"):
+        f(np.array([5]))
+    assert answers == [(0, -4, 9), (0, -4, 5)]
+    assert harness.live_bytes() == live
+
+
+def test_check_reads_a_status_from_memory(harness: Any) -> None:
+    def handler(kind: int, site: int, code: int) -> bool:
+        raise StatusError(kind, site, code)
+
+    def build(p: PlanBuilder, value: int) -> None:
+        p.check(value, 8, site=2)
+        p.finish(SlotResult(0))
+
+    f = single(harness, build, shape=(3,), handler=handler)
+    x = np.array([1, 0, 1])
+    assert f(x) is x
+    with pytest.raises(StatusError) as caught:
+        f(np.array([0, -3, 0]))
+    assert caught.value.args == (0, 2, -3)
+
+
+OBSERVED = {
+    "bool": [True, False],
+    "int32": [0, -1, 2**31 - 1, -(2**31)],
+    "int64": [0, -1, 2**63 - 1, -(2**63)],
+    "float32": [0.0, -0.0, 1.5, float("inf")],
+    "float64": [0.0, -0.0, 0.1, float("-inf")],
+}
+
+
+@pytest.mark.parametrize("dtype", OBSERVED)
+def test_observed_values_choose_the_way(harness: Any, dtype: str) -> None:
+    """All values but the last are cases; the last leaves through the handler as a Python scalar."""
+    values, exits = OBSERVED[dtype], []
+
+    def handler(kind: int, exit_: int, value: Any) -> bool:
+        exits.append((kind, exit_, value))
+        raise StatusError
+
+    def build(p: PlanBuilder, value: int) -> None:
+        labels = [p.label() for _ in values[:-1]]
+        end = p.label()
+        p.observe(value, dtype, exit_=11, cases=list(zip(values, labels)))
+        for label, v in zip(labels, values):
+            p.place(label)
+            if v == values[0] and str(v) == str(values[0]):
+                p.jump(end)
+            else:
+                p.finish(ObjectResult(("case", v)))
+        p.place(end)
+        p.finish(ObjectResult(("case", values[0])))
+
+    f = single(harness, build, dtype=dtype, handler=handler)
+    for v in values[:-1]:
+        assert str(f(np.array([v], dtype))) == str(("case", v))
+    with pytest.raises(StatusError):
+        f(np.array(values[-1:], dtype))
+    (kind, exit_, value), = exits
+    assert (kind, exit_, value) == (1, 11, values[-1]) and type(value) is type(values[-1])
+
+
+def test_an_exit_may_not_end_otherwise(harness: Any) -> None:
+    for answer in (False, None, 1):
+        def build(p: PlanBuilder, value: int) -> None:
+            p.observe(value, "int64", exit_=1)
+
+        f = single(harness, build, handler=lambda *_, answer=answer: answer)
+        with pytest.raises(SystemError, match="had to raise"):
+            f(np.array([3]))
+
+
+def test_host_arrays_stay_valid_for_whoever_keeps_them(harness: Any) -> None:
+    kept: list[np.ndarray] = []
+
+    def host(*arrays: np.ndarray) -> None:
+        arrays[0][...] = arrays[3]
+        arrays[2][...] = 5
+        kept.extend(a[:] for a in arrays)
+        if len(kept) > 4:
+            raise ArithmeticError
+
+    def build(p: PlanBuilder, value: int) -> None:
+        p.arena(256)
+        out = p.output("int64", (4,))
+        p.host(host, [
+            HostArray(out.value, "int64", (4,), writeable=True),
+            HostArray(out.value, "int32", (2,), (8,), 16),
+            HostArray(ARENA, "int64", (4, 2), (8, 32), 128, writeable=True),
+            HostArray(value, "int64", (4,), (-8,), 24, slot=0),
+        ])
+        p.finish(ArrayResult(out))
+
+    gc.collect()
+    live = harness.live_bytes()
+    f = single(harness, build, shape=(4,))
+    x = np.arange(4)
+    count = sys.getrefcount(x)
+    y = f(x)
+    assert y.tolist() == [3, 2, 1, 0] and kept[0].base is y
+    with pytest.raises(ArithmeticError):
+        f(x)
+    for _ in range(10):
+        f.detach(), f.attach(harness.runtime.address("jf_fastcall"), f._attached.address, f._attached)
+    assert [k.tolist() for k in kept[:2]] == [[3, 2, 1, 0], [1, 0]]
+    assert (kept[2] == 5).all() and (kept[6] == 5).all() and kept[3].tolist() == [3, 2, 1, 0]
+    assert sys.getrefcount(x) == count + 2
+    del y
+    kept.clear()
+    gc.collect()
+    assert sys.getrefcount(x) == count and harness.live_bytes() == live
+
+
+def test_recursion_and_reentrancy(harness: Any) -> None:
+    """A host step calls the same function, which is itself in a host step, many frames deep."""
+    depth = 200
+
+    def host(x: np.ndarray) -> None:
+        if x[0] > 0:
+            inner = np.array([x[0] - 1])
+            assert f(inner) == x[0] - 1
+            x[0] = inner[0] + 1
+
+    def build(p: PlanBuilder, value: int) -> None:
+        p.arena(64)
+        p.launch(harness.kernel("copy"), 1, operands=[(ARENA, 0), (value, 0)], words=[8])
+        p.host(host, [HostArray(value, "int64", (1,), slot=0, writeable=True)])
+        p.finish(ScalarResult(ARENA, "int64"))
+
+    f = single(harness, build)
+    x = np.array([depth])
+    assert f(x) == depth and x[0] == depth
+    with pytest.raises(RecursionError):
+        f(np.array([10**6]))
+
+
+def test_a_handler_may_call_the_function_and_extend_it(harness: Any) -> None:
+    """Restarting runs guards again, so that an entry prepended by the handler takes over."""
+    state = StateBlock(refuse)
+
+    def make(handler: Any, finish: Callable[[PlanBuilder, int], Any]) -> None:
+        b = EntryBuilder(1, handler=handler)
+        value = b.guard_array(b.argument(0), "int64", (1,))
+        entry = b.build()
+        p = entry.plan_builder()
+        finish(p, value)
+        entry.set_plan(training=False, plan=p.build())
+        state.prepend(entry)
+
+    def handler(kind: int, exit_: int, value: Any) -> bool:
+        if value == 4:
+            assert f(np.array([5])) == "new"
+        make(refuse, lambda p, v: p.finish(ObjectResult("new")))
+        return True
+
+    make(handler, lambda p, v: p.observe(v, "int64", exit_=0))
+    f = harness.attach(state)
+    assert f(np.array([4])) == "new"
+    assert len(state.entries) == 3 and state.calls == 2
+
+
+def test_out_of_memory_is_an_exception(harness: Any) -> None:
+    def build(p: PlanBuilder, value: int) -> None:
+        p.arena(1 << 20)
+        p.output("int64", (4,))
+        p.output("int64", (1 << 58,))
+        p.finish(ObjectResult(1))
+
+    gc.collect()
+    live = harness.live_bytes()
+    f = single(harness, build)
+    with pytest.raises(MemoryError):
+        f(np.zeros(1, np.int64))
+
+    def with_scratch(p: PlanBuilder, value: int) -> None:
+        p.launch(harness.kernel("through_scratch"), 1, operands=[(value, 0)], scratch=1 << 60)
+        p.finish(ObjectResult(1))
+
+    with pytest.raises(MemoryError):
+        single(harness, with_scratch)(np.zeros(1, np.int64))
+    assert harness.live_bytes() == live
+
+
+def test_large_frames(harness: Any) -> None:
+    """Hundreds of arguments, guards and launch words: the frame leaves the stack."""
+    n = 400
+    b = EntryBuilder(n, handler=refuse)
+    values = [b.guard_array(b.argument(i), "int64", (1,)) for i in range(n)]
+    entry = b.build()
+    p = entry.plan_builder()
+    outs = [p.output("int64", (1,)) for _ in range(n)]
+    for value, out in zip(values, outs):
+        p.launch(harness.kernel("copy"), 1, operands=[(out.value, 0), (value, 0)], words=[8, *[0] * 1000])
+    p.finish(DictResult(tuple(range(n)), tuple(ArrayResult(o) for o in outs)))
+    entry.set_plan(training=False, plan=p.build())
+    state = StateBlock(lambda self, *args: "miss")
+    state.prepend(entry)
+    f = harness.attach(state)
+    arguments = [np.array([i]) for i in range(n)]
+    assert {k: int(v[0]) for k, v in f(*arguments).items()} == {i: i for i in range(n)}
+    assert f(*arguments[:-1], 3) == "miss"
+    assert state.launches == n
+
+
+def test_many_python_threads(harness: Any) -> None:
+    """32 threads call one function whose launches drop the GIL, while entries are prepended."""
+    n, per_thread = 1000, 100 * SCALE
+    state, errors = StateBlock(refuse), []
+
+    def add_entry(bound: float) -> None:
+        b = EntryBuilder(2, handler=refuse)
+        x = b.guard_array(b.argument(0), "float32", (n,))
+        y = b.guard_array(b.argument(1), "float32", (n,))
+        entry = b.build()
+        p = entry.plan_builder()
+        out = p.output("float32", (n,))
+        p.launch(harness.kernel("add"), n, operands=[(out.value, 0), (x, 0), (y, 0)], threads=0, gil=True)
+        p.finish(ArrayResult(out))
+        entry.set_plan(training=False, plan=p.build())
+        state.prepend(entry)
+
+    add_entry(0)
+    f = harness.attach(state)
+
+    def work(seed: int) -> None:
+        x, y = (np.full(n, seed + k, np.float32) for k in range(2))
+        for _ in range(per_thread):
+            result = f(x, y)
+            if not (result == 2 * seed + 1).all():
+                errors.append((seed, result[0]))
+
+    gc.collect()
+    live = harness.live_bytes()
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(32)]
+    for t in threads:
+        t.start()
+    for _ in range(20):
+        add_entry(0)
+    for t in threads:
+        t.join()
+    assert not errors
+    assert state.calls == 32 * per_thread == state.launches
+    assert harness.live_bytes() == live
