@@ -1,0 +1,38 @@
+"""The traced view of Python: what a fused function reads from outside its arguments is seen, and guarded.
+
+`View(hooks)` is the view of one trace: pass arguments through `View.read`, call `View.run`, then `View.commit`
+(or `View.rollback` where the function runs again); `View.trail` says what the trace depends on. `run` does it all
+in one call. The tracer takes part through `Hooks`; nothing here knows about traced tensors.
+
+How: the ``__code__`` of the decorated function and of every user function that it reaches is exchanged for
+rewritten code while the trace runs (`swap`, `rewrite`), so line numbers, closures, ``super()``, ``locals()``,
+generators and exceptions are Python's own, and functions keep their identity. Installed code (the standard
+library, site-packages, jitfuse) runs as it is.
+
+| what the function uses | how it is treated |
+|---|---|
+| globals, builtins, closure cells, local imports, ``from m import x`` | seen |
+| attributes of user modules, classes, instances (``__slots__``, properties, ``__getattr__``, descriptors) | seen |
+| items of dict, list, tuple and their subclasses, however they are read; nested ones too | seen |
+| functions, methods, lambdas, partials, callables, decorated helpers; their code and defaults | seen |
+| operators and other special methods of user classes, also when C code calls them | seen |
+| ``getattr hasattr setattr vars globals``, dataclasses.replace/asdict/astuple, copy.copy, attrgetter | seen |
+| an attribute or key that is absent | seen |
+| writes to globals, cells, attributes, containers | real; read and changed: Python runs at each call |
+| a traced value put into a container that outlives the call | raises UntraceableError |
+| a traced value stored in a global, cell or attribute | as `Hooks.stored` decides |
+| what the tracer substitutes (np.random, random, clocks) | raises, by the tracer's stubs |
+| numbers in containers of more than 2,000 plain items; sets | seen: compared with a copy |
+| constants of installed modules (``math.pi``), enumerations, the type of what a chain leads to | frozen |
+| what installed code reads by itself: attributes of an instance passed to it, its own state | frozen |
+| results of functools.lru_cache (as in plain Python; ``cache_clear()`` is not seen) | frozen |
+| a class attribute added later under a name that was absent | frozen |
+| files, environment variables, C state, sys.modules, code run by eval or exec, other threads | frozen |
+"""
+from __future__ import annotations
+
+from jitfuse.tracing.view.chain import Chain, Guard, Trail
+from jitfuse.tracing.view.hooks import Hooks
+from jitfuse.tracing.view.reader import View, hide_frames, run
+
+__all__ = ["Chain", "Guard", "Hooks", "Trail", "View", "hide_frames", "run"]

@@ -1,0 +1,191 @@
+"""Attribute reads: modules, classes and instances, each by the rules of Python's own look-up."""
+from __future__ import annotations
+
+import enum
+import functools
+import types
+from typing import Any, Final
+
+from jitfuse.tracing.view.chain import Chain
+from jitfuse.tracing.view.classify import Classifier
+from jitfuse.tracing.view.state import MISSING
+from jitfuse.tracing.view.userland import is_user_class, is_user_function, is_user_module
+
+_IDENTITY_NAMES: Final = frozenset({
+    "__class__", "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__wrapped__"})
+_BOUND_IN_C: Final = (types.BuiltinMethodType, types.MethodWrapperType)
+
+
+class Attributes(Classifier):
+    """Adds attribute access to the classifier."""
+
+    def load_attr(self, owner: Any, name: str, raw: bool) -> Any:
+        """Read an attribute as ``owner.name`` does. Raises what that raises."""
+        found = self.origin.get(id(owner))
+        if found is None:
+            if self.hooks.is_traced(owner):
+                return getattr(owner, name)
+            chain = self._adopt(owner)
+            if chain is None:
+                return self.arrived(getattr(owner, name))
+        else:
+            chain = found[1]
+        if self.written and (id(owner), name) in self.written:
+            return self.known(getattr(owner, name))
+        if isinstance(owner, types.ModuleType):
+            return self._module(owner, chain, name, raw)
+        if isinstance(owner, type):
+            return self._class(owner, chain, name, raw)
+        if name in _IDENTITY_NAMES:
+            return self.arrived(getattr(owner, name))
+        if isinstance(owner, types.FunctionType | types.MethodType | functools.partial | enum.Enum):
+            return self._general(owner, chain, name, raw)
+        return self._instance_attr(owner, chain, name, raw)
+
+    def _adopt(self, owner: Any) -> Chain | None:
+        """Give an object of unknown origin a chain where it may hold state that outlives the trace."""
+        kind = type(owner)
+        if isinstance(owner, types.ModuleType):
+            held = True
+        elif isinstance(owner, type):
+            held = is_user_class(owner)
+        else:
+            held = is_user_class(kind) and id(owner) not in self.fresh and not issubclass(kind, tuple)
+        if not held:
+            return None
+        chain = Chain.object(owner)
+        self.origin[id(owner)] = owner, chain
+        if not isinstance(owner, types.ModuleType):
+            self.see_class(owner if isinstance(owner, type) else kind)
+        return chain
+
+    def arrived(self, value: Any) -> Any:
+        """Pass on a value that is not guarded itself, making sure that its code is seen."""
+        if isinstance(value, types.MethodType):
+            self._bound(value)
+            return value
+        if callable(value) or isinstance(value, types.ModuleType):
+            if id(value) in self.origin:
+                return self.known(value)
+            substitute = self.substitute(value)
+            if substitute is not None:
+                self.reals.setdefault(id(substitute), (substitute, value))
+                return substitute
+            if isinstance(value, type) and is_user_class(value):
+                self.see_class(value)
+            return value
+        return self.known(value)
+
+    def _bound(self, method: types.MethodType) -> None:
+        """A bound method of an object made in the trace, or of super(): its class decides."""
+        fn = method.__func__
+        if isinstance(fn, types.FunctionType):
+            owner = method.__self__ if isinstance(method.__self__, type) else type(method.__self__)
+            if is_user_class(owner):
+                self.see_class(owner)
+
+    def _module(self, module: types.ModuleType, chain: Chain, name: str, raw: bool) -> Any:
+        if not is_user_module(module):
+            return self.arrived(getattr(module, name))
+        namespace = vars(module)
+        if name in namespace:
+            if (id(namespace), name) in self.written:
+                return self.known(namespace[name])
+            return self.read(self.name_chain(namespace, name, f"{chain}.{name}"), namespace[name], raw)
+        return self._general(module, chain, name, raw)
+
+    def name_chain(self, namespace: dict[str, Any], name: str, label: str | None = None) -> Chain:
+        """Return the chain of a name in a namespace."""
+        found = self.names.get((id(namespace), name))
+        if found is None:
+            found = self.names[id(namespace), name] = Chain.name(namespace, name, label)
+        return found
+
+    @functools.cached_property
+    def names(self) -> dict[tuple[int, str], Chain]:
+        """The chains of global names met so far."""
+        return {}
+
+    def _class(self, cls: type, chain: Chain, name: str, raw: bool) -> Any:
+        if not is_user_class(cls) or name in _IDENTITY_NAMES or name == "__dict__":
+            return self.arrived(getattr(cls, name))
+        return self._general(cls, chain, name, raw)
+
+    def _general(self, owner: Any, chain: Chain, name: str, raw: bool) -> Any:
+        """Read through ``getattr``, now and whenever the guards are checked."""
+        try:
+            value = getattr(owner, name)
+        except AttributeError:
+            self.guard_absent(chain, owner, name)
+            raise
+        step = chain.attr(name)
+        if isinstance(value, types.MethodType):
+            return self._read_method(step, value)
+        if isinstance(value, _BOUND_IN_C) and getattr(value, "__self__", None) is owner:
+            return self.arrived(value)
+        if name == "__code__":
+            value = step.resolve() if chain.kind == "object" else value
+        return self.read(step, value, raw)
+
+    def _read_method(self, step: Chain, method: types.MethodType) -> Any:
+        """A method bound by the read itself: the function is what counts; the owner is known already."""
+        fn = method.__func__
+        where = step.attr("__func__")
+        if isinstance(fn, types.FunctionType):
+            substitute = self.hooks.substitute(fn)
+            if substitute is not None:
+                self.guard(where, "IS", fn)
+                return types.MethodType(substitute, method.__self__)
+            self.guard(where, "IS", fn)
+            self.function(fn, where)
+        else:
+            self.guard(where, "IS", fn)
+        return method
+
+    def _instance_attr(self, owner: Any, chain: Chain, name: str, raw: bool) -> Any:
+        kind = type(owner)
+        if kind.__getattribute__ is not object.__getattribute__ and is_user_function(kind.__getattribute__):
+            return self.arrived(getattr(owner, name))
+        member = class_member(kind, name)
+        if member is not MISSING and hasattr(type(member), "__set__"):
+            if isinstance(member, property) and is_user_function(member.fget):
+                self.guard(Chain.object(kind).attr(name), "IS", member)
+                return self.arrived(getattr(owner, name))
+            if is_user_class(type(member)):
+                self.see_class(type(member))
+                return self.arrived(getattr(owner, name))
+            return self._general(owner, chain, name, raw)
+        own = getattr(owner, "__dict__", None)
+        if isinstance(own, dict) and name in own:
+            return self._general(owner, chain, name, raw)
+        if isinstance(member, functools.cached_property):
+            return self._cached_property(owner, chain, name, member)
+        if member is not MISSING and is_user_class(type(member)) and hasattr(type(member), "__get__"):
+            self.see_class(type(member))
+            self.guard_absent(chain, owner, name)
+            return self.arrived(getattr(owner, name))
+        if member is MISSING and is_user_function(getattr(kind, "__getattr__", None)):
+            self.guard_absent(chain, owner, name)
+            return self.arrived(getattr(owner, name))
+        return self._general(owner, chain, name, raw)
+
+    def _cached_property(self, owner: Any, chain: Chain, name: str, member: Any) -> Any:
+        """Compute it in the trace, without keeping the traced value in the instance."""
+        self.guard_absent(chain, owner, name)
+        key = id(owner), name
+        if key not in self.computed:
+            self.computed[key] = owner, member.func(owner)
+        return self.computed[key][1]
+
+    @functools.cached_property
+    def computed(self) -> dict[tuple[int, str], tuple[Any, Any]]:
+        """Values of cached properties in this trace."""
+        return {}
+
+
+def class_member(kind: type, name: str) -> Any:
+    """Return what the class and its bases hold under a name, unbound, or MISSING."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING

@@ -1,0 +1,353 @@
+"""What the function sees for each kind of value that a chain leads to, and how it is guarded."""
+from __future__ import annotations
+
+import copy
+import enum
+import functools
+import types
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.tracing.view import swap
+from jitfuse.tracing.view.chain import Chain
+from jitfuse.tracing.view.hooks import Hooks
+from jitfuse.tracing.view.shadow import Shadow, empty_like, fill, is_container, is_plain_and_large
+from jitfuse.tracing.view.state import State, same_value
+from jitfuse.tracing.view.substitutes import SUBSTITUTES, CachedCall
+from jitfuse.tracing.view.userland import is_user_class, is_user_function
+
+_EQUAL: Final = (str, bytes, complex, slice, range, np.dtype)
+_FROZEN_COPY: Final = (set, frozenset, bytearray)
+_IDENTITY: Final = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
+                    types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+                    property, staticmethod, classmethod, np.ufunc)
+_NOT_PLAIN: Final = object()
+
+
+class Classifier(State):
+    """Turns real values into what the function sees; one instance per trace."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__(hooks)
+        self.shadows: dict[int, Shadow] = {}
+        self.cells: dict[int, tuple[types.CellType, Chain]] = {}
+        self.defaults: dict[int, tuple[Any, Chain]] = {}
+        self.pending: dict[int, list[Callable[[bool], None]]] = {}
+        self._classes: set[type] = set()
+        self._functions: dict[int, types.FunctionType] = {}
+        self._reached: set[int] = set()
+        self._copies: list[Any] = []
+
+    def read(self, chain: Chain, real: Any, raw: bool = False) -> Any:
+        """Return what the function sees for the value now at the end of the chain.
+
+        raw: the value is only subscripted, so a container comes as it is and only the items used are guarded.
+        """
+        found = self.values.get(chain)
+        if found is not None:
+            if same_value(found[0], real):
+                if found[1] is not real or not raw:
+                    return found[1]
+            else:
+                # Something that the view cannot see changed it; what came from the trace is no state.
+                self.trail.volatile.append(f"{chain} changes while the function runs")
+                return self.known(real)
+        if self.hooks.is_traced(real):
+            return real
+        kind = type(real)
+        if kind is int or kind is float:
+            return self._number(chain, real)
+        if real is None or kind is bool or real is ... or real is NotImplemented or isinstance(real, enum.Enum):
+            self.guard(chain, "IS", real)
+            return self.remember(chain, real, real)
+        if isinstance(real, _EQUAL):
+            self.guard(chain, "EQ", real)
+            return self.remember(chain, real, real)
+        if is_container(real):
+            return self._container(chain, real, raw)
+        return self.remember(chain, real, self._object(chain, real))
+
+    def _number(self, chain: Chain, real: Any) -> Any:
+        self.trail.feeds.append((chain, real))
+        return self.remember(chain, real, self.hooks.number(chain, real))
+
+    def _object(self, chain: Chain, real: Any) -> Any:
+        """Classify what is neither a plain value nor a container."""
+        substitute = self.substitute(real)
+        if substitute is not None:
+            self.guard(chain, "IS", real)
+            return substitute
+        if isinstance(real, np.generic):
+            self.trail.feeds.append((chain, real))
+            return self.hooks.numpy_scalar(chain, real)
+        if self.hooks.is_array(real):
+            return self._array(chain, real)
+        if isinstance(real, types.FunctionType):
+            self.guard(chain, "IS", real)
+            self.function(real, chain)
+            return real
+        if isinstance(real, types.MethodType):
+            return self._method(chain, real)
+        if isinstance(real, functools.partial):
+            return self._partial(chain, real)
+        if isinstance(real, types.ModuleType | type):
+            self.guard(chain, "IS", real)
+            self.origin.setdefault(id(real), (real, chain))
+            if isinstance(real, type):
+                self.see_class(real)
+            return real
+        if isinstance(real, _IDENTITY):
+            self.guard(chain, "IS", real)
+            return real
+        if isinstance(real, _FROZEN_COPY) and not is_user_class(type(real)):
+            return self._snapshot(chain, real)
+        return self._instance(chain, real)
+
+    def substitute(self, real: Any) -> Any | None:
+        """Return what takes the place of a callable or module: the tracer's, then the view's own."""
+        found = self.hooks.substitute(real)
+        if found is not None:
+            if type(found) is types.FunctionType:
+                self.function(found, Chain.object(found))
+            return found
+        own = SUBSTITUTES.get(id(real))
+        if own is None and isinstance(real, functools._lru_cache_wrapper):
+            return CachedCall(real)
+        return own
+
+    def _array(self, chain: Chain, real: Any) -> Any:
+        known = self.alias(chain, real)
+        if known is not None and known in self.values:
+            return self.values[known][1]
+        self.trail.feeds.append((chain, real))
+        return self.hooks.array(chain, real)
+
+    def _instance(self, chain: Chain, real: Any) -> Any:
+        """An object of a user's class may be exchanged for another; what installed classes hide may not."""
+        known = self.alias(chain, real)
+        if known is None:
+            user = is_user_class(type(real))
+            self.guard(chain, "TYPE" if user else "IS", type(real) if user else real)
+            self.see_class(type(real))
+            if not user:
+                self.reach(real)
+        return real
+
+    def _method(self, chain: Chain, real: types.MethodType) -> Any:
+        self.guard(chain.attr("__func__"), "IS", real.__func__)
+        self.origin.setdefault(id(real.__func__), (real.__func__, chain.attr("__func__")))
+        if isinstance(real.__func__, types.FunctionType):
+            self.function(real.__func__, chain.attr("__func__"))
+        owner = self.read(chain.attr("__self__"), real.__self__)
+        return real if owner is real.__self__ else types.MethodType(real.__func__, owner)
+
+    def _partial(self, chain: Chain, real: functools.partial[Any]) -> Any:
+        self.guard(chain, "TYPE", type(real))
+        function = self.read(chain.attr("func"), real.func)
+        args, keywords = chain.attr("args"), chain.attr("keywords")
+        self.guard(args, "LEN", len(real.args))
+        self.guard(keywords, "KEYS", tuple(real.keywords))
+        return type(real)(
+            function, *[self.read(args.index(place), value) for place, value in enumerate(real.args)],
+            **{key: self.read(keywords.key(key), value) for key, value in real.keywords.items()})
+
+    def _snapshot(self, chain: Chain, real: Any) -> Any:
+        """Compare a set or the like with a copy; the function works on a copy too."""
+        try:
+            content = copy.copy(real)
+            whole = bool(content == real)
+        except Exception:
+            whole = False
+        self.guard(chain, "EQ" if whole else "IS", content if whole else real)
+        return real
+
+    def _container(self, chain: Chain, real: Any, raw: bool) -> Any:
+        known = self.alias(chain, real)
+        found = self.shadows.get(id(real))
+        if found is not None:
+            return self.remember(chain, real, found.seen)
+        if known is None:
+            self.guard(chain, "TYPE", type(real))
+        if raw:
+            return real
+        return self.remember(chain, real, self.shadow(self.origin[id(real)][1], real))
+
+    def shadow(self, chain: Chain, real: Any) -> Any:
+        """Return the container that the function works on in place of a real one."""
+        if is_plain_and_large(real):
+            snapshot = copy.copy(real)
+            self.guard(chain, "EQ", snapshot)
+            seen = copy.copy(real) if not isinstance(real, tuple) else real
+            return self._add_shadow(chain, real, seen)
+        if isinstance(real, dict):
+            self.guard(chain, "KEYS", tuple(real))
+            seen = empty_like(real)
+            shadow = self._new_shadow(chain, real, seen)
+            fill(seen, [(key, self.read(chain.key(key), value)) for key, value in list(dict.items(real))])
+            shadow.handed = list(dict.items(seen))
+            return seen
+        self.guard(chain, "LEN", len(real))
+        step = chain.index if type(real) in {list, tuple} else chain.key
+        if isinstance(real, list):
+            seen = empty_like(real)
+            shadow = self._new_shadow(chain, real, seen)
+            fill(seen, [self.read(step(place), value) for place, value in enumerate(real)])
+            shadow.handed = list(seen)
+            return seen
+        items = [self.read(step(place), value) for place, value in enumerate(real)]
+        if all(a is b for a, b in zip(items, real)):
+            return real
+        seen = tuple(items) if type(real) is tuple else type(real)._make(items)
+        return self._add_shadow(chain, real, seen)
+
+    def _new_shadow(self, chain: Chain, real: Any, seen: Any) -> Shadow:
+        shadow = self.shadows[id(real)] = Shadow(chain, real, seen)
+        self.reals[id(seen)] = seen, real
+        self.fresh[id(seen)] = seen
+        return shadow
+
+    def _add_shadow(self, chain: Chain, real: Any, seen: Any) -> Any:
+        if seen is not real:
+            shadow = self._new_shadow(chain, real, seen)
+            shadow.handed = list(seen.items()) if isinstance(seen, dict) else list(seen)
+        return seen
+
+    def function(self, fn: types.FunctionType, chain: Chain) -> None:
+        """Have a function run rewritten from now on if it is the user's, and guard what it consists of."""
+        if id(fn) in self._functions:
+            self.called(id(swap.original_code(fn)), located=True)
+            return
+        if not is_user_function(fn):
+            self.origin.setdefault(id(fn), (fn, chain))
+            self.reach(fn)
+            return
+        self._functions[id(fn)] = fn
+        self.origin.setdefault(id(fn), (fn, chain))
+        code = swap.original_code(fn)
+        self.pending.pop(id(code), None)
+        self._install(fn, chain)
+        self._guard_function(fn, chain, code)
+
+    def _install(self, fn: types.FunctionType, chain: Chain) -> None:
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
+            self.cells.setdefault(id(cell), (cell, Chain.cell(cell, name)))
+        swap.acquire(fn, self._seen_defaults(fn, chain))
+        self._acquired.append(fn)
+
+    @functools.cached_property
+    def _acquired(self) -> list[types.FunctionType]:
+        return []
+
+    def release(self) -> None:
+        """Give all functions their own code back."""
+        while self._acquired:
+            swap.release(self._acquired.pop())
+
+    def _guard_function(self, fn: types.FunctionType, chain: Chain, code: types.CodeType) -> None:
+        self.guard(chain.attr("__code__"), "IS", code)
+        if fn.__defaults__ is not None:
+            self.guard(chain.attr("__defaults__"), "IS", fn.__defaults__)
+        if fn.__kwdefaults__ is not None:
+            keywords = chain.attr("__kwdefaults__")
+            self.guard(keywords, "KEYS", tuple(fn.__kwdefaults__))
+            for name, value in fn.__kwdefaults__.items():
+                if _immutable(value):
+                    self.guard_value(keywords.key(name), value)
+
+    def _seen_defaults(self, fn: types.FunctionType, chain: Chain) -> frozenset[str]:
+        """Note defaults whose content may change, and name their parameters. Numbers are pinned instead.
+
+        A default cannot be told from an equal argument where small integers and literals are shared.
+        """
+        code = swap.original_code(fn)
+        positional = code.co_varnames[: code.co_argcount]
+        values = fn.__defaults__ or ()
+        tuples = chain.attr("__defaults__")
+        places = [(name, tuples.index(place), value) for place, (name, value)
+                  in enumerate(zip(positional[len(positional) - len(values):], values))]
+        keywords = chain.attr("__kwdefaults__")
+        places += [(name, keywords.key(name), value) for name, value in (fn.__kwdefaults__ or {}).items()]
+        mutable = [place for place in places if not _immutable(place[2])]
+        for _, where, value in mutable:
+            self.defaults.setdefault(id(value), (value, where))
+        return frozenset(name for name, _, _ in mutable)
+
+    def see_class(self, cls: type) -> None:
+        """Have all methods of a user's class, and of its user's bases, run rewritten when they are called."""
+        if cls in self._classes:
+            return
+        self._classes.add(cls)
+        for base in cls.__mro__:
+            if is_user_class(base):
+                for name, value in list(vars(base).items()):
+                    for fn in functions_in(value):
+                        self._see_member(base, name, value, fn)
+        if type(cls) is not type:
+            self.see_class(type(cls))
+
+    def _see_member(self, cls: type, name: str, value: Any, fn: types.FunctionType) -> None:
+        if id(fn) in self._functions or not is_user_function(fn):
+            return
+        self._functions[id(fn)] = fn
+        chain = Chain.object(fn)
+        code = swap.original_code(fn)
+
+        def note(located: bool) -> None:
+            if not located:
+                self.guard(Chain.object(cls).attr("__dict__").key(name), "IS", value)
+            self._guard_function(fn, chain, code)
+
+        self.pending.setdefault(id(code), []).append(note)
+        self._install(fn, chain)
+
+    def called(self, code: int, located: bool = False) -> None:
+        """A method that was only reached through its class is used: now the trace depends on it.
+
+        located: the look-up that led to it is guarded already.
+        """
+        for note in self.pending.pop(code, ()):
+            note(located)
+
+    def reach(self, value: Any) -> None:
+        """Find the user's functions inside an installed callable (a wrapper's closure, a registry)."""
+        if id(value) in self._reached:
+            return
+        self._reached.add(id(value))
+        self._copies.append(value)
+        inner: list[Any] = []
+        if isinstance(value, types.FunctionType):
+            for cell in value.__closure__ or ():
+                try:
+                    inner.append(cell.cell_contents)
+                except ValueError:
+                    continue
+        inner += list(getattr(value, "__dict__", {}).values())
+        for held in inner:
+            nested = held.values() if isinstance(held, dict | types.MappingProxyType) else (held,)
+            for item in nested:
+                for fn in functions_in(item):
+                    if is_user_function(fn):
+                        self.function(fn, Chain.object(fn))
+
+
+def functions_in(value: Any) -> list[types.FunctionType]:
+    """Return the Python functions that a class member or wrapper holds directly."""
+    if isinstance(value, types.FunctionType):
+        return [value]
+    parts: tuple[Any, ...] = ()
+    if isinstance(value, staticmethod | classmethod | types.MethodType):
+        parts = (value.__func__,)
+    elif isinstance(value, property):
+        parts = (value.fget, value.fset, value.fdel)
+    elif isinstance(value, functools.cached_property | functools.partial | functools.partialmethod):
+        parts = (value.func,)
+    elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
+        parts = () if isinstance(value, functools._lru_cache_wrapper) else (value.__wrapped__,)
+    return [fn for part in parts for fn in functions_in(part)]
+
+
+def _immutable(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | complex | str | bytes | enum.Enum | np.dtype) \
+        or (type(value) is tuple and all(_immutable(item) for item in value))

@@ -1,0 +1,46 @@
+"""What the view asks the tracer: which stand-in the traced function sees in place of a real value."""
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from jitfuse.tracing.view.chain import Chain
+
+
+class Hooks(Protocol):
+    """The tracer's side of the view. Every method may raise a JitfuseError, which reaches the user."""
+
+    def is_array(self, value: Any) -> bool:
+        """Tell whether a real value is an array that becomes a feed."""
+        ...
+
+    def is_traced(self, value: Any) -> bool:
+        """Tell whether a value is one of the trace's own stand-ins; called often, so make it fast."""
+        ...
+
+    def array(self, chain: Chain, value: Any) -> Any:
+        """Return the stand-in of an array; asked once per array object and trace."""
+        ...
+
+    def number(self, chain: Chain, value: Any) -> Any:
+        """Return the stand-in of an exact int or float, or call `View.guard_value` and return the value."""
+        ...
+
+    def numpy_scalar(self, chain: Chain, value: Any) -> Any:
+        """Return the stand-in of a NumPy scalar, likewise."""
+        ...
+
+    def substitute(self, value: Any) -> Any | None:
+        """Return what the function sees in place of this callable or module, or None to leave it."""
+        ...
+
+    def concrete(self, value: Any) -> Any:
+        """Return the plain value of a traced number (which counts as a look), or raise for an array."""
+        ...
+
+    def stored(self, place: str, value: Any) -> Any:
+        """A traced value is to be stored where it outlives the trace: return what to store, or raise.
+
+        `place` reads like ``self.count``. A traced number is usually made concrete. What is left traced must
+        raise when it is used after the trace.
+        """
+        ...

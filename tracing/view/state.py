@@ -1,0 +1,142 @@
+"""The books of one trace: guards, provenance, what was read and what was written."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jitfuse.tracing.view.chain import Chain, Guard, Trail, equal
+from jitfuse.tracing.view.hooks import Hooks
+
+_PLAIN_EQUAL: Final = frozenset({int, float, complex, str, bytes, range, slice})
+_CONSTANTS: Final = frozenset({bool, type(None), type(...), type(NotImplemented)})
+MISSING: Final = object()
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Tell whether a place still holds what was read there: the same object, or an equal plain value."""
+    if a is b:
+        return True
+    if type(a) is float and type(b) is float and math.isnan(a) and math.isnan(b):
+        return True
+    return type(a) in _PLAIN_EQUAL and equal(a, b)
+
+
+@dataclass
+class Write:
+    """A place that the function wrote: how to read it, and how to put the first value back."""
+
+    owner: Any
+    chain: Chain | None
+    restore: Callable[[], None]
+    absent: bool
+
+
+class State:
+    """Bookkeeping of one trace; `jitfuse.tracing.view.reader.View` is the whole."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.hooks = hooks
+        self.trail = Trail()
+        self.origin: dict[int, tuple[Any, Chain]] = {}
+        self.values: dict[Chain, tuple[Any, Any]] = {}
+        self.reals: dict[int, tuple[Any, Any]] = {}
+        self.written: dict[tuple[int, str], Write] = {}
+        self.fresh: dict[int, Any] = {}
+        self._guarded: dict[tuple[Chain, str, Any], Guard] = {}
+
+    def guard(self, chain: Chain, kind: str, expected: Any, count: int = 0) -> None:
+        """Add a condition, once. A constant root needs none on itself."""
+        if chain.kind == "object" and kind in {"IS", "TYPE"}:
+            return
+        detail = expected if kind == "ABSENT" else None
+        if (chain, kind, detail) not in self._guarded:
+            guard = self._guarded[chain, kind, detail] = Guard(chain, kind, expected, count)
+            self.trail.guards.append(guard)
+
+    def guard_value(self, chain: Chain, value: Any) -> None:
+        """Pin a plain value: IS for constants and NaN, else EQ."""
+        nan = isinstance(value, float | complex) and value != value
+        self.guard(chain, "IS" if type(value) in _CONSTANTS or nan else "EQ", value)
+
+    def guard_absent(self, chain: Chain, owner: Any, name: str) -> None:
+        """Pin that an instance has no attribute of its own under this name."""
+        attributes = getattr(owner, "__dict__", None)
+        if isinstance(attributes, dict) and name not in attributes:
+            where = Chain.object(attributes, f"{chain}.__dict__") if chain.kind == "object" \
+                else chain.attr("__dict__")
+            self.guard(where, "ABSENT", name, len(attributes))
+
+    def alias(self, chain: Chain, value: Any) -> Chain | None:
+        """Return the chain that led to the same object before, after pinning both; None at the first visit."""
+        known = self.origin.get(id(value))
+        if known is None:
+            self.origin[id(value)] = value, chain
+            return None
+        if known[1] != chain:
+            self.guard(known[1], "IS", value)
+            self.guard(chain, "IS", value)
+        return known[1]
+
+    def remember(self, chain: Chain, real: Any, seen: Any) -> Any:
+        """Note what the function sees for the real value at the end of a chain, and return it."""
+        self.values[chain] = real, seen
+        if seen is not real:
+            self.reals[id(seen)] = seen, real
+        return seen
+
+    def real(self, value: Any) -> Any:
+        """Return the real value behind a stand-in or shadow that the view handed out; else the value."""
+        found = self.reals.get(id(value))
+        return value if found is None else found[1]
+
+    def known(self, value: Any) -> Any:
+        """Return what the function sees for a real object that it met before; else the value."""
+        found = self.origin.get(id(value))
+        if found is None:
+            return value
+        return self.values.get(found[1], (None, value))[1]
+
+    def to_store(self, place: str, value: Any) -> Any:
+        """Return what may be stored in real state: never a shadow; a traced value as the tracer decides."""
+        found = self.reals.get(id(value))
+        if found is not None:
+            # An array or container that came from state goes back as it is; a number is a look at its value.
+            if not self.hooks.is_traced(value) or self.hooks.is_array(found[1]):
+                return found[1]
+        return self.hooks.stored(place, value) if self.hooks.is_traced(value) else value
+
+    def note_write(self, owner: Any, name: str, chain: Chain | None, old: Any, put: Callable[[Any], None],
+                   remove: Callable[[], None]) -> None:
+        """Record a write before it happens; only the first to a place counts."""
+        key = id(owner), name
+        if key not in self.written:
+            absent = old is MISSING
+            restore = remove if absent else (lambda: put(old))
+            self.written[key] = Write(owner, chain, restore, absent)
+
+    def settle_writes(self, resolve: Callable[[Chain], Any]) -> None:
+        """Decide what each write means for replaying the trace without Python.
+
+        A place that only repeats its value may be skipped when it already holds it, so that is guarded; a place
+        that was read first and then changed makes every call run Python.
+        """
+        for write in self.written.values():
+            chain = write.chain
+            if chain is None:
+                continue
+            try:
+                final = resolve(chain)
+            except Exception:
+                final = MISSING
+            if chain in self.values:
+                if not same_value(self.values[chain][0], final):
+                    self.trail.volatile.append(f"{chain} is read and changed by the function")
+            elif final is MISSING or self.hooks.is_traced(final):
+                continue
+            elif type(final) in _PLAIN_EQUAL or type(final) in _CONSTANTS:
+                self.guard_value(chain, final)
+            else:
+                self.guard(chain, "IS", final)
+

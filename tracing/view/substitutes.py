@@ -1,0 +1,157 @@
+"""What runs in place of builtins and standard functions that read Python state on the function's behalf."""
+from __future__ import annotations
+
+import builtins
+import copy
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from jitfuse.tracing.view import gate
+from jitfuse.tracing.view.chain import Chain
+from jitfuse.tracing.view.userland import is_user_class
+
+_REQUIRED: Final = object()
+
+
+def _getattr(owner: Any, name: str, default: Any = _REQUIRED, /) -> Any:
+    try:
+        return gate.load_attr(owner, name)
+    except AttributeError:
+        if default is _REQUIRED:
+            raise
+        return default
+
+
+def _hasattr(owner: Any, name: str, /) -> bool:
+    try:
+        gate.load_attr(owner, name)
+    except AttributeError:
+        return False
+    return True
+
+
+def _setattr(owner: Any, name: str, value: Any, /) -> None:
+    gate.store_attr(owner, value, name)
+
+
+def _delattr(owner: Any, name: str, /) -> None:
+    gate.delete_attr(owner, name)
+
+
+def _object_setattr(owner: Any, name: str, value: Any, /) -> None:
+    view = gate.current.get()
+    if view is None:
+        object.__setattr__(owner, name, value)
+    else:
+        view.store_attr(owner, name, value, object.__setattr__)
+
+
+def _vars(*owner: Any) -> Any:
+    return gate.load_attr(owner[0], "__dict__") if owner else sys._getframe(1).f_locals
+
+
+def _globals() -> dict[str, Any]:
+    namespace = sys._getframe(1).f_globals
+    view = gate.current.get()
+    if view is not None:
+        view.namespaces[id(namespace)] = namespace
+    return namespace
+
+
+def _replace(owner: Any, /, **changes: Any) -> Any:
+    for field in dataclasses.fields(owner):
+        if field.init and field.name not in changes:
+            changes[field.name] = gate.load_attr(owner, field.name)
+    return dataclasses.replace(owner, **changes)
+
+
+def _asdict(owner: Any, *, dict_factory: Callable[[Any], Any] = dict) -> Any:
+    return _fields_in(owner, lambda pairs: dict_factory(pairs))
+
+
+def _astuple(owner: Any, *, tuple_factory: Callable[[Any], Any] = tuple) -> Any:
+    return _fields_in(owner, lambda pairs: tuple_factory([value for _, value in pairs]))
+
+
+def _fields_in(value: Any, make: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+    """Walk dataclasses and containers as dataclasses.asdict does."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return make([(f.name, _fields_in(gate.load_attr(value, f.name), make)) for f in dataclasses.fields(value)])
+    if type(value) in {list, tuple}:
+        return type(value)(_fields_in(item, make) for item in value)
+    if type(value) is dict:
+        return {_fields_in(key, make): _fields_in(item, make) for key, item in value.items()}
+    return value
+
+
+def _copy(value: Any) -> Any:
+    cls = type(value)
+    view = gate.current.get()
+    plain = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
+    if view is None or not is_user_class(cls) or not plain or hasattr(cls, "__copy__") or hasattr(cls, "__slots__"):
+        return copy.copy(value)
+    made = cls.__new__(cls)
+    for name in list(vars(value)):
+        object.__setattr__(made, name, gate.load_attr(value, name))
+    view.mark_fresh(made)
+    return made
+
+
+def _attrgetter(*paths: str) -> Callable[[Any], Any]:
+    def one(owner: Any, path: str) -> Any:
+        for name in path.split("."):
+            owner = gate.load_attr(owner, name)
+        return owner
+
+    if len(paths) == 1:
+        return lambda owner: one(owner, paths[0])
+    return lambda owner: tuple(one(owner, path) for path in paths)
+
+
+class CachedCall:
+    """A function under functools.lru_cache: called for real, outside the trace, so that its cache stays clean.
+
+    What it returns is the cache's own object, as in plain Python, and is frozen where it is plain. Where an
+    array is among the arguments, which plain Python could not cache by value, the function itself is traced.
+    """
+
+    def __init__(self, cached: Any) -> None:
+        self._cached = cached
+        functools.update_wrapper(self, cached, updated=())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cached, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        view = gate.current.get()
+        if view is None:
+            return self._cached(*args, **kwargs)
+        values = [*args, *kwargs.values()]
+        if any(view.is_traced_array(value) for value in values):
+            view.function(self._cached.__wrapped__, Chain.object(self._cached.__wrapped__))
+            return self._cached.__wrapped__(*args, **kwargs)
+        plain = [view.plain(value) for value in values]
+        token = gate.current.set(None)
+        try:
+            result = self._cached(*plain[: len(args)], **dict(zip(kwargs, plain[len(args):])))
+        finally:
+            gate.current.reset(token)
+        return view.adopt_result(result)
+
+
+def _table() -> dict[int, Any]:
+    import operator
+
+    pairs = [
+        (builtins.getattr, _getattr), (builtins.hasattr, _hasattr), (builtins.setattr, _setattr),
+        (builtins.delattr, _delattr), (builtins.vars, _vars), (builtins.globals, _globals),
+        (dataclasses.replace, _replace), (dataclasses.asdict, _asdict), (dataclasses.astuple, _astuple),
+        (copy.copy, _copy), (operator.attrgetter, _attrgetter), (object.__setattr__, _object_setattr),
+    ]
+    return {id(real): seen for real, seen in pairs}
+
+
+SUBSTITUTES: Final = _table()

@@ -1,0 +1,125 @@
+"""Functions run rewritten code while a trace is on: their ``__code__`` is exchanged in place, and put back.
+
+In place, because then every way of calling a function is seen (methods that C code or a library calls,
+partials, ``map``), and a function stays the same object to user code. While the code is exchanged, other
+threads run the same function with the same results, only slower. The first call rewrites: until then a
+function has a small stub as code, so that a class with many methods costs little.
+"""
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import weakref
+from typing import Any, Final
+
+from bytecode import Bytecode, Instr
+
+from jitfuse.tracing.view import gate
+from jitfuse.tracing.view.rewrite import rewrite
+
+_lock: Final = threading.RLock()
+
+
+class _Swap:
+    """One function whose code is exchanged: its own code, the code that it has instead, and for how many traces."""
+
+    __slots__ = ("count", "defaults", "fn", "installed", "original")
+
+    def __init__(self, fn: types.FunctionType, defaults: frozenset[str]) -> None:
+        self.fn = fn
+        self.original = fn.__code__
+        self.installed = fn.__code__
+        self.defaults = defaults
+        self.count = 0
+
+    def install(self, code: types.CodeType) -> None:
+        """Exchange the code, unless someone else has put in another meanwhile."""
+        if self.fn.__code__ is self.installed:
+            self.fn.__code__ = code
+            self.installed = code
+
+
+_swaps: Final[dict[int, _Swap]] = {}
+_rewritten: Final[dict[tuple[int, frozenset[str]], tuple[Any, types.CodeType]]] = {}
+
+
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    first_call: Any = 0.5
+    return first_call(*args, **kwargs)
+
+
+@functools.cache
+def _stub_code(free_variables: int) -> types.CodeType:
+    """Return the stub's code with room for so many free variables: a closure must have been copied."""
+    if not free_variables:
+        return _stub.__code__
+    code = Bytecode.from_code(_stub.__code__)
+    code.freevars = [f"free{place}" for place in range(free_variables)]
+    code.insert(0, Instr("COPY_FREE_VARS", free_variables, lineno=code.first_lineno))
+    return code.to_code()
+
+
+def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset()) -> None:
+    """Give the function rewritten code until the matching `release`; may be nested."""
+    with _lock:
+        swap = _swaps.get(id(fn))
+        if swap is None:
+            swap = _swaps[id(fn)] = _Swap(fn, defaults)
+            swap.install(_known(swap) or _make_stub(swap))
+        swap.count += 1
+
+
+def release(fn: types.FunctionType) -> None:
+    """Undo one `acquire`; the last one puts the function's own code back."""
+    with _lock:
+        swap = _swaps[id(fn)]
+        swap.count -= 1
+        if swap.count == 0:
+            del _swaps[id(fn)]
+            swap.install(swap.original)
+
+
+def original_code(fn: types.FunctionType) -> types.CodeType:
+    """Return the function's own code, also while it is exchanged."""
+    swap = _swaps.get(id(fn))
+    return swap.original if swap is not None and fn.__code__ is swap.installed else fn.__code__
+
+
+def _known(swap: _Swap) -> types.CodeType | None:
+    found = _rewritten.get((id(swap.original), swap.defaults))
+    return found[1] if found else None
+
+
+def _make_stub(swap: _Swap) -> types.CodeType:
+    """Return code that fits any signature and rewrites the function when it is called."""
+    original = swap.original
+    stub = _stub_code(len(original.co_freevars))
+    constants = [functools.partial(_first_call, swap) if value == 0.5 else value for value in stub.co_consts]
+    return stub.replace(
+        co_consts=tuple(constants), co_freevars=original.co_freevars, co_name=original.co_name,
+        co_qualname=original.co_qualname)
+
+
+def _first_call(swap: _Swap, /, *args: Any, **kwargs: Any) -> Any:
+    code = _rewritten_code(swap)
+    with _lock:
+        if _swaps.get(id(swap.fn)) is swap:
+            swap.install(code or swap.original)
+    if code is None:
+        gate.unrewritten(swap.fn)
+    return swap.fn(*args, **kwargs)
+
+
+def _rewritten_code(swap: _Swap) -> types.CodeType | None:
+    """Rewrite, once per code object and process; None for code that cannot be rewritten."""
+    known = _known(swap)
+    if known is not None:
+        return known
+    key = (id(swap.original), swap.defaults)
+    try:
+        code = rewrite(swap.original, swap.defaults)
+    except Exception:  # an opcode of a newer Python: whatever the package raises, the function runs as it is
+        return None
+    _rewritten[key] = (weakref.ref(swap.original, lambda _: _rewritten.pop(key, None)), code)
+    return code

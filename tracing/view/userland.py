@@ -1,0 +1,82 @@
+"""Which code belongs to the user, and is traced through the view, and which is installed and runs as it is."""
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import site
+import sys
+import sysconfig
+import types
+from typing import Any, Final
+
+import jitfuse
+
+
+def _library_folders() -> tuple[str, ...]:
+    here = os.path.dirname(os.path.abspath(jitfuse.__file__))
+    own = [here, *(os.path.realpath(os.path.join(here, part)) for part in ("tracing", "backends", "cache"))]
+    paths = sysconfig.get_paths()
+    installed = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
+    installed += [*site.getsitepackages(), site.getusersitepackages()]
+    folders = {os.path.realpath(path) for path in (*own, *installed)} | {*own, *installed}
+    return tuple(folder.rstrip(os.sep) + os.sep for folder in sorted(folders))
+
+
+_FOLDERS: Final = _library_folders()
+_user_packages: set[str] = set()
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_library(filename: str) -> bool:
+    return filename.startswith("<frozen") or os.path.abspath(filename).startswith(_FOLDERS)
+
+
+def claim(fn: types.FunctionType) -> None:
+    """Count the package of a decorated function as user code, wherever it is installed."""
+    package = str(fn.__globals__.get("__name__", "")).partition(".")[0]
+    if package and package not in _user_packages and _in_library(fn.__code__.co_filename):
+        _user_packages.add(package)
+        is_user_class.cache_clear()
+
+
+def _user_namespace(name: str, filename: str | None) -> bool:
+    package = name.partition(".")[0]
+    if package in _user_packages:
+        return True
+    return package != "jitfuse" and (filename is None or not _in_library(filename))
+
+
+def is_user_function(value: Any) -> bool:
+    """Tell whether the value is a Python function written by the user.
+
+    Generated code (``<string>``, as of dataclasses) belongs to the module whose globals it has.
+    """
+    if type(value) is not types.FunctionType:
+        return False
+    namespace = value.__globals__
+    filename: str | None = value.__code__.co_filename
+    if filename is not None and filename.startswith("<") and not filename.startswith("<frozen"):
+        filename = namespace.get("__file__")
+    return _user_namespace(str(namespace.get("__name__", "")), filename)
+
+
+def is_user_module(module: types.ModuleType) -> bool:
+    """Tell whether a module's state is the user's; builtin and installed modules are not."""
+    if module.__name__ in sys.builtin_module_names:
+        return False
+    filename = getattr(module, "__file__", None)
+    if filename is None and getattr(module, "__spec__", None) is not None and hasattr(module, "__path__"):
+        filename = next(iter(module.__path__), None)  # a namespace package
+    return _user_namespace(module.__name__, filename)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_user_class(cls: type) -> bool:
+    """Tell whether a class was defined in user code; enumerations are immutable and do not count."""
+    if issubclass(cls, enum.Enum):
+        return False
+    module = sys.modules.get(cls.__module__)
+    if module is None:
+        return _user_namespace(cls.__module__, None)
+    return cls.__module__ != "builtins" and is_user_module(module)
