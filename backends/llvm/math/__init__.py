@@ -49,6 +49,7 @@ _TABLE: dict[str, tuple[Callable[..., Batch], Callable[..., Batch]]] = {
     "rint": (rounding.rint, rounding.rint),
 }
 FUNCTIONS = frozenset(_TABLE)
+_TOGETHER = 4
 
 
 def emit(f: Function, name: str, args: Sequence[Value], *, has_fma: bool = True) -> Value:
@@ -63,8 +64,14 @@ def emit(f: Function, name: str, args: Sequence[Value], *, has_fma: bool = True)
 def emit_many(
     f: Function, name: str, args_list: Sequence[Sequence[Value]], *, has_fma: bool = True
 ) -> list[Value]:
-    """Append the code of one function on independent vectors of one type, interleaved step by step."""
+    """Append the code of one function on independent vectors of one type, interleaved step by step.
+
+    By fours: more of them run out of registers, and gain nothing.
+    """
     context = Context(f, has_fma)
-    operands = [context.batch(column) for column in zip(*args_list, strict=True)]
-    width = 0 if element(operands[0].type) == "float" else 1
-    return list(_TABLE[name][width](*operands).values)
+    function = _TABLE[name][0 if element(args_list[0][0].type) == "float" else 1]
+    results: list[Value] = []
+    for start in range(0, len(args_list), _TOGETHER):
+        group = zip(*args_list[start : start + _TOGETHER], strict=True)
+        results += function(*[context.batch(column) for column in group]).values
+    return results

@@ -57,7 +57,7 @@ def expm1_32(x: Batch) -> Batch:
 
 def reduce_64(x: Batch, x_low: Batch | None = None) -> tuple[Batch, Batch, Batch]:
     """Return (k + `ROUNDER`, r, r_low) with x + x_low = k ln 2 + r + r_low, |x| below 2000."""
-    biased = x * _LOG2_E + ROUNDER
+    biased = x.fma(_LOG2_E, ROUNDER)
     k = biased - ROUNDER
     exact = k.fma(-LN2_HEAD, x)
     tail = k * -LN2_TAIL

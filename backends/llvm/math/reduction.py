@@ -10,14 +10,14 @@ from functools import cache
 from itertools import pairwise
 
 from jitfuse.backends.llvm.builder import Function, Value
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_sum
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER
 from jitfuse.backends.llvm.math.lockstep import Batch, Context, lane_function, patch_lanes
 
 _INV_PI, _TWO_OVER_PI = 0.3183098861837907, 0.6366197723675814
-# pi in 33 + 53 bits, pi/2 in 33 + 33 + 33 + 53: products with integers below 2**20 are exact but the last
+# pi in 33 + 53 bits, pi/2 in 33 + 53 + 53: products of the first with integers below 2**20 are exact
 _PI = (3.1415926534682512, 1.2154201013012384e-10)
-_HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
+_HALF_PI = (1.5707963267341256, 6.077100506506192e-11, 3.5215598651832e-27)
 _PI_WORDS = (3.141592653589793, 1.2246467991473532e-16)
 _LARGE = 1048576.0  # beyond it the products above may round
 _MASK = (1 << 64) - 1
@@ -42,14 +42,13 @@ def reduce_32(x: Batch, wide: Batch, offset: float) -> tuple[Batch, Batch]:
 
 def reduce_64(x: Batch) -> tuple[Batch, Batch, Batch]:
     """Return (n, r, r_low) with x = n pi/2 + r + r_low, |r| <= pi/4; n in the low two bits of an integer."""
-    biased = x * _TWO_OVER_PI + ROUNDER
+    biased = x.fma(_TWO_OVER_PI, ROUNDER)
     k = biased - ROUNDER
-    a, b, c, d = _HALF_PI
-    head = k.fma(-a, x)  # exact, as are the next two products
-    hi, lo = two_sum(head, k * -b)
-    hi, lower = two_sum(hi, k * -c)
-    lo = k.fma(-d, lo + lower)
-    r, r_low = fast_two_sum(hi, lo)
+    a, b, c = _HALF_PI
+    head = k.fma(-a, x)  # exact, a multiple of 2**-53, hence of the last place of k*b: so is the sum
+    p, e = two_product(k, k.filled(-b))
+    hi, lo = fast_two_sum(head, p)
+    r, r_low = fast_two_sum(hi, k.fma(-c, lo + e))
     large = abs(x).compare("oge", _LARGE)
     n, r, r_low = patch_lanes(_large_quarter_turns(x.context), large, [x], [biased.bits(), r, r_low])
     return n, r, r_low
