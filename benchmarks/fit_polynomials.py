@@ -16,6 +16,11 @@ mp.dps = 50
 Real = Callable[[mpf], mpf]
 
 
+def evaluate(coefficients: list[mpf], u: mpf) -> mpf:
+    """Return the polynomial at u, constant term first."""
+    return m.fsum(c * u**k for k, c in enumerate(coefficients))
+
+
 def remez(fn: Real, a: mpf, b: mpf, degree: int, center: mpf, weight: Real) -> tuple[mpf, list[mpf]]:
     """Return (largest weighted error, coefficients in u - center) of the best polynomial on [a, b]."""
     n = degree + 2
@@ -32,7 +37,7 @@ def remez(fn: Real, a: mpf, b: mpf, degree: int, center: mpf, weight: Real) -> t
             right[i] = fn(u)
         solution = m.lu_solve(system, right)
         c = [solution[j] for j in range(degree + 1)]
-        errors = [(m.polyval(c[::-1], u - center) - y) * w for u, (y, w) in zip(grid, target)]
+        errors = [(evaluate(c, u - center) - y) * w for u, (y, w) in zip(grid, target)]
         best = min(best, (max(map(abs, errors)), c))
         extrema: list[tuple[int, mpf]] = []  # the largest error of each run of one sign
         for i, e in enumerate(errors):
