@@ -183,7 +183,7 @@ class EntryBuilder:
     def dict_item(self, mapping: dict[Any, Any], key: object) -> int:
         """Return a slot with what this very dict (globals, builtins) holds under a key; absent fails."""
         assert type(mapping) is dict
-        return self._slot(Guard.DICT, self._keep.ref(mapping), self._keep.ref(key))
+        return self._slot(Guard.DICT, self._keep.ref(mapping), self._key(key))
 
     def cell(self, cell: CellType) -> int:
         """Return a slot with the content of this closure cell; empty fails."""
@@ -191,11 +191,11 @@ class EntryBuilder:
 
     def attribute(self, slot: int, name: str) -> int:
         """Return a slot with ``getattr(slot, name)``; an exception fails."""
-        return self._slot(Guard.ATTR, self._known(slot), self._keep.ref(sys.intern(name)))
+        return self._slot(Guard.ATTR, self._known(slot), self._key(name))
 
     def item(self, slot: int, key: object) -> int:
         """Return a slot with ``slot[key]``; an exception fails."""
-        return self._slot(Guard.KEY, self._known(slot), self._keep.ref(key))
+        return self._slot(Guard.KEY, self._known(slot), self._key(key))
 
     def index(self, slot: int, position: int) -> int:
         """Return a slot with one item of an exact list or tuple; anything else fails."""
@@ -206,7 +206,7 @@ class EntryBuilder:
     def guard_absent(self, mapping: dict[Any, Any], key: object) -> None:
         """Pass where this very dict does not have the key: the name is found elsewhere."""
         assert type(mapping) is dict
-        self._guard(Guard.ABSENT, self._keep.ref(mapping), self._keep.ref(key))
+        self._guard(Guard.ABSENT, self._keep.ref(mapping), self._key(key))
 
     def guard_type(self, slot: int, type_: type) -> None:
         """Pass for instances of exactly this type."""
@@ -333,6 +333,10 @@ class EntryBuilder:
         self._guard(op, self._known(slot), self._cells, value, *words)
         self._cells += cells
         return value
+
+    def _key(self, key: object) -> int:
+        """Return the address of a key: names are interned, as they are in namespaces, and found faster."""
+        return self._keep.ref(sys.intern(key) if type(key) is str else key)
 
     def _new_value(self) -> int:
         self._values += 1
