@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from jitfuse.dtypes import result_type
+
 Tensor = Any
 
 
@@ -25,6 +27,8 @@ def _as_float(x: Tensor) -> Tensor:
 
 def clip(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Limit x to [low, high]; NaN stays NaN, and low > high gives high, as in NumPy."""
+    common, _ = result_type(tuple((t.dtype, t.weak) for t in (x, low, high)))
+    x = x if x.dtype == common and not x.weak else x.astype(dtype=common)
     return x.maximum(low).minimum(high)
 
 

@@ -96,7 +96,7 @@ def _elementwise(name: str, arity: int, loop: rules.LoopRule, *, decompose: Any 
 
 for _name, _loop in {
     "negative": rules.loop_numeric, "positive": rules.loop_numeric, "abs": rules.loop_same,
-    "square": rules.loop_numeric, "sign": rules.loop_numeric,
+    "square": rules.strong(rules.loop_numeric), "sign": rules.strong(rules.loop_numeric),
     "sqrt": rules.loop_float, "exp": rules.loop_float, "log": rules.loop_float, "sin": rules.loop_float,
     "cos": rules.loop_float, "tanh": rules.loop_float, "erf": rules.loop_float,
     "expm1": rules.loop_float, "log1p": rules.loop_float,
@@ -110,7 +110,8 @@ for _name, _loop in {
 for _name, _loop in {
     "add": rules.loop_same, "subtract": rules.loop_numeric, "multiply": rules.loop_same,
     "divide": rules.loop_divide, "floor_divide": rules.loop_numeric, "remainder": rules.loop_numeric,
-    "power": rules.loop_numeric, "minimum": rules.loop_same, "maximum": rules.loop_same,
+    "power": rules.loop_numeric,
+    "minimum": rules.strong(rules.loop_same), "maximum": rules.strong(rules.loop_same),
     "equal": rules.loop_compare, "not_equal": rules.loop_compare, "less": rules.loop_compare,
     "less_equal": rules.loop_compare, "greater": rules.loop_compare, "greater_equal": rules.loop_compare,
     "logical_and": rules.loop_logical, "logical_or": rules.loop_logical, "logical_xor": rules.loop_logical,
@@ -120,7 +121,8 @@ for _name, _loop in {
     _elementwise(_name, 2, _loop)
 
 _elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
-_elementwise("clip", 3, rules.loop_same, decompose=decompositions.clip, doc="minimum(maximum(x, low), high).")
+_elementwise("clip", 3, rules.strong(rules.loop_same), decompose=decompositions.clip,
+             doc="minimum(maximum(x, low), high) in the common dtype of all three.")
 
 
 def _infer_astype(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

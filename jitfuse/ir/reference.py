@@ -21,13 +21,19 @@ _UFUNC_NAMES = {
 
 def ufunc(name: str) -> Callable[..., Any]:
     """Return the NumPy function behind an elementwise operator."""
-    special = {"erf": erf, "clip": clip, "where": np.where, "copy": copy}
-    return special[name] if name in special else getattr(np, _UFUNC_NAMES.get(name, name))  # type: ignore[no-any-return]
+    special: dict[str, Callable[..., Any]] = {"erf": erf, "clip": clip, "where": np.where, "copy": copy}
+    function: Callable[..., Any] = special.get(name) or getattr(np, _UFUNC_NAMES.get(name, name))
+    return function
+
+
+def _refuse_bool(name: str, x: Array) -> None:
+    if x.dtype == np.bool_:
+        raise TypeError(f"{name} does not take bool")
 
 
 def clip(x: Array, low: Array, high: Array) -> Array:
-    """Limit by minimum and maximum, so that Python scalars stay weak in both."""
-    return np.minimum(np.maximum(x, low), high)
+    """Limit by minimum and maximum in the common dtype, in which Python scalars are weak."""
+    return np.minimum(np.maximum(np.asarray(x, np.result_type(x, low, high)), low), high)
 
 
 def copy(x: Array) -> Array:
@@ -37,14 +43,19 @@ def copy(x: Array) -> Array:
 
 def erf(x: Array) -> Array:
     """Return the error function, correctly rounded to float64 by `math.erf` up to its last bit."""
-    result = np.vectorize(math.erf, otypes=["float64"])(np.asarray(x, "float64"))
-    return result.astype(np.result_type(x, np.float32) if np.asarray(x).dtype == np.float32 else "float64")[()]
+    x = np.asarray(x)
+    _refuse_bool("erf", x)
+    result = np.vectorize(math.erf, otypes=["float64"])(x.astype("float64"))
+    return result.astype(x.dtype if x.dtype == np.float32 else "float64")[()]
 
 
 def astype(x: Array, *, dtype: str) -> Array:
     """Cast as x86-64 does."""
+    x = np.asarray(x)
+    if x.dtype.kind != "f" or dtype == "float64":  # nothing to warn of, and errstate is slow
+        return x.astype(dtype)[()]
     with np.errstate(all="ignore"):
-        return np.asarray(x).astype(dtype)[()]
+        return x.astype(dtype)[()]
 
 
 def sum(x: Array, *, axis: Any, keepdims: bool) -> Array:
@@ -85,6 +96,7 @@ def var(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
 def softmax(x: Array, *, axis: Any) -> Array:
     """Return exp(x - max) / sum."""
     x = np.asarray(x)
+    _refuse_bool("softmax", x)
     x = x if x.dtype.kind == "f" else x.astype("float64")
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return e / np.sum(e, axis=axis, keepdims=True)
@@ -135,7 +147,9 @@ def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any
 
 def matmul(a: Array, b: Array) -> Array:
     """Return the matrix product over the last two axes."""
-    return np.matmul(a, b)
+    result = np.matmul(a, b)
+    _refuse_bool("matmul", result)
+    return result
 
 
 def zeros(*, shape: tuple[int, ...], dtype: str) -> Array:
@@ -191,11 +205,10 @@ def random_uniform(state: Array, index: Array, *, shape: tuple[int, ...], dtype:
     """Return numbers in [0, 1): 24 bits of word 0 for float32, 53 bits of words 0 and 1 for float64."""
     words = philox(int(state[0]), int(state[1]), int(index), math.prod(shape))
     if dtype == "float32":
-        result = (words[:, 0] >> np.uint64(8)).astype("float32") * np.float32(2.0**-24)
-    else:
-        bits = ((words[:, 0] << np.uint64(32)) | words[:, 1]) >> np.uint64(11)
-        result = bits.astype("float64") * 2.0**-53
-    return result.reshape(shape)[()]
+        low = (words[:, 0] >> np.uint64(8)).astype("float32") * np.float32(2.0**-24)
+        return low.reshape(shape)[()]
+    bits = ((words[:, 0] << np.uint64(32)) | words[:, 1]) >> np.uint64(11)
+    return (bits.astype("float64") * 2.0**-53).reshape(shape)[()]
 
 
 def random_advance(state: Array) -> Array:

@@ -113,12 +113,12 @@ def loop_compare(name: str, metas: Sequence[Meta]) -> Loop:
 
 def loop_predicate(name: str, metas: Sequence[Meta]) -> Loop:
     """Look at each element in its own dtype and answer in bool."""
-    return Loop(tuple(m.dtype for m in metas), "bool", all(m.weak for m in metas))
+    return Loop(tuple(m.dtype for m in metas), "bool")
 
 
 def loop_logical(name: str, metas: Sequence[Meta]) -> Loop:
     """Take every operand as a truth value."""
-    return Loop(("bool",) * len(metas), "bool", all(m.weak for m in metas))
+    return Loop(("bool",) * len(metas), "bool")
 
 
 def loop_bitwise(name: str, metas: Sequence[Meta]) -> Loop:
@@ -137,15 +137,23 @@ def loop_shift(name: str, metas: Sequence[Meta]) -> Loop:
     return loop
 
 
+def strong(rule: LoopRule) -> LoopRule:
+    """Return the rule of a function that is no operator of Python: it makes strong values of scalars too.
+
+    ``1.0 + 2`` is a Python scalar, ``np.minimum(1.0, 2)`` is a np.float64.
+    """
+    return lambda name, metas: rule(name, metas)._replace(weak=False)
+
+
 def loop_where(name: str, metas: Sequence[Meta]) -> Loop:
     """Take the condition as a truth value and promote the two choices."""
-    dtype, weak = _promoted(metas[1:])
-    return Loop(("bool", dtype, dtype), dtype, weak)
+    dtype, _ = _promoted(metas[1:])
+    return Loop(("bool", dtype, dtype), dtype)
 
 
 def loop_rounding(name: str, metas: Sequence[Meta]) -> Loop:
     """Round floats; integers and bools are their own rounding."""
-    return Loop((metas[0].dtype,), metas[0].dtype, metas[0].weak)
+    return Loop((metas[0].dtype,), metas[0].dtype)
 
 
 def elementwise_meta(name: str, rule: LoopRule, metas: Sequence[Meta]) -> Meta:
