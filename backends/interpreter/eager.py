@@ -97,9 +97,12 @@ class EagerTensor(AbstractTensor):
         return int(self.value.__index__())
 
 
+_NEEDED = {op.name: frozenset(a for a, v in op.attrs.items() if v is ops.REQUIRED) for op in ops.table()}
+
+
 def _normalized(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
     """Return whole attributes; the table's own names, the common case, skip the search for aliases."""
     full = {**op.attrs, **attrs}
-    if len(full) > len(op.attrs) or any(v is ops.REQUIRED for v in full.values()):
-        return normalize_attrs(op, attrs)
-    return full
+    if len(full) == len(op.attrs) and _NEEDED.get(op.name, attrs.keys()) <= attrs.keys():
+        return full
+    return normalize_attrs(op, attrs)

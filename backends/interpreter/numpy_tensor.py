@@ -1,6 +1,7 @@
 """NumPyTensor: AbstractTensor's methods carried out at once by NumPy, through the op table's reference."""
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ class NumPyTensor(EagerTensor):
         return id(owner)
 
     def fresh(self, taken: set[object]) -> Any:
-        """Return the value; a copy where its memory is taken or cannot be written. Its memory is taken then."""
+        """Return the value, a copy where its memory is taken or read-only, and take its memory."""
         if not isinstance(self.value, np.ndarray):
             return self.value
         if self.storage() in taken or not self.value.flags.writeable:
@@ -57,6 +58,13 @@ class NumPyTensor(EagerTensor):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.value, dtype, copy=copy)
+
+    def reshape(self, *shape: Any, **attrs: Any) -> Any:
+        """Return the elements in row-major order under another shape; one extent may be -1."""
+        if type(self.value) is np.ndarray and not attrs:
+            with suppress(TypeError, ValueError):  # the long way says what is wrong
+                return NumPyTensor(self.value.reshape(*shape))
+        return super().reshape(*shape, **attrs)
 
     def _lift(self, value: Any) -> NumPyTensor:
         return value if isinstance(value, NumPyTensor) else NumPyTensor(value)
@@ -69,7 +77,7 @@ class NumPyTensor(EagerTensor):
             if typed is None:
                 raise
             raise typed from error
-        if inputs and all(i.weak for i in inputs):
+        if inputs and type(result.value) is not np.ndarray and all(i.weak for i in inputs):
             return self._of_scalars(op, inputs, attrs, result)
         return result
 

@@ -1,0 +1,198 @@
+"""The op table in torch: one function for each operator, with NumPy's values where torch has others.
+
+Functions take torch tensors that already have the dtypes of the operator's loop, and the attributes. Rank-0
+tensors stand for weak scalars too: promotion is over before these are called.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from jitfuse.ir import ops, rules
+
+Tensor = Any
+
+
+def call(name: str, operands: Sequence[Tensor], attrs: dict[str, Any]) -> Tensor:
+    """Carry out an operator on operands of its loop's dtypes."""
+    return _FUNCTIONS[name](*operands, **attrs)
+
+
+def names() -> frozenset[str]:
+    """Return the operators that have a function here."""
+    return frozenset(_FUNCTIONS)
+
+
+def from_numpy(value: Any) -> Tensor:
+    """Return a tensor over an array's memory; a copy where torch cannot share it."""
+    array = np.asarray(value)
+    shareable = array.flags.writeable and array.ndim > 0 and all(s >= 0 for s in array.strides)
+    return torch.from_numpy(array if shareable else np.array(array, order="C"))
+
+
+def by_reference(op: ops.Op, values: Sequence[Any], attrs: dict[str, Any], device: Any) -> Any:
+    """Carry out an operator by its NumPy reference; a Python scalar stays one."""
+    arrays = [v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in values]
+    result = op.numpy(*arrays, **attrs)
+    return result if isinstance(result, bool | int | float) and not isinstance(result, np.generic) else (
+        from_numpy(result).to(device)
+    )
+
+
+def cast(x: Tensor, dtype: Any) -> Tensor:
+    """Cast as NumPy on x86-64 does, out of range included."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype.is_floating_point and not dtype.is_floating_point and dtype != torch.bool:
+        name = str(dtype).removeprefix("torch.")
+        row = ops.get("astype")
+        assert row is not None
+        return by_reference(row, [x], {"dtype": name}, x.device)
+    return x.to(dtype)
+
+
+# ---------------------------------------------------------------- elementwise
+def _float_only(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return a function that leaves integers and bools as they are."""
+    return lambda x: function(x) if x.dtype.is_floating_point else x.clone()
+
+
+def _sign(x: Tensor) -> Tensor:
+    return torch.where(torch.isnan(x), x, torch.sign(x))
+
+
+def _abs(x: Tensor) -> Tensor:
+    return x.clone() if x.dtype == torch.bool else torch.abs(x)
+
+
+def _harmless_divisor(b: Tensor) -> Tensor:
+    """Return integer divisors with 1 for 0 and -1, which trap."""
+    return torch.where((b == 0) | (b == -1), torch.ones_like(b), b)
+
+
+def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype.is_floating_point:
+        return torch.floor_divide(a, b)
+    quotient = torch.floor_divide(a, _harmless_divisor(b))
+    return torch.where(b == 0, torch.zeros_like(quotient), torch.where(b == -1, -a, quotient))
+
+
+def _remainder(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype.is_floating_point:
+        result = torch.remainder(a, b)
+        return torch.where((result == 0) & (b != 0), torch.copysign(result, b), result)
+    result = torch.remainder(a, _harmless_divisor(b))
+    return torch.where((b == 0) | (b == -1), torch.zeros_like(result), result)
+
+
+def _power(a: Tensor, b: Tensor) -> Tensor:
+    if not a.dtype.is_floating_point and bool((b < 0).any()):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return torch.pow(a, b)
+
+
+def _left_shift(a: Tensor, b: Tensor) -> Tensor:
+    width = torch.iinfo(a.dtype).bits
+    inside = (b >= 0) & (b < width)
+    return torch.where(inside, torch.bitwise_left_shift(a, b.clamp(0, width - 1)), torch.zeros_like(a))
+
+
+def _right_shift(a: Tensor, b: Tensor) -> Tensor:
+    width = torch.iinfo(a.dtype).bits
+    return torch.bitwise_right_shift(a, torch.where((b >= 0) & (b < width), b, width - 1))
+
+
+def _astype(x: Tensor, *, dtype: str) -> Tensor:
+    result = cast(x, getattr(torch, dtype))
+    return result.clone() if result is x else result
+
+
+# ---------------------------------------------------------------- reductions
+def _reduction(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return a reduction over normalised axes that knows none of torch's special cases for no axes."""
+
+    def reduce(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
+        axes = rules.normalize_axes(name, axis, x.ndim)
+        return function(x, axes, keepdims)
+
+    return reduce
+
+
+def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    dtype = x.dtype if x.dtype.is_floating_point else torch.int64
+    return torch.sum(x, dim=axes, keepdim=keepdims, dtype=dtype) if axes else x.to(dtype, copy=True)
+
+
+def _extremum(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def reduce(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        if x.numel() == 0:  # an empty result: with elements, the shape rule has refused it
+            return x.new_empty(rules.reduced_shape(tuple(x.shape), axes, keepdims))
+        return function(x, dim=axes, keepdim=keepdims) if axes else x.clone()
+
+    return reduce
+
+
+def _truth(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def reduce(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        truth = x != 0
+        return function(truth, dim=axes, keepdim=keepdims) if axes else truth
+
+    return reduce
+
+
+# ---------------------------------------------------------------- views, joins, updates
+def _region(starts: Sequence[int], steps: Sequence[int], counts: Sequence[int]) -> tuple[Any, list[int]]:
+    """Return slices with positive steps for a region, and the axes to reverse."""
+    slices, reverse = [], []
+    for axis, (start, step, count) in enumerate(zip(starts, steps, counts, strict=True)):
+        if count == 0:
+            slices.append(slice(0, 0))
+        elif step > 0:
+            slices.append(slice(start, start + (count - 1) * step + 1, step))
+        else:
+            slices.append(slice(start + (count - 1) * step, start + 1, -step))
+            reverse.append(axis)
+    return tuple(slices), reverse
+
+
+def _slice(x: Tensor, *, starts: Any, steps: Any, counts: Any) -> Tensor:
+    slices, reverse = _region(starts, steps, counts)
+    return torch.flip(x[slices], reverse) if reverse else x[slices]
+
+
+def _update_slice(x: Tensor, value: Tensor, *, starts: Any, steps: Any, counts: Any) -> Tensor:
+    slices, reverse = _region(starts, steps, counts)
+    result = x.clone()
+    region = cast(value, x.dtype).expand(tuple(counts))
+    result[slices] = torch.flip(region, reverse) if reverse else region
+    return result
+
+
+_RENAMED = {
+    "bitwise_invert": "bitwise_not", "logical_not": "logical_not", "equal": "eq", "not_equal": "ne",
+    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+}
+_SAME = (
+    "negative", "positive", "square", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p",
+    "isnan", "isinf", "isfinite", "add", "subtract", "multiply", "divide", "minimum", "maximum", "where",
+    "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "matmul",
+)
+_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    **{name: getattr(torch, name) for name in _SAME},
+    **{name: getattr(torch, torch_name) for name, torch_name in _RENAMED.items()},
+    "abs": _abs, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),
+    "trunc": _float_only(torch.trunc), "floor_divide": _floor_divide, "remainder": _remainder,
+    "power": _power, "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
+    "astype": _astype,
+    "sum": _reduction("sum", _sum), "min": _reduction("min", _extremum(torch.amin)),
+    "max": _reduction("max", _extremum(torch.amax)), "any": _reduction("any", _truth(torch.any)),
+    "all": _reduction("all", _truth(torch.all)),
+    "reshape": lambda x, *, shape: torch.reshape(x, shape),
+    "transpose": lambda x, *, axes: torch.permute(x, axes),
+    "broadcast_to": lambda x, *, shape: torch.broadcast_to(x, shape),
+    "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
+    "slice": _slice, "update_slice": _update_slice,
+}

@@ -1,0 +1,150 @@
+"""TorchTensor: AbstractTensor's methods carried out at once by torch. Importing this module imports torch.
+
+`TorchTensor` promotes operands as torch does (`torch.result_type`); `TorchProgramTensor`, on which programs
+run, promotes them by the op table, so that a program gives the same dtypes over any framework. Values are
+NumPy's in both: integer division by zero, shifts past the width and casts out of range are not left to
+torch. Random numbers come from the reference, and are the same everywhere. Composite operators are carried
+out by their decompositions, the others by `jitfuse.backends.interpreter.torch_functions`.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from jitfuse.backends.interpreter import torch_functions
+from jitfuse.backends.interpreter.eager import EagerTensor
+from jitfuse.dtypes import KINDS, WEAK_DTYPE, kind
+from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.ir import ops, rules
+from jitfuse.ir.program import Meta
+
+TORCH_DTYPES = {name: getattr(torch, name) for name in KINDS}
+_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+
+
+class TorchTensor(EagerTensor):
+    """A torch.Tensor or a Python scalar (weak), in one of the supported dtypes, on any device."""
+
+    __slots__ = ()
+
+    def __init__(self, value: Any) -> None:
+        """Hold the value without a copy; NumPy values are taken over, sharing memory where torch can."""
+        if type(value) not in WEAK_DTYPE:
+            if isinstance(value, np.ndarray | np.generic):
+                value = torch_functions.from_numpy(value)
+            if not isinstance(value, torch.Tensor):
+                raise ArgumentError(f"{type(value).__name__} is no tensor, float, int or bool")
+            if value.dtype not in _NAMES:
+                raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(KINDS)}")
+        self.value = value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents as plain ints."""
+        return () if self.weak else tuple(self.value.shape)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype's name."""
+        return WEAK_DTYPE.get(type(self.value)) or _NAMES[self.value.dtype]
+
+    @property
+    def device(self) -> str:
+        """torch's name of the device."""
+        return "cpu" if self.weak else str(self.value.device)
+
+    def storage(self) -> object:
+        """Return the address of the tensor's storage; None for a Python scalar."""
+        return None if self.weak else self.value.untyped_storage().data_ptr()
+
+    def fresh(self, taken: set[object]) -> Any:
+        """Return the value; a copy where its memory is taken. Its memory is taken then."""
+        if self.weak:
+            return self.value
+        if self.storage() in taken or (0 in self.value.stride() and self.value.numel() > 1):
+            return self.value.clone(memory_format=torch.contiguous_format)
+        taken.add(self.storage())
+        return self.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.array(self.value if self.weak else self.value.numpy(force=True), dtype, copy=copy)
+
+    def _lift(self, value: Any) -> TorchTensor:
+        if isinstance(value, type(self)):
+            return value
+        return type(self)(value.value if isinstance(value, EagerTensor) else value)
+
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> rules.Loop:
+        """Return the dtypes to cast operands to: the table's rule over what torch promotes them to."""
+        assert op.loop is not None
+        promoted = inputs[1:] if op.name == "where" else inputs
+        if all(i.weak for i in promoted):
+            return op.loop(op.name, [i.meta for i in inputs])
+        common = _NAMES[_result_type([i.value for i in promoted])]
+        metas = [Meta((), "bool" if op.name == "where" and k == 0 else common) for k in range(len(inputs))]
+        loop = op.loop(op.name, metas)
+        if kind(common) != "float" and loop.result == "float64":  # torch's default instead of NumPy's
+            default = _NAMES.get(torch.get_default_dtype(), "float32")
+            return rules.Loop((default,) * len(inputs), default)
+        return loop
+
+    def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        typed = self._failure(op, inputs, attrs)
+        if typed is not None:
+            raise typed
+        if op.decompose is not None:
+            return op.decompose(*inputs, **attrs)
+        device = next((i.value.device for i in (*inputs, self) if not i.weak), torch.device("cpu"))
+        result = self._compute(op, inputs, attrs, device)
+        return result if isinstance(result, TorchTensor) else type(self)(result)
+
+    def _compute(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any], device: Any) -> Any:
+        if op.kind == ops.MODE:
+            return inputs[0] if attrs["training"] else inputs[1]
+        if op.kind in (ops.CREATION, ops.RANDOM):
+            return torch_functions.by_reference(op, [i.value for i in inputs], attrs, device)
+        if op.name == "concat":
+            dtype = self._common(inputs)
+            return torch_functions.call(op.name, [_as(i, dtype, device) for i in inputs], attrs)
+        if op.loop is None:
+            return torch_functions.call(op.name, [_as(i, i.dtype, device) for i in inputs], attrs)
+        loop = self._loop(op, inputs)
+        operands = [_as(i, dtype, device) for i, dtype in zip(inputs, loop.inputs, strict=True)]
+        result = torch_functions.call(op.name, operands, attrs)
+        return result.item() if loop.weak else result
+
+    def _common(self, inputs: Sequence[TorchTensor]) -> str:
+        return _NAMES[_result_type([i.value for i in inputs])]
+
+
+class TorchProgramTensor(TorchTensor):
+    """A TorchTensor that promotes operands by the op table, as NumPy does."""
+
+    __slots__ = ()
+
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> rules.Loop:
+        assert op.loop is not None
+        return op.loop(op.name, [i.meta for i in inputs])
+
+    def _common(self, inputs: Sequence[TorchTensor]) -> str:
+        return rules.concat_meta("concat", [Meta((0,), i.dtype) for i in inputs], 0).dtype
+
+
+def _result_type(values: Sequence[Any]) -> Any:
+    """Return what torch promotes values to; at least one is a tensor, and scalars come last."""
+    ordered = sorted(values, key=lambda v: -v.ndim if isinstance(v, torch.Tensor) else 1)
+    common = ordered[0]
+    for value in ordered[1:]:
+        dtype = torch.result_type(common, value)
+        common = torch.empty((1,) * common.ndim, dtype=dtype, device="meta")
+    return common.dtype
+
+
+def _as(tensor: TorchTensor, dtype: str, device: Any) -> Any:
+    """Return the tensor's value as a torch.Tensor of the dtype; scalars go to the device."""
+    if tensor.weak:
+        return torch.tensor(tensor.value, dtype=TORCH_DTYPES[dtype], device=device)
+    return torch_functions.cast(tensor.value, TORCH_DTYPES[dtype])
