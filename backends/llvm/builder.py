@@ -133,6 +133,7 @@ class Function:
         signature = ", ".join(f"{a.type} {a.ref}" for a in self.args)
         self._head = f"define {linkage}{result} @{name}({signature}) {attributes} {{"
         self._allocas: list[str] = []
+        self._scratch: dict[tuple[str, int, int], Value] = {}
         self._lines: list[str] = []
         self._count = 0
         self.block = "entry"
@@ -284,6 +285,13 @@ class Function:
         else:
             self._allocas.append(f"  {name} = alloca {type_}, i64 {count}, align {align}")
         return Value(name, "ptr")
+
+    def scratch(self, type_: str, count: int, slot: int) -> Value:
+        """Return stack memory that all who ask for the same type, count and slot share, one after the other."""
+        key = (type_, count, slot)
+        if key not in self._scratch:
+            self._scratch[key] = self.alloca(type_, count)
+        return self._scratch[key]
 
     def load(self, type_: str, pointer: Value, align: int | None = None, *, volatile: bool = False) -> Value:
         """Load a value; `align` in bytes, natural where None."""

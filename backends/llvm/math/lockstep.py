@@ -268,7 +268,8 @@ def patch_lanes(
     """
 
     def patched() -> list[Batch]:
-        slots = [_spill(b) for b in (condition.cast("sext", "i64"), *inputs, *outputs)]
+        stored = [condition.cast("sext", "i64"), *inputs, *outputs]
+        slots = [_spill(b, k) for k, b in enumerate(stored)]
         count = lanes(condition.type) * len(condition.values)
         condition.context.f.call(function, "void", [Value(str(count), "i64"), *slots])
         return [_reload(b, p) for b, p in zip(outputs, slots[1 + len(inputs) :], strict=True)]
@@ -302,12 +303,12 @@ def lane_function(
     return name
 
 
-def _spill(batch: Batch) -> Value:
-    """Store a batch of 8-byte elements to the stack; returns the pointer."""
+def _spill(batch: Batch, slot: int) -> Value:
+    """Store a batch of 8-byte elements to scratch memory; returns the pointer."""
     f = batch.context.f
     type_ = element(batch.type)
     n = lanes(batch.type)
-    pointer = f.alloca(type_, n * len(batch.values))
+    pointer = f.scratch(type_, n * len(batch.values), slot)
     for k, v in enumerate(batch.values):
         f.store(v, f.offset(pointer, k * n, type_), 8)
     return pointer
