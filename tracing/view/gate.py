@@ -109,7 +109,7 @@ def made(value: Any) -> Any:
 def imported_name(module: Any, value: Any, name: str) -> Any:
     """IMPORT_FROM."""
     view = current.get()
-    return value if view is None else view.imported_name(value, module, name)
+    return value if view is None else view.imported_name(module, value, name)
 
 
 def store_name(value: Any, name: str) -> Any:

@@ -7,6 +7,7 @@ container when the trace commits.
 from __future__ import annotations
 
 import types
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,7 +60,7 @@ def empty_like(real: Any) -> Any:
     if kind in {dict, list}:
         return kind()
     seen = kind.__new__(kind)
-    if hasattr(real, "default_factory"):
+    if isinstance(real, defaultdict):
         seen.default_factory = real.default_factory
     if hasattr(real, "__dict__"):
         seen.__dict__ = real.__dict__
