@@ -1,0 +1,75 @@
+"""The command line: arguments, exit codes, and what a mistake looks like.
+
+Owns the parser and `main`. Each command is a function of one module here and imports what it needs when it
+runs, so that ``jitfuse cache path`` starts neither LLVM nor rich.
+
+Exit codes: 0 done; 1 it ran and found something wrong (the message says what); 2 the command was misspelt.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from jitfuse.cli import cache, devices, doctor
+from jitfuse.errors import JitfuseError
+from jitfuse.version import __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; `arguments` default to the process's own."""
+    options = parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except JitfuseError as error:
+        print(f"jitfuse: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `jitfuse cache list | head`: nobody reads on, which is no failure of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        print("jitfuse: interrupted", file=sys.stderr)
+        return 130
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    top = argparse.ArgumentParser(
+        "jitfuse", description="Fused native kernels for array code: look at the cache and the machine."
+    )
+    top.add_argument("--version", action="version", version=f"jitfuse {__version__}")
+    commands = top.add_subparsers(required=True, metavar="command")
+    _add_demo(commands)
+    cache.add_commands(commands)
+    doctor.add_command(commands)
+    devices.add_command(commands)
+    return top
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser(
+        "demo", help="run an image pipeline on 4K frames, with NumPy and fused, and compare",
+        description="Runs an image pipeline on 4K frames made from two photographs, as NumPy and fused; "
+        "checks one against the other and saves a picture of input and result.",
+    )
+    demo.add_argument("--frames", type=_count, metavar="N",
+                      help="frames in the batch (default: 8, or fewer where memory is short)")
+    demo.add_argument("--runs", type=_count, default=5, metavar="N", help="timed runs of each (default: 5)")
+    demo.add_argument("--out", default="demo-output", metavar="DIR",
+                      help="folder for the picture (default: demo-output)")
+    demo.set_defaults(run=_demo)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from jitfuse.demo import run
+
+    return run(frames=options.frames, runs=options.runs, folder=options.out)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
