@@ -54,12 +54,6 @@ class Symbols:
     undefined: frozenset[str]
 
 
-def _llvm() -> Any:
-    import llvmlite.binding as binding  # type: ignore[import-untyped]
-
-    return binding
-
-
 @cache
 def host_target() -> Target:
     """Return the target of this process, as LLVM detects it."""
@@ -79,42 +73,72 @@ class _Engine:
         # reentrant: a collection inside a locked section may run a finalizer that forks or compiles
         self.lock = threading.RLock()
         self._names = itertools.count()
+        self.binding: Any = None
         self._jit: Any = None
         self._machines: dict[int, tuple[Any, str]] = {}
         # a child must not inherit LLVM halfway through something that another thread was doing
+        self._held: Any = None
         os.register_at_fork(
-            before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self.lock.release
+            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._after_fork
         )
 
+    def _before_fork(self) -> None:
+        self.lock.acquire()
+        if self.binding is not None:
+            self._held = self.binding.ffi.lib._lock  # llvmlite holds it around each of its calls
+            self._held.__enter__()
+
+    def _after_fork(self) -> None:
+        if self._held is not None:
+            self._held.__exit__(None, None, None)
+        self.lock.release()
+
+    def start_binding(self) -> Any:
+        """Import llvmlite, under the lock, because a child forked in the middle of an import never ends it."""
+        with self.lock:
+            import llvmlite.binding as binding  # type: ignore[import-untyped]
+
+            self.binding = binding
+            return binding
+
     def jit(self) -> Any:
-        """Return the process-wide LLJIT; the caller holds the lock."""
+        """Return the process-wide LLJIT."""
         if self._jit is None:
-            llvm = _llvm()
-            llvm.initialize_native_target()
-            # JITLink, because the default linker leaks 9 KB for each library that comes and goes
-            self._jit = llvm.create_lljit_compiler(use_jit_link=True)
-            # never disposed: results, and worker threads, may outlive the interpreter's modules
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._jit))
+            with self.lock:
+                self._jit = self._jit or self._start_jit()
         return self._jit
+
+    def _start_jit(self) -> Any:
+        llvm = _llvm()
+        llvm.initialize_native_target()
+        # JITLink, because the default linker leaks 9 KB for each library that comes and goes
+        jit = llvm.create_lljit_compiler(use_jit_link=True)
+        # never disposed: results, and worker threads, may outlive the interpreter's modules
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(jit))
+        return jit
 
     def machine(self, level: int) -> tuple[Any, str]:
         """Return the target machine of a code generation level, and the header its modules start with."""
         if level not in self._machines:
-            llvm = _llvm()
-            llvm.initialize_native_target()
-            llvm.initialize_native_asmprinter()
-            llvm.initialize_native_asmparser()  # inline assembly aborts the process without it
-            if not self._machines:
-                # the scheduler undoes the interleaving of independent chains, and halves compile speed
-                llvm.set_option("jitfuse", "-enable-misched=false")
-            host = host_target()
-            machine = llvm.Target.from_triple(host.triple).create_target_machine(
-                cpu=host.cpu, features=host.features, opt=level, reloc="pic", codemodel="small", jit=True
-            )
-            layout = str(machine.target_data)
-            header = f'target triple = "{host.triple}"\ntarget datalayout = "{layout}"\n'
-            self._machines[level] = machine, header
+            with self.lock:
+                if level not in self._machines:
+                    self._machines[level] = self._start_machine(level)
         return self._machines[level]
+
+    def _start_machine(self, level: int) -> tuple[Any, str]:
+        llvm = _llvm()
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # inline assembly aborts the process without it
+        if not self._machines:
+            # the scheduler undoes the interleaving of independent chains, and halves compile speed
+            llvm.set_option("jitfuse", "-enable-misched=false")
+        host = host_target()
+        machine = llvm.Target.from_triple(host.triple).create_target_machine(
+            cpu=host.cpu, features=host.features, opt=level, reloc="pic", codemodel="small", jit=True
+        )
+        layout = str(machine.target_data)
+        return machine, f'target triple = "{host.triple}"\ntarget datalayout = "{layout}"\n'
 
     def library_name(self) -> str:
         """Return a name that no library of this process has had."""
@@ -123,7 +147,11 @@ class _Engine:
 
 _engine = _Engine()
 process_lock = _engine.lock
-"""Held around everything done to LLVM, and across a fork; for what must happen once in a process."""
+"""Held while a part of LLVM starts, and across a fork; for what must happen once in a process."""
+
+
+def _llvm() -> Any:
+    return _engine.binding or _engine.start_binding()
 
 
 # ---------------------------------------------------------------------- compile
@@ -151,21 +179,20 @@ def optimised_ir(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> st
 
 def _with_module(text: str, level: int, passes: Sequence[str], use: Callable[[Any, Any], _T]) -> _T:
     llvm = _llvm()
-    with _engine.lock:
-        machine, header = _engine.machine(level)
+    machine, header = _engine.machine(level)
+    try:
+        # a context of its own: the global one keeps every type and constant ever parsed
+        module = llvm.parse_assembly(header + text, context=llvm.create_context())
+    except RuntimeError as error:
+        raise CompileError(_explain(str(error), header + text)) from None
+    if os.environ.get("JITFUSE_DEBUG") == "1":
         try:
-            # a context of its own: the global one keeps every type and constant ever parsed
-            module = llvm.parse_assembly(header + text, context=llvm.create_context())
+            module.verify()
         except RuntimeError as error:
-            raise CompileError(_explain(str(error), header + text)) from None
-        if os.environ.get("JITFUSE_DEBUG") == "1":
-            try:
-                module.verify()
-            except RuntimeError as error:
-                raise CompileError(f"LLVM refuses the module: {error}\n{_excerpt(text, 1, 40)}") from None
-        if passes:
-            _run_passes(machine, module, passes)
-        return use(machine, module)
+            raise CompileError(f"LLVM refuses the module: {error}\n{_excerpt(text, 1, 40)}") from None
+    if passes:
+        _run_passes(machine, module, passes)
+    return use(machine, module)
 
 
 _PASSES = {
@@ -233,11 +260,10 @@ def load(object_code: bytes, *, allowed: Collection[str] = ()) -> Library:
         builder.import_symbol(name, process_address(name))
     for name in symbols.defined:
         builder.export_symbol(name)
-    with _engine.lock:
-        try:
-            tracker = builder.link(_engine.jit(), _engine.library_name())
-        except RuntimeError as error:
-            raise CompileError(f"{len(object_code)} bytes of object code do not load: {error}") from None
+    try:
+        tracker = builder.link(_engine.jit(), _engine.library_name())
+    except RuntimeError as error:
+        raise CompileError(f"{len(object_code)} bytes of object code do not load: {error}") from None
     return Library(tracker, symbols.defined)
 
 
@@ -290,7 +316,7 @@ def object_symbols(object_code: bytes) -> Symbols:
                 start = strings + name_at
                 name = object_code[start : object_code.index(b"\0", start)].decode()
                 (defined if section else undefined).add(name)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise CompileError(f"damaged ELF object of {len(object_code)} bytes: {error}") from None
     return Symbols(frozenset(defined), frozenset(undefined))
 
