@@ -37,6 +37,30 @@ class UntraceableError(JitfuseError):
     """The function did something in its trace that cannot be replayed, such as drawing from np.random."""
 
 
+class OverlapError(JitfuseError):
+    """A written array shares memory with another argument; the call runs as plain Python instead."""
+
+
+class ReadOnlyError(JitfuseError, ValueError):
+    """The function writes into an array that is read-only."""
+
+
+class BoundsError(JitfuseError, IndexError):
+    """An index leaves its axis, or there are more indices than axes."""
+
+
+class OutOfRangeError(JitfuseError, OverflowError):
+    """A Python integer does not fit the dtype of the array it meets."""
+
+
+class UnsupportedError(JitfuseError, NotImplementedError):
+    """A NumPy function, method or option that traced arrays do not have; the message names what to use."""
+
+
+class UnsupportedAttributeError(UnsupportedError, AttributeError):
+    """An attribute of NumPy arrays that traced arrays do not have."""
+
+
 class VerifyError(JitfuseError):
     """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them."""
 

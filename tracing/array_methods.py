@@ -1,0 +1,146 @@
+"""The methods and attributes of np.ndarray on traced arrays, with NumPy's parameters.
+
+Owns what AbstractTensor's method surface lacks or spells in another way (dtype=, out=, ddof=, order=). Each
+is a thin layer over operators; what NumPy functions and methods share lives in
+`jitfuse.tracing.numpy_functions`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+from jitfuse.dtypes import itemsize
+from jitfuse.ir import rules
+from jitfuse.tracing import numpy_functions as functions
+from jitfuse.tracing import numpy_shapes as shapes
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.dtype_name import dtype_name
+
+
+class ArrayMethods(AbstractTensor):
+    """np.ndarray's methods over the operators of AbstractTensor."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the elements take."""
+        return self.size * self.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return itemsize(str(self.dtype))
+
+    @property
+    def real(self) -> Any:
+        """The array itself: all supported dtypes are real."""
+        return self
+
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        """The last two axes exchanged."""
+        return self.swapaxes(-1, -2)
+
+    def conj(self) -> Any:
+        """Return the array itself: all supported dtypes are real."""
+        return self
+
+    def as_copy(self, scalar: bool = False) -> Any:
+        """Return the same value in memory of its own."""
+        raise NotImplementedError
+
+    def copy(self, order: str = "C") -> Any:
+        """Return a copy in memory of its own."""
+        return self.as_copy()
+
+    def __copy__(self) -> Any:
+        return self.as_copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.as_copy()
+
+    def flatten(self, order: str = "C") -> Any:
+        """Return a copy of all elements as one axis."""
+        return self.ravel(order).as_copy()
+
+    def ravel(self, order: str = "C") -> Any:
+        """Return all elements as one axis: a view where the memory allows it."""
+        return self.reshape(-1 if self.size else 0, order=order)
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None, **attrs: Any) -> Any:
+        """Return the elements under another shape: a view where the memory allows it."""
+        functions.require_c_order("reshape", order)
+        result = AbstractTensor.reshape(self, *shape, **attrs)
+        return result.as_copy() if copy else result
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
+               copy: bool = True) -> Any:
+        """Return the elements cast to a dtype; the array itself where `copy` is false and nothing changes."""
+        name = dtype_name(dtype, "astype")
+        functions.require_cast("astype", str(self.dtype), name, casting)
+        if name == self.dtype and not self.weak:
+            return self.as_copy() if copy else self
+        return self.call("astype", dtype=name)
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        """Limit the values to [min, max]; either may be None."""
+        return functions.clip(self, kwargs.pop("low", min), kwargs.pop("high", max), out=out, **kwargs)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        """Exchange two axes."""
+        axes = list(range(self.ndim))
+        a, b = (rules.normalize_axis("swapaxes", k, self.ndim) for k in (axis1, axis2))
+        axes[a], axes[b] = axes[b], axes[a]
+        return self.call("transpose", axes=tuple(axes))
+
+    def dot(self, other: Any, out: Any = None) -> Any:
+        """Return np.dot."""
+        return functions.deliver("dot", shapes.dot(self, other), out)
+
+    def fill(self, value: Any) -> None:
+        """Assign a scalar to all elements."""
+        self[...] = value
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise NotImplementedError
+
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
+            **kwargs: Any) -> Any:
+        """Return the square root of the variance."""
+        return functions.std(self, axis, dtype, out, ddof, keepdims, **kwargs)
+
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
+            **kwargs: Any) -> Any:
+        """Return the variance with divisor n - ddof."""
+        return functions.var(self, axis, dtype, out, ddof, keepdims, **kwargs)
+
+    def ptp(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        """Return the largest minus the smallest."""
+        return functions.deliver("ptp", self.max(axis=axis, keepdims=keepdims)
+                                 - self.min(axis=axis, keepdims=keepdims), out)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    function = getattr(functions, name, None) or getattr(functions, name + "_")
+
+    def method(self: ArrayMethods, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"Return np.{name} over axes."
+    return method
+
+
+for _name in ("sum", "mean", "min", "max", "any", "all"):
+    setattr(ArrayMethods, _name, _reduction(_name))

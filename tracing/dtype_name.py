@@ -1,0 +1,69 @@
+"""DTypeName: a dtype's name that user code can treat as a NumPy dtype.
+
+Programs speak of dtypes by name, NumPy code compares `x.dtype` with np.float32 and asks for its kind. The
+same object serves both: a string with the attributes of np.dtype, equal to whatever NumPy takes for it.
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.dtypes import KINDS
+from jitfuse.errors import DTypeError
+
+
+class DTypeName(str):
+    """A supported dtype's name with np.dtype's attributes (`kind`, `itemsize`, `type`, ...)."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str.__eq__(self, other) or (len(other) < 3 and np.dtype(self) == other)
+        try:
+            return other is not None and bool(np.dtype(str(self)) == np.dtype(other))  # type: ignore[call-overload]
+        except TypeError:
+            return False
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np.dtype(str(self)), name)
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        """Answer isinstance(x.dtype, np.dtype) as NumPy code expects."""
+        return type(np.dtype(str(self)))
+
+    def __repr__(self) -> str:
+        return f"dtype('{str(self)}')"
+
+
+DTYPES: Final[dict[str, DTypeName]] = {name: DTypeName(name) for name in KINDS}
+_NAMES: Final[dict[Any, str]] = {
+    **{name: name for name in KINDS}, **{np.dtype(n): n for n in KINDS}, **{np.dtype(n).type: n for n in KINDS},
+    float: "float64", int: "int64", bool: "bool",
+}
+
+
+def dtype_name(value: Any, where: str = "dtype") -> str:
+    """Return the plain name of anything NumPy takes for a dtype; raises DTypeError for unsupported ones."""
+    if type(value) is DTypeName:
+        return str.__str__(value)
+    try:
+        found = _NAMES.get(value)
+    except TypeError:
+        found = None
+    if found is not None:
+        return found
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise DTypeError(f"{where}: {value!r} is no dtype; use one of {', '.join(KINDS)}") from None
+    if dtype.name not in KINDS or not dtype.isnative:
+        raise DTypeError(f"{where}: dtype {dtype} is not supported; use one of {', '.join(KINDS)}")
+    return dtype.name

@@ -1,0 +1,87 @@
+"""ProcessGraph: what a trace records, tensor nodes and op nodes with edges tensor -> op -> tensor.
+
+Owns the nodes, their ids (small integers in the order of creation) and the user's line of each op. Knows
+nothing of Python values, storage or views (`jitfuse.tracing.run`), nor of order and programs
+(`jitfuse.tracing.translator`).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from jitfuse.ir.program import Attrs, Meta
+
+
+class OpNode(NamedTuple):
+    """One recorded operator call."""
+
+    id: int
+    op_name: str
+    input_ids: tuple[int, ...]
+    attrs: Attrs
+    result_ids: tuple[int, ...]
+    mode_sensitive: bool
+    source: str
+
+    @property
+    def signature(self) -> tuple[str, tuple[int, ...], Attrs]:
+        """What makes two calls equal: operator, inputs, attributes."""
+        return self.op_name, self.input_ids, self.attrs
+
+
+class ProcessGraph:
+    """Tensor nodes and op nodes of one trace.
+
+    `metas[t]` describes tensor t and `producer[t]` is its op's id, or None for a feed. Op ids count from 0,
+    and so do tensor ids.
+    """
+
+    def __init__(self) -> None:
+        self.metas: list[Meta] = []
+        self.producer: list[int | None] = []
+        self.ops: list[OpNode] = []
+        self.feed_names: dict[int, str] = {}
+
+    def add_feed(self, meta: Meta, name: str) -> int:
+        """Add a tensor that no op produces and return its id."""
+        self.metas.append(meta)
+        self.producer.append(None)
+        tensor = len(self.metas) - 1
+        self.feed_names[tensor] = name
+        return tensor
+
+    def add_op(
+        self, op_name: str, input_ids: tuple[int, ...], attrs: Attrs, meta: Meta, *, mode_sensitive: bool,
+        source: str,
+    ) -> int:
+        """Add an op with one result and return the result's id."""
+        tensor = len(self.metas)
+        op_id = len(self.ops)
+        self.metas.append(meta)
+        self.producer.append(op_id)
+        self.ops.append(OpNode(op_id, op_name, input_ids, attrs, (tensor,), mode_sensitive, source))
+        return tensor
+
+    def node(self, tensor: int) -> OpNode | None:
+        """Return the op that makes a tensor, or None for a feed."""
+        op_id = self.producer[tensor]
+        return None if op_id is None else self.ops[op_id]
+
+    def live_ops(self, wanted: Iterable[int]) -> list[OpNode]:
+        """Return the ops that the wanted tensors need, in ascending id order."""
+        needed: set[int] = set()
+        stack = list(wanted)
+        while stack:
+            op_id = self.producer[stack.pop()]
+            if op_id is not None and op_id not in needed:
+                needed.add(op_id)
+                stack.extend(self.ops[op_id].input_ids)
+        return [self.ops[i] for i in sorted(needed)]
+
+    def describe(self, tensor: int) -> str:
+        """Return how a person would name a tensor: a feed's name, or operator, meta and line."""
+        node = self.node(tensor)
+        meta = self.metas[tensor]
+        if node is None:
+            return f"{self.feed_names[tensor]} ({meta})"
+        return f"the result of {node.op_name} ({meta}), made at {node.source}"

@@ -1,0 +1,211 @@
+"""Basic indexing and item assignment of traced tensors, as `slice` and `reshape` steps.
+
+Owns the reading of index expressions: ints, slices, newaxis, ellipsis, and boolean masks on the left-hand
+side of an assignment. Index arrays are refused with a way out. Views and writes themselves belong to
+`jitfuse.tracing.traced` and `jitfuse.tracing.recorder`.
+"""
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
+from jitfuse.ir.program import make_attrs
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.recorder import Path
+from jitfuse.tracing.source import user_line
+
+
+class Region(NamedTuple):
+    """A basic index: one (start, step, count) for each axis, and how each axis of the result comes about.
+
+    `axes` holds for each axis of the result the axis that it slices, or None for a new axis; axes that an
+    int dropped are absent.
+    """
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+    counts: tuple[int, ...]
+    axes: tuple[int | None, ...]
+    has_ellipsis: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        return tuple(1 if a is None else self.counts[a] for a in self.axes)
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes of the slice step."""
+        return {"starts": self.starts, "steps": self.steps, "counts": self.counts}
+
+
+def parse(index: Any, shape: tuple[int, ...]) -> Region:
+    """Read a basic index of an array of `shape`; raises BoundsError and UnsupportedError."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    consuming = sum(i is not None and i is not Ellipsis for i in items)
+    if consuming > len(shape):
+        raise BoundsError(f"too many indices at {user_line()}: the array has {len(shape)} dimension(s), "
+                          f"but {consuming} were indexed")
+    ellipses = sum(i is Ellipsis for i in items)
+    if ellipses > 1:
+        raise BoundsError(f"an index can only have a single ellipsis ('...'), at {user_line()}")
+    if not ellipses:
+        items.append(Ellipsis)
+    starts: list[int] = []
+    steps: list[int] = []
+    counts: list[int] = []
+    axes: list[int | None] = []
+    for item in items:
+        if item is None:
+            axes.append(None)
+            continue
+        spans = [slice(None)] * (len(shape) - consuming) if item is Ellipsis else [item]
+        for span in spans:
+            axis = len(starts)
+            if isinstance(span, slice):
+                start, step, count = _span(span, shape[axis])
+                axes.append(axis)
+            else:
+                start, step, count = _position(span, axis, shape), 1, 1
+            starts.append(start)
+            steps.append(step)
+            counts.append(count)
+    return Region(tuple(starts), tuple(steps), tuple(counts), tuple(axes), bool(ellipses))
+
+
+def _span(span: slice, extent: int) -> tuple[int, int, int]:
+    start, stop, step = span.indices(extent)
+    count = len(range(start, stop, step))
+    return (start, step, count) if count else (0, 1, 0)
+
+
+def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
+    if _is_mask(item) or isinstance(item, list | np.ndarray) or (isinstance(item, AbstractTensor) and item.ndim):
+        raise UnsupportedError(
+            f"indexing with an array or list is not available inside a fused function, at {user_line()}. Use slices "
+            "and np.where; index outside the function, or pass what you index as an argument."
+        )
+    try:
+        position = operator.index(item)
+    except TypeError as error:
+        if isinstance(item, AbstractTensor):
+            raise
+        raise BoundsError(
+            "only integers, slices (`:`), ellipsis (`...`) and np.newaxis are valid indices, not "
+            f"{type(item).__name__}, at {user_line()}"
+        ) from error
+    if not -shape[axis] <= position < shape[axis]:
+        raise BoundsError(f"index {position} is out of bounds for axis {axis} with size {shape[axis]}, "
+                          f"at {user_line()}")
+    return position % shape[axis]
+
+
+def _is_mask(item: Any) -> bool:
+    if isinstance(item, bool | np.bool_) and not isinstance(item, AbstractTensor):
+        return True
+    return isinstance(item, AbstractTensor | np.ndarray) and item.dtype == "bool" and not getattr(item, "weak", False)
+
+
+def extend_path(path: Path, name: str, attrs: dict[str, Any], before: tuple[int, ...]) -> Path:
+    """Return a view's path with one more step, merged into the last where both are of one kind."""
+    if path and path[-1][0] == name:
+        _, last, shape = path[-1]
+        old = dict(last)
+        if name == "slice":
+            merged: dict[str, Any] = {
+                "starts": tuple(a + b * s for a, b, s in zip(old["starts"], attrs["starts"], old["steps"])),
+                "steps": tuple(s * t for s, t in zip(old["steps"], attrs["steps"])),
+                "counts": attrs["counts"],
+            }
+        elif name == "transpose":
+            merged = {"axes": tuple(old["axes"][a] for a in attrs["axes"])}
+        else:
+            merged = attrs
+        return (*path[:-1], (name, make_attrs(merged), shape))
+    return (*path, (name, make_attrs(attrs), before))
+
+
+def get_item(x: Any, index: Any) -> Any:
+    """Return `x[index]`: a view, or a scalar where every axis is dropped."""
+    if _is_mask(index):
+        raise UnsupportedError(
+            f"x[mask] has a shape that depends on data, at {user_line()}. Keep the shape: np.where(mask, x, 0), or "
+            "reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
+        )
+    region = parse(index, x.shape)
+    view = x.call("slice", **region.attrs)
+    if region.axes != tuple(range(x.ndim)):
+        view = view.call("reshape", shape=region.shape)
+    return view if region.shape or region.has_ellipsis else view.as_copy(scalar=True)
+
+
+def set_item(x: Any, index: Any, value: Any) -> None:
+    """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast."""
+    if _is_mask(index):
+        _set_masked(x, index, value)
+        return
+    region = parse(index, x.shape)
+    new = value if isinstance(value, AbstractTensor) else x._lift(value)
+    if _is_own_view(x, region, new):
+        return  # x[i:j] += v has written already; Python then assigns the view to itself
+    new = _aligned(new, region)
+    path = x._path
+    full = all(s == 0 for s in region.starts) and region.counts == x.shape and all(s == 1 for s in region.steps)
+    if not full:
+        path = extend_path(path, "slice", region.attrs, x.shape)
+    if math.prod(region.counts):
+        x._assign(new, path, region.counts)
+
+
+def _is_own_view(x: Any, region: Region, value: Any) -> bool:
+    if getattr(value, "_storage", None) is not x._storage or value.ndim != len(region.shape) or value._scalar:
+        return False
+    target = x.call("slice", **region.attrs)
+    return bool(target.call("reshape", shape=region.shape)._path == value._path)
+
+
+def _aligned(value: Any, region: Region) -> Any:
+    """Return the value with one axis for each axis of the array, broadcastable to the region."""
+    target = region.shape
+    shape = value.shape
+    while len(shape) > len(target) and shape[0] == 1:
+        shape = shape[1:]
+    fits = len(shape) <= len(target) and all(n in (1, m) for n, m in zip(shape[::-1], target[::-1]))
+    if not fits:
+        raise ShapeError(f"could not broadcast input array from shape {value.shape} into shape {target}, "
+                         f"at {user_line()}")
+    if not shape:
+        return value if not value.shape else value.call("reshape", shape=())
+    padded = (1,) * (len(target) - len(shape)) + shape
+    extent = {a: padded[k] for k, a in enumerate(region.axes) if a is not None}
+    aligned = tuple(extent.get(a, 1) for a in range(len(region.counts)))
+    return value if aligned == value.shape else value.call("reshape", shape=aligned)
+
+
+def _set_masked(x: Any, mask: Any, value: Any) -> None:
+    where = mask if isinstance(mask, AbstractTensor) else x._lift(np.asarray(mask))
+    lead, rest = x.shape[: where.ndim], x.shape[where.ndim :]
+    if where.shape != lead:
+        raise BoundsError(f"boolean index of shape {where.shape} does not match the array's {x.shape}, at {user_line()}")
+    new = value if isinstance(value, AbstractTensor) else x._lift(value)
+    fits = len(new.shape) <= len(rest) and all(n in (1, m) for n, m in zip(new.shape[::-1], rest[::-1]))
+    if not fits:
+        raise ShapeError(
+            f"x[mask] = value with a value of shape {new.shape} assigns as many rows as the mask is true, which is "
+            f"not known while tracing, at {user_line()}. Write x[...] = np.where(mask, value, x) with a value of "
+            "the shape of x."
+        )
+    if where.ndim != x.ndim:
+        where = where.call("reshape", shape=lead + (1,) * len(rest))
+    x._assign(where.call("where", cast(new, x), x))
+
+
+def cast(value: Any, like: Any) -> Any:
+    """Return a value in the dtype of the array that it is assigned to; weak literals are made in it."""
+    if value.weak or value.dtype != like.dtype:
+        return value.call("astype", dtype=like.dtype)
+    return value

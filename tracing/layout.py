@@ -1,0 +1,84 @@
+"""Where a view's elements lie in its storage: byte offset and strides, by NumPy's rules.
+
+Owns the question whether a reshape is a view or a copy, and the strides of views of arguments. Everything
+here is arithmetic on tuples; no array is touched.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Layout(NamedTuple):
+    """Byte offset of the first element, and bytes from one element to the next along each axis."""
+
+    offset: int
+    strides: tuple[int, ...]
+
+
+def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
+    """Return the layout of a fresh array in C order."""
+    strides = []
+    step = itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return Layout(0, tuple(reversed(strides)))
+
+
+def sliced(layout: Layout, starts: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
+    """Return the layout of a strided region."""
+    offset = layout.offset + sum(a * s for a, s in zip(starts, layout.strides, strict=True))
+    return Layout(offset, tuple(k * s for k, s in zip(steps, layout.strides, strict=True)))
+
+
+def transposed(layout: Layout, axes: tuple[int, ...]) -> Layout:
+    """Return the layout under permuted axes."""
+    return Layout(layout.offset, tuple(layout.strides[a] for a in axes))
+
+
+def broadcast(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...]) -> Layout:
+    """Return the layout of a broadcast view: stride 0 along repeated axes."""
+    lead = len(new) - len(shape)
+    kept = tuple(
+        0 if n == 1 and m != 1 else s for n, m, s in zip(shape, new[lead:], layout.strides, strict=True)
+    )
+    return Layout(layout.offset, (0,) * lead + kept)
+
+
+def reshaped(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...], itemsize: int) -> Layout | None:
+    """Return the layout of a reshape that copies nothing, or None where NumPy copies.
+
+    Old and new axes are matched in groups of equal products; a group is a view if its old axes lie in one
+    run (the algorithm of NumPy's `_attempt_nocopy_reshape`).
+    """
+    if 0 in shape:
+        return Layout(layout.offset, contiguous(new, itemsize).strides)
+    old = [(n, s) for n, s in zip(shape, layout.strides, strict=True) if n != 1]
+    strides: list[int] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if new[j] == 1:
+            strides.append(0)
+            j += 1
+            continue
+        first, group = i, j
+        a, b = old[i][0], new[j]
+        while a != b:
+            if a < b:
+                i += 1
+                a *= old[i][0]
+            else:
+                j += 1
+                b *= new[j]
+        if any(old[k][1] != old[k + 1][0] * old[k + 1][1] for k in range(first, i)):
+            return None
+        step = old[i][1]
+        run = []
+        for extent in reversed(new[group : j + 1]):
+            run.append(step)
+            step *= extent
+        strides += reversed(run)
+        i += 1
+        j += 1
+    strides += [itemsize] * (len(new) - len(strides))
+    return Layout(layout.offset, tuple(strides))

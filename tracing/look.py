@@ -1,0 +1,100 @@
+"""What happens when Python looks at the value of a traced tensor.
+
+Owns the evaluation of values that are known while tracing (constants, and Python scalars, whose values then
+become guards) and the error for all others.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.errors import TracedValueError
+from jitfuse.ir import ops
+from jitfuse.tracing.graph import OpNode
+from jitfuse.tracing.recorder import Session
+from jitfuse.tracing.source import user_line
+
+_PYTHON: Final[dict[str, Callable[..., Any]]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow,
+    "negative": operator.neg, "positive": operator.pos, "abs": abs, "bitwise_invert": operator.invert,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge,
+}
+"""What operators among Python scalars mean in Python."""
+
+
+class UnknownValueError(Exception):
+    """The value depends on an array, so it is known only when the program runs."""
+
+
+def python_operator(name: str) -> Callable[..., Any] | None:
+    """Return what an operator among Python scalars does in Python."""
+    return _PYTHON.get(name)
+
+
+def known_value(session: Session, tensor: int) -> Any:
+    """Return the value of a tensor that depends on constants and Python scalars alone.
+
+    The Python scalars that it depends on are guarded from now on. Raises UnknownValueError otherwise.
+    """
+    guards: dict[int, Any] = {}
+    values: dict[int, Any] = {}
+    stack = [tensor]
+    while stack:
+        t = stack[-1]
+        if t in values:
+            stack.pop()
+            continue
+        node = session.graph.node(t)
+        if node is None:
+            feed = session.feeds[t]
+            if not feed.meta.weak:
+                raise UnknownValueError
+            guards[t] = values[t] = feed.value
+            continue
+        missing = [i for i in node.input_ids if i not in values]
+        if missing:
+            stack.extend(missing)
+        else:
+            values[t] = _evaluate(session, node, [values[i] for i in node.input_ids])
+    session.guarded_values.update(guards)
+    return values[tensor]
+
+
+def _evaluate(session: Session, node: OpNode, inputs: list[Any]) -> Any:
+    if node.mode_sensitive:
+        raise UnknownValueError
+    weak = bool(inputs) and all(session.graph.metas[i].weak for i in node.input_ids)
+    if weak and session.graph.metas[node.result_ids[0]].weak and node.op_name in _PYTHON:
+        return _PYTHON[node.op_name](*inputs)
+    row = ops.get(node.op_name)
+    assert row is not None
+    with np.errstate(all="ignore"):
+        result = row.numpy(*inputs, **dict(node.attrs))
+    return result.item() if session.graph.metas[node.result_ids[0]].weak and hasattr(result, "item") else result
+
+
+_WAY_OUT: Final = {
+    "bool()": "Choose between values with np.where(condition, a, b); take shapes, which are plain ints, or Python "
+    "scalars for decisions.",
+    "float()": "Keep it an array: use the NumPy function (np.sqrt, not math.sqrt), and return what you want to see.",
+    "int()": "Use x.astype(int) for the values, and Python ints or shapes for extents, indices and loop bounds.",
+    "iter()": "It has rank 0: there is nothing to iterate over.",
+    "np.asarray()": "Stay with traced arrays: NumPy functions and jf functions take them as they are; return "
+    "what you want to see.",
+}
+
+
+def look_error(description: str, what: str) -> TracedValueError:
+    """Return the error for a look at a value that is not known while tracing."""
+    way_out = _WAY_OUT.get(what, "Return the value and look at it outside the fused function.")
+    return TracedValueError(
+        f"{what} at {user_line()} looks at the value of a traced array, which is known only when the compiled "
+        f"program runs: {description}. {way_out}"
+    )

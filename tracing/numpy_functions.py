@@ -1,0 +1,251 @@
+"""NumPy's reductions and choices over traced arrays, and what all NumPy functions share.
+
+Owns `FUNCTIONS`, the table that `__array_function__` looks into. Each function has NumPy's parameters (names
+that hide Python's builtins end in an underscore); options that cannot be honoured raise UnsupportedError,
+never silently do less. Shapes, joins and products are in `jitfuse.tracing.numpy_shapes`, ufuncs and the
+protocols in `jitfuse.tracing.numpy_protocol`.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from jitfuse.ir import rules
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.source import user_line
+
+Tensor = Any
+FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {}
+_NO_VALUE: Final = np._NoValue  # type: ignore[attr-defined]
+
+
+def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            if hasattr(np, name):
+                FUNCTIONS[getattr(np, name)] = function
+        return function
+
+    return register
+
+
+# ---------------------------------------------------------------- helpers
+def refuse(function: str, options: dict[str, Any], way_out: str = "") -> None:
+    """Raise UnsupportedError where one of these options has a value."""
+    for option, value in options.items():
+        if value is not None and value is not _NO_VALUE and value is not True:
+            raise UnsupportedError(
+                f"np.{function}({option}=...) is not available inside a fused function, at {user_line()}. {way_out}"
+            )
+
+
+def require_c_order(function: str, order: str) -> None:
+    """Raise UnsupportedError for orders of elements other than row by row."""
+    if order not in ("C", "K", "A"):
+        raise UnsupportedError(
+            f"np.{function}(order={order!r}) is not available, at {user_line()}. Transpose first: x.T.reshape(...)."
+        )
+
+
+def require_cast(function: str, source: str, target: str, casting: str) -> None:
+    """Raise DTypeError where a casting rule forbids a cast."""
+    if not dtypes.can_cast(source, target, casting):
+        raise DTypeError(f"{function}: cannot cast from {source} to {target} with casting rule {casting!r}, "
+                         f"at {user_line()}")
+
+
+def traced_among(*values: Any) -> Tensor:
+    """Return the first traced tensor among values and the items of sequences."""
+    for value in values:
+        if type(value) in (list, tuple):
+            found = traced_among(*value)
+            if found is not None:
+                return found
+        elif isinstance(value, AbstractTensor):
+            return value
+    return None
+
+
+def lifted(*values: Any) -> list[Tensor]:
+    """Return all values as tensors of the trace that the traced ones among them belong to."""
+    near = traced_among(*values)
+    assert near is not None
+    return [v if isinstance(v, AbstractTensor) else near._lift(v) for v in values]
+
+
+def strong(x: Tensor) -> Tensor:
+    """Return a Python scalar as the NumPy scalar that NumPy functions make of it."""
+    return x.call("astype", dtype=x.dtype) if x.weak else x
+
+
+def deliver(function: str, result: Tensor, out: Any) -> Tensor:
+    """Write a result into `out` where one is given, and return it."""
+    if isinstance(out, tuple) and len(out) == 1:
+        out = out[0]
+    if out is None or out is _NO_VALUE:
+        return result
+    if not isinstance(out, AbstractTensor):
+        raise UnsupportedError(
+            f"np.{function}(out=...) needs an array of this trace, not a {type(out).__name__}, at {user_line()}. "
+            "Create it inside the function, or pass it as an argument."
+        )
+    out._assign_result(result, function)  # type: ignore[attr-defined]
+    return out
+
+
+def extents(shape: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in shape) if isinstance(shape, Sequence) else (int(shape),)
+
+
+# ---------------------------------------------------------------- reductions
+def _reduce(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any, **attrs: Any) -> Tensor:
+    refuse(name, {k: attrs.pop(k) for k in ("initial", "where") if k in attrs}, "Use np.where before reducing.")
+    attrs = {k: v for k, v in attrs.items() if v is not None}
+    axis = attrs.pop("dim", axis)
+    keepdims = attrs.pop("keepdim", False if keepdims is _NO_VALUE else keepdims)
+    x = strong(lifted(a)[0])
+    if dtype is not None and dtype is not _NO_VALUE and dtype_name(dtype, name) != x.dtype:
+        x = x.call("astype", dtype=dtype_name(dtype, name))
+    axes = tuple(axis) if isinstance(axis, list | tuple) else axis
+    result = x.call(name, axis=axes, keepdims=bool(keepdims), **attrs)
+    if dtype is not None and dtype is not _NO_VALUE and dtype_name(dtype, name) != result.dtype:
+        result = result.call("astype", dtype=dtype_name(dtype, name))
+    return deliver(name, result, out)
+
+
+@implements("sum")
+def sum_(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
+    """Add up over axes."""
+    return _reduce("sum", a, axis, dtype, out, keepdims, **kw)
+
+
+@implements("mean")
+def mean(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
+    """Return the arithmetic mean over axes."""
+    return _reduce("mean", a, axis, dtype, out, keepdims, **kw)
+
+
+@implements("var")
+def var(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
+        **kw: Any) -> Tensor:
+    """Return the variance over axes with divisor n - ddof."""
+    refuse("var", {"mean": kw.pop("mean", None)})
+    correction = kw.pop("correction", None)
+    chosen = ddof if correction is None or correction is _NO_VALUE else correction
+    return _reduce("var", a, axis, dtype, out, keepdims, correction=float(chosen), **kw)
+
+
+@implements("std")
+def std(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
+        **kw: Any) -> Tensor:
+    """Return the square root of the variance."""
+    return deliver("std", var(a, axis, dtype, None, ddof, keepdims, **kw).call("sqrt"), out)
+
+
+@implements("min", "amin")
+def min_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
+    """Return the smallest over axes."""
+    return _reduce("min", a, axis, None, out, keepdims, **kw)
+
+
+@implements("max", "amax")
+def max_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
+    """Return the largest over axes."""
+    return _reduce("max", a, axis, None, out, keepdims, **kw)
+
+
+@implements("any")
+def any_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
+    """Return whether some element is true."""
+    return _reduce("any", a, axis, None, out, keepdims, **kw)
+
+
+@implements("all")
+def all_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
+    """Return whether every element is true."""
+    return _reduce("all", a, axis, None, out, keepdims, **kw)
+
+
+@implements("ptp")
+def ptp(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False) -> Tensor:
+    """Return the largest minus the smallest."""
+    return deliver("ptp", max_(a, axis, None, keepdims) - min_(a, axis, None, keepdims), out)
+
+
+@implements("count_nonzero")
+def count_nonzero(a: Tensor, axis: Any = None, *, keepdims: Any = False) -> Tensor:
+    """Count the elements that are not zero."""
+    return sum_(a.call("not_equal", 0), axis, None, None, keepdims)
+
+
+# ---------------------------------------------------------------- choices and copies
+@implements("where")
+def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Tensor:
+    """Choose elements of x where the condition holds, else of y."""
+    if x is None and y is None:
+        raise UnsupportedError(
+            f"np.where(condition) alone has a shape that depends on data, at {user_line()}. Use the form with three "
+            "arguments: np.where(condition, x, y)."
+        )
+    c, a, b = lifted(condition, x, y)
+    if a.weak and b.weak:
+        a, b = strong(a), strong(b)
+    return strong(c).call("where", a, b)
+
+
+@implements("clip")
+def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None,
+         dtype: Any = None) -> Tensor:
+    """Limit the values to [a_min, a_max]; either may be None."""
+    refuse("clip", {"dtype": dtype}, "Cast with astype first.")
+    low = min if a_min is None or a_min is _NO_VALUE else a_min
+    high = max if a_max is None or a_max is _NO_VALUE else a_max
+    x = lifted(a, *[v for v in (low, high) if v is not None])[0]
+    if low is not None and high is not None:
+        result = strong(x).call("clip", low, high)
+    elif low is not None:
+        result = strong(x).call("maximum", low)
+    elif high is not None:
+        result = strong(x).call("minimum", high)
+    else:
+        result = x.as_copy()
+    return deliver("clip", result, out)
+
+
+@implements("copy")
+def copy(a: Tensor, order: str = "K", subok: bool = False) -> Tensor:
+    """Return a copy in memory of its own."""
+    return strong(a).as_copy()
+
+
+@implements("copyto")
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """Assign src to dst, only where the mask holds."""
+    if not isinstance(dst, AbstractTensor):
+        raise UnsupportedError(f"np.copyto into an array that is not traced, at {user_line()}. Create it inside "
+                               "the function, or pass it as an argument.")
+    value = lifted(src, dst)[0]
+    if not value.weak:
+        require_cast("copyto", str(value.dtype), str(dst.dtype), casting)
+    dst[...] = value if where is True else lifted(where, dst)[0].call("where", value, dst)  # type: ignore[index]
+
+
+@implements("nan_to_num")
+def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """Replace NaN and infinities by numbers."""
+    if not copy:
+        raise UnsupportedError(f"np.nan_to_num(copy=False) is not available, at {user_line()}. Assign the result.")
+    if dtypes.kind(str(x.dtype)) != "float":
+        return x.as_copy()
+    info = np.finfo(str(x.dtype))
+    high = float(info.max) if posinf is None else posinf
+    low = float(info.min) if neginf is None else neginf
+    result = x.call("isnan").call("where", nan, x)
+    result = x.call("equal", math.inf).call("where", high, result)
+    return x.call("equal", -math.inf).call("where", low, result)

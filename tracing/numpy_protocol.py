@@ -1,0 +1,117 @@
+"""NumPy's two protocols on traced arrays: `__array_ufunc__` and `__array_function__`.
+
+Owns the way from a ufunc and its method to operators of the table, and the error for everything that has
+none: it names the function, the line and close alternatives; nothing is converted silently.
+"""
+from __future__ import annotations
+
+import difflib
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import UnsupportedError
+from jitfuse.ir import ops
+from jitfuse.tracing import numpy_functions
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
+from jitfuse.tracing.source import user_line
+
+_UFUNCS: Final[dict[str, str]] = {
+    **{op.numpy.__name__: op.name for op in ops.table() if isinstance(op.numpy, np.ufunc)},
+    "erf": "erf", "matmul": "matmul", "fabs": "abs",
+}
+"""Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""
+_REDUCTIONS: Final[dict[str, str]] = {
+    "add": "sum", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
+}
+_INSTEAD: Final[dict[str, str]] = {
+    "nonzero": "Its shape depends on data; use np.where(condition, a, b).",
+    "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
+    "unique": "Its shape depends on data; call it outside the fused function.",
+    "tan": "Write np.sin(x) / np.cos(x).",
+    "log2": "Write np.log(x) / np.log(2).",
+    "log10": "Write np.log(x) / np.log(10).",
+    "exp2": "Write 2.0 ** x.",
+    "reciprocal": "Write 1 / x.",
+    "hypot": "Write np.sqrt(x * x + y * y).",
+    "prod": "Write np.exp(np.sum(np.log(x))) for positive x, or multiply slices.",
+    "round": "Write np.floor(x + 0.5), which rounds halves up.",
+    "around": "Write np.floor(x + 0.5), which rounds halves up.",
+    "linalg.norm": "Write np.sqrt(np.sum(x * x)).",
+    "einsum": "Write it with np.matmul, np.transpose and np.sum.",
+    "tile": "Write np.concatenate([x] * n), or np.broadcast_to.",
+    "repeat": "Write np.broadcast_to(x[..., None], ...) and reshape.",
+    "cumsum": "It is not available yet; keep it outside the fused function.",
+}
+
+
+def alternatives(name: str) -> str:
+    """Return a sentence on what to use in place of a NumPy function or method."""
+    if name in _INSTEAD:
+        return _INSTEAD[name]
+    known = sorted({f.__name__ for f in FUNCTIONS} | set(_UFUNCS))
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    if close:
+        return f"Close to it and available: {', '.join(close)}."
+    return "Compute it outside the fused function, or write it with the operators that jitfuse has."
+
+
+def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Carry out a NumPy function over traced arrays; raises UnsupportedError for those without an entry."""
+    implementation = FUNCTIONS.get(func)
+    if implementation is None:
+        module = getattr(func, "__module__", "numpy") or "numpy"
+        name = f"{module}.{func.__name__}".removeprefix("numpy.")
+        raise UnsupportedError(
+            f"np.{name} is not available inside a fused function, at {user_line()}. {alternatives(name)}"
+        )
+    return implementation(*args, **kwargs)
+
+
+def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Carry out a ufunc, its `reduce` or its `outer` over traced arrays."""
+    name = ufunc.__name__
+    out = kwargs.pop("out", None)
+    if method == "reduce" and name in _REDUCTIONS:
+        return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
+    if method == "outer" and name in _UFUNCS and ufunc.nin == 2:
+        a, b = lifted(*inputs)
+        inputs, method = (strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)), "__call__"
+    if method != "__call__" or name not in _UFUNCS:
+        shown = name if method == "__call__" else f"{name}.{method}"
+        raise UnsupportedError(
+            f"the ufunc {shown} is not available inside a fused function, at {user_line()}. {alternatives(name)}"
+        )
+    return deliver(name, _call(name, inputs, **kwargs), out)
+
+
+def _call(name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = "same_kind", where: Any = True,
+          order: str = "K", subok: bool = True, signature: Any = None) -> Any:
+    refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
+    operands = lifted(*inputs)
+    if all(t.weak for t in operands):
+        operands = [strong(t) for t in operands]
+    if dtype is not None:
+        target = dtype_name(dtype, name)
+        for t in operands:
+            require_cast(name, str(t.dtype), target, casting)
+        if kind(target) == "bool":
+            refuse(name, {"dtype": target})
+        operands = [t if t.weak else t.astype(target, copy=False) for t in operands]
+    op_name = _UFUNCS[name]
+    if name == "fabs":
+        operands = [t if kind(str(t.dtype)) == "float" else t.astype("float64") for t in operands]
+    return operands[0].call(op_name, *operands[1:])
+
+
+def _reduce(name: str, a: Any, out: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False,
+            **options: Any) -> Any:
+    function = getattr(numpy_functions, f"{name}_")
+    if name == "sum":
+        return function(a, axis, dtype, out, keepdims, **options)
+    refuse(name, {"dtype": dtype})
+    return function(a, axis, out, keepdims, **options)
+
+

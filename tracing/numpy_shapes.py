@@ -1,0 +1,297 @@
+"""NumPy's functions of shape, joining, creation after a model, and products, over traced arrays.
+
+Owns their entries in the table of `jitfuse.tracing.numpy_functions`; each has NumPy's name and parameters.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.errors import ShapeError, UnsupportedError
+from jitfuse.ir import rules
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.numpy_functions import (
+    Tensor,
+    all_,
+    deliver,
+    extents,
+    implements,
+    lifted,
+    require_cast,
+    strong,
+    traced_among,
+)
+from jitfuse.tracing.source import user_line
+
+
+# ---------------------------------------------------------------- shapes
+@implements("reshape")
+def reshape(a: Tensor, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Tensor:
+    """Return the elements in row-major order under another shape."""
+    return a.reshape(extents(newshape if shape is None else shape), order=order, copy=copy)
+
+
+@implements("ravel")
+def ravel(a: Tensor, order: str = "C") -> Tensor:
+    """Return all elements as one axis."""
+    return a.ravel(order)
+
+
+@implements("transpose", "permute_dims")
+def transpose(a: Tensor, axes: Any = None) -> Tensor:
+    """Permute the axes; reverse them where none are given."""
+    return a.T if axes is None else a.transpose(tuple(axes))
+
+
+@implements("matrix_transpose")
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """Exchange the last two axes."""
+    return x.swapaxes(-1, -2)
+
+
+@implements("swapaxes")
+def swapaxes(a: Tensor, axis1: int, axis2: int) -> Tensor:
+    """Exchange two axes."""
+    return a.swapaxes(axis1, axis2)
+
+
+@implements("moveaxis")
+def moveaxis(a: Tensor, source: Any, destination: Any) -> Tensor:
+    """Move axes to new positions; the others keep their order."""
+    sources = [rules.normalize_axis("moveaxis", k, a.ndim) for k in extents(source)]
+    targets = [rules.normalize_axis("moveaxis", k, a.ndim) for k in extents(destination)]
+    if len(sources) != len(targets):
+        raise ShapeError(f"moveaxis: {len(sources)} source axes but {len(targets)} destinations, at {user_line()}")
+    order = [k for k in range(a.ndim) if k not in sources]
+    for target, source_axis in sorted(zip(targets, sources, strict=True)):
+        order.insert(target, source_axis)
+    return a.call("transpose", axes=tuple(order))
+
+
+@implements("expand_dims")
+def expand_dims(a: Tensor, axis: Any) -> Tensor:
+    """Insert axes of extent 1."""
+    given = extents(axis)
+    rank = a.ndim + len(given)
+    new = rules.normalize_axes("expand_dims", given, rank)
+    old = iter(a.shape)
+    return a.reshape(tuple(1 if k in new else next(old) for k in range(rank)))
+
+
+@implements("squeeze")
+def squeeze(a: Tensor, axis: Any = None) -> Tensor:
+    """Drop axes of extent 1."""
+    return a.squeeze(axis)
+
+
+@implements("broadcast_to")
+def broadcast_to(array: Tensor, shape: Any, subok: bool = False) -> Tensor:
+    """Repeat along axes of extent 1 and new leading axes; a read-only view."""
+    return strong(array).call("broadcast_to", shape=extents(shape))
+
+
+@implements("broadcast_arrays")
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
+    """Broadcast arrays against each other."""
+    tensors = lifted(*args)
+    shape = rules.broadcast("broadcast_arrays", [t.shape for t in tensors])
+    return tuple(broadcast_to(t, shape) for t in tensors)
+
+
+@implements("flip")
+def flip(m: Tensor, axis: Any = None) -> Tensor:
+    """Reverse the order of elements along axes; a view."""
+    axes = rules.normalize_axes("flip", axis, m.ndim)
+    return m[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(m.ndim))]
+
+
+@implements("atleast_1d")
+def atleast_1d(*arys: Any) -> Any:
+    """View inputs as arrays with at least one axis."""
+    made = tuple(t if t.ndim else strong(t).reshape((1,)) for t in lifted(*arys))
+    return made[0] if len(made) == 1 else made
+
+
+@implements("atleast_2d")
+def atleast_2d(*arys: Any) -> Any:
+    """View inputs as arrays with at least two axes."""
+    made = tuple(
+        t if t.ndim >= 2 else strong(t).reshape((1, -1) if t.size else (1, *t.shape)) for t in lifted(*arys)
+    )
+    return made[0] if len(made) == 1 else made
+
+
+# ---------------------------------------------------------------- joins
+@implements("concatenate", "concat")
+def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None,
+                casting: str = "same_kind") -> Tensor:
+    """Join along an axis; None joins the flattened arrays."""
+    parts = [strong(t) for t in (lifted(*arrays) if traced_among(*arrays) is not None else lifted(*arrays, out)[:-1])]
+    if axis is None:
+        parts, axis = [p.ravel() for p in parts], 0
+    if not all(p.ndim for p in parts):
+        raise ShapeError(f"zero-dimensional arrays cannot be concatenated, at {user_line()}. Use np.stack.")
+    if dtype is not None:
+        for p in parts:
+            require_cast("concatenate", str(p.dtype), dtype_name(dtype), casting)
+        parts = [p.astype(dtype, copy=False) for p in parts]
+    result = parts[0].as_copy() if len(parts) == 1 else parts[0].call("concat", *parts[1:], axis=axis)
+    return deliver("concatenate", result, out)
+
+
+@implements("stack")
+def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+    """Join along a new axis."""
+    parts = lifted(*arrays)
+    if len({p.shape for p in parts}) > 1:
+        raise ShapeError(f"all input arrays of np.stack must have the same shape, not "
+                         f"{', '.join(str(p.shape) for p in parts)}, at {user_line()}")
+    return concatenate([expand_dims(strong(p), axis) for p in parts],
+                       rules.normalize_axis("stack", axis, parts[0].ndim + 1), out, dtype=dtype, casting=casting)
+
+
+@implements("vstack")
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+    """Join as rows."""
+    return concatenate([atleast_2d(t) for t in lifted(*tup)], 0, dtype=dtype, casting=casting)
+
+
+@implements("hstack")
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Tensor:
+    """Join along the second axis, or the only one."""
+    parts = [atleast_1d(t) for t in lifted(*tup)]
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
+
+
+@implements("column_stack")
+def column_stack(tup: Any) -> Tensor:
+    """Join one-axis arrays as columns."""
+    return concatenate([t if t.ndim >= 2 else strong(t).reshape((-1, 1)) for t in lifted(*tup)], 1)
+
+
+@implements("split")
+def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """Cut into equal parts, or at given positions; views."""
+    axis = rules.normalize_axis("split", axis, ary.ndim)
+    extent = ary.shape[axis]
+    if isinstance(indices_or_sections, Sequence | np.ndarray) and not isinstance(indices_or_sections, str):
+        cuts = [0, *[int(k) for k in indices_or_sections], extent]
+    else:
+        parts = int(indices_or_sections)
+        if extent % parts:
+            raise ShapeError(f"np.split: {extent} elements do not divide into {parts} equal parts, at {user_line()}")
+        cuts = list(range(0, extent + 1, extent // parts)) if extent else [0] * (parts + 1)
+    lead = (slice(None),) * axis
+    return [ary[(*lead, slice(a, b))] for a, b in zip(cuts, cuts[1:])]
+
+
+# ---------------------------------------------------------------- creation like another array
+def _filled(a: Tensor, value: Any, dtype: Any, shape: Any) -> Tensor:
+    name = dtype_name(a.dtype if dtype is None else dtype, "dtype")
+    extents = a.shape if shape is None else extents(shape)
+    if isinstance(value, AbstractTensor):
+        cast = value.astype(name, copy=False)  # type: ignore[attr-defined]
+        return cast.call("broadcast_to", shape=extents).as_copy()
+    number = np.asarray(value).astype(name).item()
+    if number == 0 and not math.copysign(1.0, number) < 0:
+        return a.create("zeros", shape=extents, dtype=name)
+    return a.create("full", shape=extents, value=number, dtype=name)
+
+
+@implements("zeros_like", "empty_like")
+def zeros_like(a: Tensor, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+               device: Any = None) -> Tensor:
+    """Return zeros of an array's shape and dtype."""
+    return _filled(a, 0, dtype, shape)
+
+
+@implements("ones_like")
+def ones_like(a: Tensor, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+              device: Any = None) -> Tensor:
+    """Return ones of an array's shape and dtype."""
+    return _filled(a, 1, dtype, shape)
+
+
+@implements("full_like")
+def full_like(a: Tensor, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
+              shape: Any = None, *, device: Any = None) -> Tensor:
+    """Return an array filled with one value, of another's shape and dtype."""
+    return _filled(lifted(a, fill_value)[0], fill_value, dtype, shape)
+
+
+# ---------------------------------------------------------------- products
+@implements("dot")
+def dot(a: Any, b: Any, out: Any = None) -> Tensor:
+    """Return NumPy's dot: a product with rank 0, else over the last axis of a and the last but one of b."""
+    x, y = (strong(t) for t in lifted(a, b))
+    if not x.ndim or not y.ndim:
+        result = x.call("multiply", y)
+    elif y.ndim <= 2:
+        result = x.call("matmul", y)
+    else:
+        raise UnsupportedError(f"np.dot with a second operand of rank {y.ndim} is not available, at {user_line()}. "
+                               "Use np.matmul.")
+    return deliver("dot", result, out)
+
+
+@implements("outer")
+def outer(a: Any, b: Any, out: Any = None) -> Tensor:
+    """Return the products of all pairs of elements."""
+    x, y = (strong(t).ravel() for t in lifted(a, b))
+    return deliver("outer", x.reshape((-1, 1) if x.size else (0, 1)).call("multiply", y), out)
+
+
+@implements("inner")
+def inner(a: Any, b: Any, /) -> Tensor:
+    """Return the sum of products over the last axes."""
+    x, y = (strong(t) for t in lifted(a, b))
+    if not x.ndim or not y.ndim:
+        return x.call("multiply", y)
+    return x.call("matmul", y if y.ndim == 1 else y.swapaxes(-1, -2)) if y.ndim <= 2 else dot(x, moveaxis(y, -1, -2))
+
+
+# ---------------------------------------------------------------- facts about arrays
+@implements("shape")
+def shape(a: Tensor) -> tuple[int, ...]:
+    """Return the extents."""
+    return tuple(a.shape)
+
+
+@implements("ndim")
+def ndim(a: Tensor) -> int:
+    """Return the number of axes."""
+    return int(a.ndim)
+
+
+@implements("size")
+def size(a: Tensor, axis: int | None = None) -> int:
+    """Return the number of elements, or the extent of one axis."""
+    return int(a.size if axis is None else a.shape[axis])
+
+
+@implements("result_type")
+def result_type(*args: Any) -> Any:
+    """Return the dtype that operands promote to."""
+    plain = [np.dtype(str(a.dtype)) if isinstance(a, AbstractTensor) and not a.weak else a for a in args]
+    return np.result_type(*[p.dtype.type(0).item() if isinstance(p, AbstractTensor) else p for p in plain])
+
+
+@implements("iscomplexobj")
+def iscomplexobj(x: Tensor) -> bool:
+    """Return False: all supported dtypes are real."""
+    return False
+
+
+@implements("array_equal")
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
+    """Return whether two arrays have one shape and equal elements."""
+    x, y = lifted(a1, a2)
+    if x.shape != y.shape:
+        return x._lift(np.False_)
+    if equal_nan:
+        raise UnsupportedError(f"np.array_equal(equal_nan=True) is not available, at {user_line()}")
+    return all_(strong(x).call("equal", y))

@@ -1,0 +1,289 @@
+"""Recorder: one run of the user's function, writing into a process graph.
+
+Owns feeds, literals, storages (what a name's memory holds now) and the emission of steps; `Session` is what
+the runs of one trace share, one for each mode. Does not own the tensor class (`jitfuse.tracing.traced`) nor
+what happens before and after the run (`jitfuse.tracing.tracer`).
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitfuse.dtypes import WEAK_DTYPE
+from jitfuse.errors import DTypeError, OutOfRangeError, ReadOnlyError
+from jitfuse.ir import ops
+from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
+from jitfuse.tracing import layout as layouts
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.graph import ProcessGraph
+from jitfuse.tracing.source import user_line
+
+Step = tuple[str, Attrs, tuple[int, ...]]
+Path = tuple[Step, ...]
+"""How a view reads its storage: (view operator, attributes, shape before it), one after the other."""
+
+_INT64 = (-(2**63), 2**63 - 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Feed:
+    """A value bound at call time: where it comes from, and what it was in the call that is traced."""
+
+    id: int
+    meta: Meta
+    source: Any
+    value: Any
+    layout: layouts.Layout
+    kind: str
+    writeable: bool = False
+
+
+class Storage:
+    """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
+
+    __slots__ = ("cache", "feed", "itemsize", "meta", "value")
+
+    def __init__(self, value: int, meta: Meta, feed: Feed | None = None) -> None:
+        self.value = value
+        self.meta = meta
+        self.feed = feed
+        self.cache: dict[Path, int] = {(): value}
+
+
+class Session:
+    """What all runs of one trace share: the graph, feeds by source, literals, guarded values."""
+
+    def __init__(self) -> None:
+        self.graph = ProcessGraph()
+        self.feeds: dict[int, Feed] = {}
+        self.feed_of_source: dict[Any, int] = {}
+        self.feed_of_array: dict[int, int] = {}
+        self.literals: dict[Any, int] = {}
+        self.guarded_values: dict[int, bool | int | float] = {}
+        self.int_ranges: dict[int, tuple[int, int]] = {}
+        self.random_feed: int | None = None
+
+    def add_feed(self, source: Any, name: str, value: Any, meta: Meta, layout: layouts.Layout, kind: str,
+                 writeable: bool = False) -> Feed:
+        """Add a feed under its source; `kind` is "array", "python", "numpy" or "state"."""
+        tensor = self.graph.add_feed(meta, name)
+        feed = Feed(tensor, meta, source, value, layout, kind, writeable)
+        self.feeds[tensor] = feed
+        self.feed_of_source[source] = tensor
+        return feed
+
+    def array_feed(self, source: Any, name: str, value: np.ndarray[Any, Any]) -> Feed:
+        """Return the feed of an array; one array reached on two ways is one feed, and the ways are aliases."""
+        known = self.feed_of_source.get(source)
+        if known is None:
+            known = self.feed_of_array.get(id(value))
+        if known is not None:
+            return self.feeds[known]
+        meta = Meta(value.shape, dtype_name(value.dtype, name))
+        layout = layouts.Layout(0, value.strides)
+        feed = self.add_feed(source, name, value, meta, layout, "array", bool(value.flags.writeable))
+        self.feed_of_array[id(value)] = feed.id
+        return feed
+
+    def scalar_feed(self, source: Any, name: str, value: Any) -> Feed:
+        """Return the feed of a Python scalar (weak) or a NumPy scalar (strong)."""
+        known = self.feed_of_source.get(source)
+        if known is not None:
+            return self.feeds[known]
+        weak = type(value) in WEAK_DTYPE
+        dtype = WEAK_DTYPE[type(value)] if weak else dtype_name(value.dtype, name)
+        if type(value) is int:
+            check_int(value, *_INT64, "int64")
+        kind = "python" if weak else "numpy"
+        return self.add_feed(source, name, value, Meta((), dtype, weak=weak), layouts.Layout(0, ()), kind)
+
+
+def check_int(value: int, low: int, high: int, dtype: str) -> None:
+    """Raise OutOfRangeError, as NumPy raises OverflowError, where a Python int does not fit a dtype."""
+    if not low <= value <= high:
+        raise OutOfRangeError(
+            f"Python integer {value} out of bounds for {dtype} at {user_line()}. "
+            "Make it a float, or cast the array with astype(np.int64) first."
+        )
+
+
+class Recorder:
+    """Records the operators of one run. `mode` is the value of the training flag in this run."""
+
+    def __init__(self, session: Session, mode: bool = True, replay: bool = False) -> None:
+        self.session = session
+        self.graph = session.graph
+        self.mode = mode
+        self.mode_read = False
+        self.alive = True
+        self.fixed_source: str | None = None
+        self.storages: dict[int, Storage] = {}
+        self.feed_tensors: dict[int, Any] = {}
+        self.random_calls = 0
+        self._earlier: dict[Any, list[int]] | None = None
+        self._matched: dict[Any, int] = {}
+        if replay:
+            self._earlier = {}
+            for op in self.graph.ops:
+                self._earlier.setdefault(_match_key(*op.signature), []).append(op.result_ids[0])
+
+    # ------------------------------------------------------------------ steps
+    def emit(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = ()) -> int:
+        """Record one operator over tensor ids and return its result's id.
+
+        The second run of a trace takes the steps of the first where they are equal: the n-th call of a
+        kind on the same inputs matches the n-th.
+        """
+        row = ops.get(op_name)
+        assert row is not None, op_name
+        frozen = attrs if isinstance(attrs, tuple) else make_attrs(attrs)
+        if self._earlier is not None:
+            key = _match_key(op_name, inputs, frozen)
+            nth = self._matched.get(key, 0)
+            same = self._earlier.get(key, ())
+            if nth < len(same):
+                self._matched[key] = nth + 1
+                return same[nth]
+        metas = [self.graph.metas[i] for i in inputs]
+        meta = row.infer(metas, dict(frozen))
+        return self.graph.add_op(
+            op_name, inputs, frozen, meta, mode_sensitive=row.mode_sensitive, source=self.fixed_source or user_line(),
+        )
+
+    def literal(self, value: bool | int | float) -> int:
+        """Return the weak constant of a Python scalar; one step for each value and type."""
+        kind = type(value)
+        if kind is int:
+            check_int(value, *_INT64, "int64")
+        key = (kind, value.hex() if kind is float else value)  # type: ignore[union-attr]
+        found = self.session.literals.get(key)
+        if found is None:
+            attrs = {"shape": (), "value": value, "dtype": WEAK_DTYPE[kind], "weak": True}
+            found = self.session.literals[key] = self.emit("full", (), attrs)
+        return found
+
+    def scalar(self, value: Any, dtype: str) -> int:
+        """Return the strong rank-0 constant of a NumPy scalar."""
+        number = np.dtype(dtype).type(value)
+        key = (dtype, number.tobytes())
+        found = self.session.literals.get(key)
+        if found is None:
+            attrs = {"shape": (), "value": number.item(), "dtype": dtype, "weak": False}
+            found = self.session.literals[key] = self.emit("full", (), attrs)
+        return found
+
+    def constant(self, array: np.ndarray[Any, Any]) -> int:
+        """Return an array's data as a constant step."""
+        dtype = dtype_name(array.dtype, "array")
+        data = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<")).tobytes()
+        key = (array.shape, dtype, data)
+        found = self.session.literals.get(key)
+        if found is None:
+            attrs = {"shape": array.shape, "dtype": dtype, "data": data}
+            found = self.session.literals[key] = self.emit("constant", (), attrs)
+        return found
+
+    def random_operands(self) -> tuple[int, int]:
+        """Return the random state's feed and this call's index, counted in trace order."""
+        if self.session.random_feed is None:
+            meta = Meta((2,), "int64")
+            feed = self.session.add_feed(
+                RANDOM_STATE, RANDOM_STATE, None, meta, layouts.contiguous((2,), 8), "state"
+            )
+            self.session.random_feed = feed.id
+        index = self.scalar(self.random_calls, "int64")
+        self.random_calls += 1
+        return self.session.random_feed, index
+
+    # ------------------------------------------------------------------ memory
+    def feed_storage(self, feed: Feed) -> Storage:
+        """Return the storage of a feed in this run; all ways to the same array share it."""
+        found = self.storages.get(feed.id)
+        if found is None:
+            found = self.storages[feed.id] = Storage(feed.id, feed.meta, feed)
+        return found
+
+    def read(self, storage: Storage, path: Path) -> int:
+        """Return the tensor that a view of a storage holds now."""
+        found = storage.cache.get(path)
+        if found is None:
+            name, attrs, _ = path[-1]
+            found = storage.cache[path] = self.emit(name, (self.read(storage, path[:-1]),), attrs)
+        return found
+
+    def write(self, storage: Storage, path: Path, value: int, shape: tuple[int, ...]) -> None:
+        """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
+
+        Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
+        the region of what it was taken from. Raises ReadOnlyError for read-only arguments and broadcasts.
+        """
+        if (storage.feed is not None and not storage.feed.writeable) or any(p[0] == "broadcast_to" for p in path):
+            raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
+                                f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
+        new = value
+        if not path or path[-1][0] != "slice":
+            new = self.fit(value, shape, storage.meta.dtype)
+        prefixes = {path: new}
+        for k in range(len(path) - 1, -1, -1):
+            name, attrs, before = path[k]
+            if name == "slice":
+                new = self.emit("update_slice", (self.read(storage, path[:k]), new), attrs)
+            elif name == "reshape":
+                new = self.emit("reshape", (new,), {"shape": before})
+            else:
+                axes = dict(attrs)["axes"]
+                new = self.emit("transpose", (new,), {"axes": tuple(np.argsort(axes).tolist())})
+            prefixes[path[:k]] = new
+        storage.value = new
+        last = self.graph.metas[prefixes[path]]
+        if last.shape != shape or last.dtype != storage.meta.dtype or last.weak:
+            del prefixes[path]
+        storage.cache = prefixes
+
+    def fit(self, value: int, shape: tuple[int, ...], dtype: str) -> int:
+        """Return a tensor cast to a dtype and broadcast to a shape; a literal becomes a filled array."""
+        meta = self.graph.metas[value]
+        node = self.graph.node(value)
+        if meta.weak and node is not None and node.op_name == "full":
+            number = np.dtype(dtype).type(dict(node.attrs)["value"]).item()
+            return self.emit("full", (), {"shape": shape, "value": number, "dtype": dtype, "weak": False})
+        if meta.dtype != dtype or meta.weak:
+            value = self.emit("astype", (value,), {"dtype": dtype})
+        if meta.shape != shape:
+            value = self.emit("broadcast_to", (value,), {"shape": shape})
+        return value
+
+
+def _match_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
+    """Return a key that tells 0.0 from -0.0 and 1 from True, and takes one NaN for another."""
+    return op_name, inputs, repr(attrs)
+
+
+# ---------------------------------------------------------------- the run that is going on
+class _Active(threading.local):
+    recorder: Recorder | None = None
+
+
+_active = _Active()
+
+
+def active() -> Recorder | None:
+    """Return the recorder of the trace that runs in this thread, or None."""
+    return _active.recorder
+
+
+def activate(recorder: Recorder | None) -> Recorder | None:
+    """Make a recorder the current one and return the one before it."""
+    before = _active.recorder
+    _active.recorder = recorder
+    return before
+
+
+def require_float(dtype: str, what: str) -> None:
+    """Raise DTypeError where a random or scaled result is asked for in another kind of dtype."""
+    if dtype not in ("float32", "float64"):
+        raise DTypeError(f"{what} is made in float32 or float64, not {dtype}")

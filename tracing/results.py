@@ -1,0 +1,219 @@
+"""What a traced function returns: the tree, and for each leaf where its value comes from.
+
+Owns the classification of leaves (an output of the program, an argument itself, a view of one, a Python
+constant), the merging of the trees of two modes, and the flattening of dataclasses. Does not build programs.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import optree
+
+from jitfuse.errors import ArgumentError
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.mode import ModeFlag
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.traced import TracedTensor, lift
+
+NAMESPACE: Final = "jitfuse"
+
+
+@dataclass(frozen=True)
+class OutputLeaf:
+    """A result of the program, in memory of its own. kind: "array", "scalar" (NumPy) or "python"."""
+
+    path: str
+    kind: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class SameLeaf:
+    """The object that was bound to this feed."""
+
+    feed: int
+
+
+@dataclass(frozen=True)
+class ViewLeaf:
+    """A view of the array bound to this feed: shape, and offset and strides in bytes from its first element."""
+
+    feed: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class ConstantLeaf:
+    """A Python object that is the same in every call."""
+
+    value: Any
+
+
+ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | ConstantLeaf
+
+
+@dataclass(frozen=True)
+class ResultTree:
+    """The result's structure; `rebuild` fills it. Leaves of one path are one object."""
+
+    spec: Any
+    leaves: tuple[ResultLeaf, ...]
+
+    def rebuild(self, values: list[Any]) -> Any:
+        """Return the tree with these values as leaves, in order."""
+        return optree.tree_unflatten(self.spec, values)
+
+
+@dataclass(frozen=True)
+class RawLeaf:
+    """A leaf of one run: what it is, its tensor (None: no number), and the identity of its object."""
+
+    leaf: SameLeaf | ViewLeaf | ConstantLeaf | None
+    tensor: int | None
+    kind: str
+    identity: int
+
+
+# ---------------------------------------------------------------- trees
+def register_dataclass(cls: type) -> None:
+    """Have optree flatten a dataclass in the order of its fields."""
+    names = tuple(f.name for f in dataclasses.fields(cls))
+
+    def flatten(value: Any) -> tuple[list[Any], None, tuple[str, ...]]:
+        return [getattr(value, n) for n in names], None, names
+
+    def unflatten(_: None, children: Any) -> Any:
+        made = object.__new__(cls)
+        for name, child in zip(names, children, strict=True):
+            object.__setattr__(made, name, child)
+        return made
+
+    with contextlib.suppress(ValueError):  # another thread was first
+        optree.register_pytree_node(
+            cls, flatten, unflatten, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE
+        )
+
+
+def flatten(tree: Any) -> tuple[list[str], list[Any], Any]:
+    """Return the paths, leaves and spec of a result; dataclasses are nodes, None is a leaf."""
+    while True:
+        accessors, leaves, spec = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
+        new = {
+            type(v) for v in leaves
+            if type(v) is not TracedTensor and dataclasses.is_dataclass(v) and not isinstance(v, type)
+        }
+        if not new:
+            return [a.codify("result") for a in accessors], leaves, spec
+        for cls in new:
+            register_dataclass(cls)
+
+
+# ---------------------------------------------------------------- leaves of one run
+_PLAIN: Final = (
+    type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, enum.Enum, type, types.FunctionType,
+    types.BuiltinFunctionType, types.ModuleType, range, slice, type(...),
+)
+
+
+def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], bool]) -> RawLeaf:
+    """Return what a leaf is; raises ArgumentError for objects that would be frozen in the program."""
+    if type(value) is ModeFlag:
+        value = bool(value)
+    if type(value) is np.ndarray:
+        value = lift(run, value)
+    if type(value) is TracedTensor:
+        return _classify_tensor(run, value)
+    if type(value) in (bool, int, float):
+        return RawLeaf(ConstantLeaf(value), None, "python", id(value))
+    if isinstance(value, _PLAIN) or is_external(value):
+        return RawLeaf(ConstantLeaf(value), None, "object", id(value))
+    raise ArgumentError(
+        f"{path} is a {type(value).__name__}: a fused function returns arrays, numbers, and lists, tuples, dicts, "
+        "namedtuples and dataclasses of them"
+    )
+
+
+def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
+    tensor = x._id()
+    feed = x._storage.feed
+    kind = "python" if x.weak else "array" if x.shape else "scalar"
+    leaf: SameLeaf | ViewLeaf | None = None
+    if feed is not None:
+        if x is run.feed_tensors.get(feed.id) or (not x._path and not isinstance(feed.value, np.ndarray)):
+            leaf = SameLeaf(feed.id)
+        elif x.shape and all(_is_basic(step) for step in x._path):
+            lay = x._where()
+            leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)
+    return RawLeaf(leaf, tensor, kind, id(x))
+
+
+def _is_basic(step: tuple[str, Any, tuple[int, ...]]) -> bool:
+    name, attrs, before = step
+    if name == "slice":
+        return True
+    if name != "reshape":
+        return False
+    after = dict(attrs)["shape"]
+    return [n for n in before if n != 1] == [n for n in after if n != 1]
+
+
+# ---------------------------------------------------------------- two modes
+def merge(training: RawLeaf, evaluation: RawLeaf, path: str, run: Recorder) -> RawLeaf:
+    """Return the leaf that is one run's in training and the other's in evaluation.
+
+    Raises ArgumentError where they are not of one kind, shape and dtype.
+    """
+    a, b = training, evaluation
+    if a.leaf is not None and b.leaf is not None and _same_leaf(a.leaf, b.leaf):
+        return a
+    ids = [leaf.tensor if leaf.tensor is not None else _number(leaf, run) for leaf in (a, b)]
+    if a.kind == b.kind and None not in ids:
+        metas = [run.graph.metas[i] for i in ids]  # type: ignore[index]
+        if ids[0] == ids[1]:
+            return RawLeaf(None, ids[0], a.kind, a.identity)
+        if _agree(*metas):
+            merged = run.emit("mode_select", (ids[0], ids[1]))  # type: ignore[arg-type]
+            return RawLeaf(None, merged, a.kind, a.identity)
+    raise ArgumentError(
+        f"{path} differs between the modes: training returns {_shown(a, run)}, evaluation returns {_shown(b, run)}. "
+        "Both must return the same tree with the same shapes and dtypes."
+    )
+
+
+def _agree(a: Meta, b: Meta) -> bool:
+    return (a.shape, a.dtype, a.weak) == (b.shape, b.dtype, b.weak)
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    if isinstance(a, ConstantLeaf) and isinstance(b, ConstantLeaf):
+        x, y = a.value, b.value
+        return x is y or (type(x) is type(y) and repr(x) == repr(y) if isinstance(x, float) else _equal(x, y))
+    return bool(a == b)
+
+
+def _equal(x: Any, y: Any) -> bool:
+    try:
+        return type(x) is type(y) and bool(x == y)
+    except Exception:
+        return False
+
+
+def _number(leaf: RawLeaf, run: Recorder) -> int | None:
+    if leaf.kind == "python" and isinstance(leaf.leaf, ConstantLeaf):
+        return run.literal(leaf.leaf.value)
+    return None
+
+
+def _shown(leaf: RawLeaf, run: Recorder) -> str:
+    if leaf.tensor is not None:
+        return run.graph.describe(leaf.tensor)
+    return repr(leaf.leaf.value) if isinstance(leaf.leaf, ConstantLeaf) else str(leaf.leaf)

@@ -1,0 +1,171 @@
+"""ILPScheduler: assigns a level to every op of a scheduling problem.
+
+Owns the problem's form and the methods: `asap`, `alap` and `slack`. Sizes enter only as published size
+classes (`size_class`), so that a schedule does not depend on which of two sizes is the larger one. Does not
+know graphs or programs (`jitfuse.tracing.translator`): kernel groups are scheduled by the same code.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from jitfuse.errors import ArgumentError
+
+METHODS: Final = ("asap", "alap", "slack")
+SIZE_CLASSES: Final = ((1 << 16, 1 << 12), (1 << 24, 1 << 20), (None, 1 << 28))
+"""(upper bound in bytes, bytes that stand for the class): in a core's cache, in a shared cache, in memory."""
+
+
+def size_class(ndim: int, nbytes: int) -> int:
+    """Return the bytes by which a tensor counts: 0 for rank 0, else a power of two for its class."""
+    if ndim == 0:
+        return 0
+    for bound, stands_for in SIZE_CLASSES:
+        if bound is None or nbytes <= bound:
+            return stands_for
+    raise AssertionError("the last size class has no bound")
+
+
+@dataclass(frozen=True)
+class SchedulingProblem:
+    """What is scheduled: ops by ascending id, the tensors each reads and makes, and what these weigh.
+
+    `inputs` and `results` are in the order of `ids`; a tensor that no op makes is a feed, always there and
+    never freed. `kept` are the tensors that stay until the end.
+    """
+
+    ids: tuple[int, ...]
+    inputs: tuple[tuple[int, ...], ...]
+    results: tuple[tuple[int, ...], ...]
+    nbytes: Mapping[int, int]
+    kept: frozenset[int]
+
+    def predecessors(self) -> list[list[int]]:
+        """Return for each op (by position) the positions of the ops whose results it reads."""
+        maker = {t: k for k, made in enumerate(self.results) for t in made}
+        return [sorted({maker[t] for t in read if t in maker}) for read in self.inputs]
+
+
+def peak_bytes(problem: SchedulingProblem, order: Sequence[int]) -> int:
+    """Return the most bytes live at once when the ops run in this order of ids."""
+    position = {op: k for k, op in enumerate(problem.ids)}
+    readers = _reader_counts(problem)
+    live = peak = 0
+    for op in order:
+        k = position[op]
+        live += sum(problem.nbytes[t] for t in problem.results[k])
+        peak = max(peak, live)
+        for t in set(problem.inputs[k]):
+            if t in readers:
+                readers[t] -= 1
+                if readers[t] == 0 and t not in problem.kept:
+                    live -= problem.nbytes[t]
+    return peak
+
+
+class ILPScheduler:
+    """Assigns levels by one method; two ops of which one needs the other never share a level.
+
+    asap    as soon as the inputs are there
+    alap    as late as the consumers allow
+    slack   a greedy list schedule by bytes allocated minus bytes freed, then slack (alap minus asap level),
+            then id; every op gets a level of its own
+    """
+
+    def __init__(self, method: str = "slack") -> None:
+        if method not in METHODS:
+            raise ArgumentError(
+                f"schedule={method!r} is not available; use one of {', '.join(map(repr, METHODS))}"
+            )
+        self.method = method
+
+    def levels(self, problem: SchedulingProblem) -> dict[int, int]:
+        """Return op id -> level, deterministically and in time n log n."""
+        before = problem.predecessors()
+        if self.method == "asap":
+            found = _asap(before)
+        elif self.method == "alap":
+            found = _alap(before)
+        else:
+            found = _slack(problem, before)
+        return dict(zip(problem.ids, found, strict=True))
+
+
+def _asap(before: list[list[int]]) -> list[int]:
+    level: list[int] = []
+    for k in range(len(before)):
+        level.append(max((level[p] for p in before[k]), default=-1) + 1)
+    return level
+
+
+def _alap(before: list[list[int]]) -> list[int]:
+    last = max(_asap(before), default=0)
+    level = [last] * len(before)
+    for k in range(len(before) - 1, -1, -1):
+        for p in before[k]:
+            level[p] = min(level[p], level[k] - 1)
+    return level
+
+
+def _reader_counts(problem: SchedulingProblem) -> dict[int, int]:
+    count = {t: 0 for made in problem.results for t in made}
+    for read in problem.inputs:
+        for t in set(read):
+            if t in count:
+                count[t] += 1
+    return count
+
+
+def _slack(problem: SchedulingProblem, before: list[list[int]]) -> list[int]:
+    """Take the ready op with the least (allocated - freed, slack, id), one after the other.
+
+    An op frees an input when it is its last reader. For that each tensor keeps the sum of its remaining
+    readers' positions: with one reader left, the sum is that reader.
+    """
+    n = len(before)
+    after: list[list[int]] = [[] for _ in range(n)]
+    for k, needed in enumerate(before):
+        for p in needed:
+            after[p].append(k)
+    slack = [late - early for late, early in zip(_alap(before), _asap(before), strict=True)]
+    reads = [[t for t in dict.fromkeys(read)] for read in problem.inputs]
+    readers = _reader_counts(problem)
+    remaining = dict.fromkeys(readers, 0)
+    cost = [sum(problem.nbytes[t] for t in made) for made in problem.results]
+    for k, read in enumerate(reads):
+        for t in read:
+            if t in remaining:
+                remaining[t] += k
+
+    def freed_by_last(t: int) -> None:
+        if t not in problem.kept:
+            cost[remaining[t]] -= problem.nbytes[t]
+
+    for t, count in readers.items():
+        if count == 1:
+            freed_by_last(t)
+    waiting = [len(needed) for needed in before]
+    ready = [(cost[k], slack[k], k) for k in range(n) if not waiting[k]]
+    heapify(ready)
+    level = [-1] * n
+    for at in range(n):
+        k = heappop(ready)[2]
+        while level[k] >= 0:  # an entry from before its cost fell
+            k = heappop(ready)[2]
+        level[k] = at
+        for t in reads[k]:
+            if t in readers:
+                readers[t] -= 1
+                remaining[t] -= k
+                if readers[t] == 1:
+                    freed_by_last(t)
+                    last = remaining[t]
+                    if not waiting[last]:
+                        heappush(ready, (cost[last], slack[last], last))
+        for k2 in after[k]:
+            waiting[k2] -= 1
+            if not waiting[k2]:
+                heappush(ready, (cost[k2], slack[k2], k2))
+    return level

@@ -1,0 +1,41 @@
+"""Where in the user's code something happens: the innermost frame outside libraries.
+
+Owns the search for the user's line. Does not own what is done with it: op nodes carry it, errors show it.
+"""
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from typing import Final
+
+import numpy as np
+import optree
+
+_HERE: Final = os.path.dirname(os.path.abspath(sys.modules["jitfuse"].__file__ or "")) + os.sep
+_OWN: Final = tuple(
+    {_HERE} | {os.path.realpath(_HERE + part) + os.sep for part in ("tracing", "backends", "cache")}
+)
+_LIBRARIES: Final = tuple(
+    {os.path.dirname(m.__file__ or "") + os.sep for m in (np, optree)}
+    | {p + os.sep for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")) if p}
+)
+_is_library: dict[str, bool] = {}
+
+
+def _classify(filename: str) -> bool:
+    found = filename.startswith((*_OWN, *_LIBRARIES)) or filename.startswith("<frozen")
+    _is_library[filename] = found
+    return found
+
+
+def user_line() -> str:
+    """Return ``file:line`` of the innermost frame outside jitfuse, NumPy and installed libraries."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        known = _is_library.get(name)
+        if not (_classify(name) if known is None else known):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "<unknown>:0"

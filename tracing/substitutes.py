@@ -1,0 +1,261 @@
+"""What user code gets in place of NumPy's creation functions, random generators and clocks in a trace.
+
+NumPy does not dispatch np.zeros, np.array and their like to traced arrays, but what they make must accept
+traced values in item assignment. Outside a trace, and for other callers, NumPy stays as it is.
+"""
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
+from jitfuse.tracing import numpy_functions, numpy_shapes
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.numpy_functions import traced_among
+from jitfuse.tracing.recorder import Recorder, active
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.traced import TracedTensor, fresh, lift
+
+_TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
+
+
+def substitute(value: Any) -> Callable[..., Any] | None:
+    """Return what user code in a trace sees in place of a callable, or None where it stays."""
+    found = _TABLE.get(id(value))
+    if found is not None and found[0] is value:
+        return found[1]
+    owner = getattr(value, "__self__", None)
+    if isinstance(owner, _GENERATORS) and callable(value):
+        return _refuse(f"{type(owner).__name__}.{getattr(value, '__name__', 'call')}", _RANDOM_WAY_OUT)
+    return None
+
+
+def _in_place_of(*originals: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for original in originals:
+            _TABLE[id(original)] = (original, function)
+        return function
+
+    return register
+
+
+# ---------------------------------------------------------------- creation
+def _run() -> Recorder:
+    run = active()
+    if run is None:
+        raise UntraceableError(f"a function that only exists inside a trace is called at {user_line()}, after it")
+    return run
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    if isinstance(shape, Sequence) and type(shape) is not TracedTensor:
+        return tuple(int(n.__index__()) for n in shape)
+    if isinstance(shape, np.ndarray) or (type(shape) is TracedTensor and shape.ndim):
+        return tuple(int(n) for n in np.asarray(shape))
+    return (int(shape.__index__()),)
+
+
+def _order(name: str, order: Any, like: Any = None) -> None:
+    if order not in ("C", "K", "A", None) or like is not None:
+        raise UnsupportedError(f"np.{name}(order={order!r}, like={like!r}) is not available inside a fused function, "
+                               f"at {user_line()}")
+
+
+@_in_place_of(np.zeros, np.empty)
+def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    """Return zeros; np.empty's content is zero too."""
+    _order("zeros", order, like)
+    run = _run()
+    attrs = {"shape": _shape(shape), "dtype": dtype_name(float if dtype is None else dtype, "np.zeros")}
+    return fresh(run, run.emit("zeros", (), attrs), scalar=False)
+
+
+@_in_place_of(np.ones)
+def ones(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+    """Return ones."""
+    return full(shape, 1, float if dtype is None else dtype, order, device=device, like=like)
+
+
+@_in_place_of(np.full)
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None,
+         like: Any = None) -> Any:
+    """Return an array filled with one value, which may be traced."""
+    _order("full", order, like)
+    run = _run()
+    value = lift(run, fill_value)
+    name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.full")
+    return fresh(run, run.fit(value._id(), _shape(shape), name), scalar=False)
+
+
+@_in_place_of(np.arange)
+def arange(*args: Any, start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None, device: Any = None,
+           like: Any = None) -> Any:
+    """Return start, start + step, ... below stop; the bounds are Python numbers, whose values become guards."""
+    _order("arange", "C", like)
+    given = [None if v is None else _number(v, "np.arange") for v in (*args[:3],)]
+    if len(args) > 3:
+        dtype = args[3]
+    if len(given) == 1 and stop is None:
+        given = [0, given[0]]
+    given += [None] * (3 - len(given))
+    first, last, by = (g if g is not None else (None if k is None else _number(k, "np.arange"))
+                       for g, k in zip(given, (start, stop, step), strict=True))
+    if last is None:
+        first, last = 0, first
+    first, by = (0 if first is None else first), (1 if by is None else by)
+    if last is None:
+        raise ArgumentError(f"np.arange needs a stop, at {user_line()}")
+    whole = all(isinstance(v, int) for v in (first, last, by))
+    name = dtype_name(("int64" if whole else "float64") if dtype is None else dtype, "np.arange")
+    if by == 0:
+        raise ZeroDivisionError("division by zero")
+    count = max(0, -((first - last) // by) if whole else math.ceil((last - first) / by))
+    run = _run()
+    attrs = {"start": first, "step": by, "count": int(count), "dtype": name}
+    return fresh(run, run.emit("arange", (), attrs), scalar=False)
+
+
+def _number(value: Any, name: str) -> int | float:
+    if isinstance(value, AbstractTensor):
+        value = value._look(name)  # type: ignore[attr-defined]
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.item()
+    if not isinstance(value, int | float):
+        raise ArgumentError(f"{name} takes numbers, not {type(value).__name__}, at {user_line()}")
+    return value
+
+
+@_in_place_of(np.linspace)
+def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+             axis: int = 0, *, device: Any = None) -> Any:
+    """Return num evenly spaced numbers from start to stop, which may be traced scalars."""
+    if retstep or axis != 0:
+        raise UnsupportedError(f"np.linspace(retstep=, axis=) is not available inside a fused function, "
+                               f"at {user_line()}")
+    run, count = _run(), int(num)
+    name = dtype_name("float64" if dtype is None else dtype, "np.linspace")
+    begin, end = (lift(run, v) for v in (start, stop))
+    if begin.ndim or end.ndim:
+        raise UnsupportedError(f"np.linspace between arrays is not available, at {user_line()}. Write start + "
+                               "(stop - start) * np.linspace(0, 1, num).")
+    divisor = count - 1 if endpoint else count
+    begin, end = (t.call("astype", dtype="float64") if t.dtype != "float64" or t.weak else t for t in (begin, end))
+    result = arange(count, dtype="float64")
+    if divisor > 0:
+        result = result * ((end - begin) / float(divisor)) + begin
+    else:
+        result = result * (end - begin) + begin
+    if endpoint and count > 1:
+        result[-1] = end
+    if name.startswith("int"):
+        return result.call("floor").astype(name)
+    return result.astype(name, copy=False)
+
+
+
+
+@_in_place_of(np.eye)
+def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: str = "C", *, device: Any = None,
+        like: Any = None) -> Any:
+    """Return ones on the k-th diagonal."""
+    _order("eye", order, like)
+    rows, columns = int(N), int(N if M is None else M)
+    on = (arange(rows) + int(k)).reshape((rows, 1)) == arange(columns)
+    return on.astype(dtype_name(float if dtype is None else dtype, "np.eye"), copy=False)
+
+
+@_in_place_of(np.identity)
+def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """Return the identity matrix."""
+    return eye(n, dtype=float if dtype is None else dtype, like=like)
+
+
+@_in_place_of(np.array)
+def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
+          like: Any = None, ndmax: int = 0) -> Any:
+    """Return an array of nested lists, numbers and traced values."""
+    _order("array", order, like)
+    run = _run()
+    if isinstance(object, list | tuple) and traced_among(*object) is None and dtype is not None:
+        value = lift(run, np.array(object, dtype_name(dtype, "np.array")))
+    elif isinstance(object, list | tuple | np.ndarray | np.generic | bool | int | float | AbstractTensor):
+        value = lift(run, object)
+    else:
+        value = lift(run, np.array(object))
+    name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.array")
+    result = value.astype(name, copy=bool(copy)) if value.weak or name != value.dtype or copy else value
+    result = result.as_copy() if result.ndim == 0 else result
+    return result.reshape((1,) * (ndmin - result.ndim) + result.shape) if result.ndim < ndmin else result
+
+
+@_in_place_of(np.asarray, np.asanyarray)
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None,
+            like: Any = None) -> Any:
+    """Return traced arrays as they are and everything else as an array."""
+    if isinstance(a, AbstractTensor) and not a.weak and a.ndim and not copy:
+        return a.astype(dtype_name(dtype), copy=False) if dtype is not None else a  # type: ignore[attr-defined]
+    return array(a, dtype, copy=bool(copy), order=order or "K", like=like)
+
+
+@_in_place_of(np.ascontiguousarray)
+def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """Return an array with at least one axis; its memory order is the program's business."""
+    return array(a, dtype, copy=False, ndmin=1, like=like)
+
+
+def _like(function: Callable[..., Any]) -> Callable[..., Any]:
+    def like(a: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(a if isinstance(a, AbstractTensor) else array(a), *args, **kwargs)
+
+    return like
+
+
+_in_place_of(np.zeros_like, np.empty_like)(_like(numpy_shapes.zeros_like))
+_in_place_of(np.ones_like)(_like(numpy_shapes.ones_like))
+_in_place_of(np.full_like)(_like(numpy_shapes.full_like))
+
+
+def _always_traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(first: Any, *args: Any, **kwargs: Any) -> Any:
+        if traced_among(first, *args) is None:
+            first = [lift(_run(), v) for v in first] if isinstance(first, list | tuple) else lift(_run(), first)
+        return function(first, *args, **kwargs)
+
+    return call
+
+
+for _original, _function in (
+    (np.copy, numpy_functions.copy), (np.stack, numpy_shapes.stack), (np.concatenate, numpy_shapes.concatenate),
+):
+    _in_place_of(_original)(_always_traced(_function))
+
+# ---------------------------------------------------------------- what cannot be replayed
+_GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
+_RANDOM_WAY_OUT: Final = (
+    "Its numbers would be the same in every call. Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew, "
+    "or draw outside and pass the numbers as an argument."
+)
+_CLOCK_WAY_OUT: Final = "The function runs once, when it is traced. Measure around the call of the fused function."
+
+
+def _refuse(name: str, way_out: str) -> Callable[..., Any]:
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise UntraceableError(f"{name} is called inside a fused function, at {user_line()}. {way_out}")
+
+    return refused
+
+
+for _name in dir(np.random):
+    _member = getattr(np.random, _name)
+    if not _name.startswith("_") and callable(_member):
+        _in_place_of(_member)(_refuse(f"np.random.{_name}", _RANDOM_WAY_OUT))
+for _name in random.__all__:
+    _in_place_of(getattr(random, _name))(_refuse(f"random.{_name}", _RANDOM_WAY_OUT))
+for _name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time"):
+    _in_place_of(getattr(time, _name))(_refuse(f"time.{_name}", _CLOCK_WAY_OUT))

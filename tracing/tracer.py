@@ -1,0 +1,268 @@
+"""The tracer: runs a Python function on traced tensors and returns its program.
+
+Owns `trace` and its answer `Trace`: the scheduled program, where each feed comes from, under which guards the
+program stands for the function, and how results are put together. Does not compile or run anything.
+"""
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError, OverlapError
+from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.tracing.hooks import TracingHooks
+from jitfuse.tracing.mode import ModeFlag
+from jitfuse.tracing.recorder import Recorder, Session, activate
+from jitfuse.tracing.results import OutputLeaf, RawLeaf, ResultLeaf, ResultTree, classify, flatten, merge
+from jitfuse.tracing.traced import TracedTensor
+from jitfuse.tracing.translator import Boundary, schedule
+from jitfuse.tracing.view.chain import Chain, Guard
+from jitfuse.tracing.view.reader import View
+
+
+@dataclass(frozen=True)
+class FeedSource:
+    """Where a feed is read at each call, and what it must look like.
+
+    source   a Chain, or RANDOM_STATE
+    kind     "array" (np.ndarray with exactly these shape, dtype and strides), "python" (exact int or float),
+             "numpy" (a NumPy scalar of this dtype), "state"
+    strides  in bytes
+    """
+
+    source: Any
+    kind: str
+    meta: Meta
+    strides: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one trace found.
+
+    program         scheduled and pruned; covers both modes
+    feeds           feed id -> where it is read; also those that only the result tree names
+    guards          conditions under which the program stands for the function
+    guarded_values  feed id -> the Python scalar's value that Python looked at, compared at each call
+    int_ranges      feed id -> (low, high) within which a Python int must lie
+    result          the tree to return
+    positional      number of positional arguments of the call
+    keywords        keyword names of the call, in order, without `training`
+    volatile        reasons why Python must run again in every call; empty in the usual case
+    mode_sensitive  whether Python or a step looked at the training flag
+    trace_ms        time taken
+    """
+
+    program: FusedProgram
+    feeds: Mapping[int, FeedSource]
+    guards: tuple[Guard, ...]
+    guarded_values: Mapping[int, bool | int | float]
+    int_ranges: Mapping[int, tuple[int, int]]
+    result: ResultTree
+    positional: int
+    keywords: tuple[str, ...]
+    volatile: tuple[str, ...]
+    mode_sensitive: bool
+    trace_ms: float
+
+
+@dataclass
+class _Run:
+    """One run of the function in one mode."""
+
+    recorder: Recorder
+    view: View
+    paths: list[str]
+    leaves: list[RawLeaf]
+    spec: Any
+
+
+def trace(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, training: bool = False,
+    declares_training: bool = False, static_argnames: Collection[str] = (), schedule_method: str = "slack",
+) -> Trace:
+    """Trace one call and return its program.
+
+    `kwargs` come without `training`; where the function declares it (`declares_training`), it gets the flag.
+    `training` is the mode of the call: its run is the one whose writes to globals and containers stay. The
+    training run comes first, so that the program does not depend on the mode of the first call. Raises
+    JitfuseErrors for what cannot be traced, and whatever the function raises.
+    """
+    begin = time.perf_counter()
+    session = Session()
+    call = _Call(fn, args, kwargs, declares_training, frozenset(static_argnames))
+    first = call.run(session, mode=True)
+    runs = [first]
+    if first.recorder.mode_read:
+        call.settle(first, keep=training)
+        runs.append(call.run(session, mode=False, replay=True))
+        call.settle(runs[1], keep=not training)
+    else:
+        call.settle(first, keep=True)
+    closing = Recorder(session)
+    closing.fixed_source = call.definition
+    leaves = _merged_leaves(runs, closing)
+    result, outputs = _result_tree(runs[0], leaves, session)
+    boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
+    _refuse_overlap(session, boundary.writes)
+    program = schedule(session.graph, boundary, schedule_method)
+    guards = tuple(dict.fromkeys(g for r in runs for g in r.view.trail.guards))
+    return Trace(
+        program=program,
+        feeds=_sources(session),
+        guards=guards,
+        guarded_values=dict(session.guarded_values),
+        int_ranges=dict(session.int_ranges),
+        result=result,
+        positional=len(args),
+        keywords=tuple(kwargs),
+        volatile=tuple(dict.fromkeys(v for r in runs for v in r.view.trail.volatile)),
+        mode_sensitive=len(runs) > 1 or any(s.mode_sensitive for s in program.steps),
+        trace_ms=(time.perf_counter() - begin) * 1e3,
+    )
+
+
+@dataclass(frozen=True)
+class _Call:
+    """The call that is traced, with everything that both runs need."""
+
+    fn: Callable[..., Any]
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    declares_training: bool
+    static: frozenset[str]
+
+    @property
+    def definition(self) -> str:
+        """Where the function is defined."""
+        code = getattr(self.fn, "__code__", None)
+        return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>:0"
+
+    def run(self, session: Session, mode: bool, replay: bool = False) -> _Run:
+        """Run the function once in one mode and classify what it returns."""
+        recorder = Recorder(session, mode, replay)
+        hooks = TracingHooks(recorder)
+        view = View(hooks)
+        before = activate(recorder)
+        try:
+            seen = [self._argument(view, Chain.arg(k), v, self._name(k)) for k, v in enumerate(self.args)]
+            named = {k: self._argument(view, Chain.arg(k), v, k) for k, v in self.kwargs.items()}
+            if self.declares_training:
+                named["training"] = ModeFlag(recorder)
+            result = view.run(self.fn, seen, named)
+            paths, values, spec = flatten(result)
+            leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
+        except BaseException as error:
+            recorder.alive = False
+            view.rollback()
+            if self.declares_training or recorder.mode_read:
+                error.add_note(f"(raised while tracing with training={mode}; both modes are traced)")
+            raise
+        finally:
+            activate(before)
+        return _Run(recorder, view, paths, leaves, spec)
+
+    def settle(self, run: _Run, keep: bool) -> None:
+        """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards."""
+        try:
+            if keep:
+                run.view.commit(self.args, self.kwargs)
+            else:
+                run.view.rollback()
+        finally:
+            run.recorder.alive = False
+
+    def _argument(self, view: View, chain: Chain, value: Any, name: str | None) -> Any:
+        if name not in self.static:
+            return view.read(chain, value)
+        if isinstance(value, np.ndarray):
+            raise ArgumentError(f"the static argument {name!r} is an array; static arguments are compared by "
+                                "equality. Take it out of static_argnames.")
+        view.guard_value(chain, value)
+        return value
+
+    def _name(self, position: int) -> str | None:
+        if not self.static:
+            return None
+        names = list(inspect.signature(self.fn).parameters)
+        return names[position] if position < len(names) else None
+
+    @staticmethod
+    def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
+        real = value if type(value) is TracedTensor else view.real(value)
+        return classify(recorder, real, path, lambda x: id(x) in view.origin)
+
+
+# ---------------------------------------------------------------- from runs to a program
+def _merged_leaves(runs: list[_Run], closing: Recorder) -> list[RawLeaf]:
+    first = runs[0]
+    if len(runs) == 1:
+        return first.leaves
+    second = runs[1]
+    if first.spec != second.spec:
+        raise ArgumentError(
+            f"the result differs between the modes: training returns {first.spec}, evaluation returns {second.spec}. "
+            "Return the same tree from both, with an array where you return None."
+        )
+    pairs = zip(first.leaves, second.leaves, first.paths, strict=True)
+    return [merge(a, b, path, closing) for a, b, path in pairs]
+
+
+def _result_tree(run: _Run, leaves: list[RawLeaf], session: Session) -> tuple[ResultTree, dict[str, int]]:
+    """Return the tree and the program's outputs; one object returned twice is one output."""
+    outputs: dict[str, int] = {}
+    first_path: dict[int, OutputLeaf] = {}
+    made: list[ResultLeaf] = []
+    for raw, path in zip(leaves, run.paths, strict=True):
+        if raw.leaf is not None:
+            made.append(raw.leaf)
+            continue
+        assert raw.tensor is not None
+        found = first_path.get(raw.identity)
+        if found is None:
+            found = first_path[raw.identity] = OutputLeaf(path, raw.kind, session.graph.metas[raw.tensor].dtype)
+            outputs[path] = raw.tensor
+        made.append(found)
+    return ResultTree(run.spec, tuple(made)), outputs
+
+
+def _state(session: Session, closing: Recorder) -> tuple[frozenset[int], dict[int, int]]:
+    """Return state_in and state_out: the random counter moves on once a call where anything is drawn."""
+    feed = session.random_feed
+    if feed is None:
+        return frozenset(), {}
+    return frozenset({feed}), {feed: closing.emit("random_advance", (feed,))}
+
+
+def _writes(session: Session, runs: list[_Run], closing: Recorder) -> dict[int, int]:
+    """Return what each written array holds after the call, chosen by mode where the runs differ."""
+    held = [{f: s.value for f, s in r.recorder.storages.items()} for r in runs]
+    writes: dict[int, int] = {}
+    for feed in sorted(set().union(*held)):
+        values = [h.get(feed, feed) for h in held]
+        if any(v != feed for v in values):
+            same = len(set(values)) == 1
+            writes[feed] = values[0] if same else closing.emit("mode_select", (values[0], values[1]))
+    return writes
+
+
+def _sources(session: Session) -> dict[int, FeedSource]:
+    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
+
+
+def _refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
+    """Raise OverlapError where a written array shares memory with another feed, or with itself."""
+    arrays = [f for f in session.feeds.values() if f.kind == "array"]
+    for feed in (session.feeds[w] for w in writes):
+        name = session.graph.feed_names[feed.id]
+        if any(s == 0 and n > 1 for n, s in zip(feed.meta.shape, feed.layout.strides, strict=True)):
+            raise OverlapError(f"{name} is written and its elements share memory")
+        for other in arrays:
+            if other is not feed and np.may_share_memory(feed.value, other.value):
+                other_name = session.graph.feed_names[other.id]
+                raise OverlapError(f"{name} is written and shares memory with {other_name}")
