@@ -6,6 +6,7 @@ import functools
 import types
 from typing import Any, Final
 
+from jitfuse.tracing.view import swap
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.classify import Classifier
 from jitfuse.tracing.view.state import MISSING
@@ -123,8 +124,8 @@ class Attributes(Classifier):
             return self._read_method(step, value)
         if isinstance(value, _BOUND_IN_C) and getattr(value, "__self__", None) is owner:
             return self.arrived(value)
-        if name == "__code__":
-            value = step.resolve() if chain.kind == "object" else value
+        if name == "__code__" and isinstance(owner, types.FunctionType):
+            value = swap.original_code(owner)
         return self.read(step, value, raw)
 
     def _read_method(self, step: Chain, method: types.MethodType) -> Any:

@@ -100,11 +100,11 @@ class Chain:
             chain = chain.parent
         return chain
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: Any) -> bool:
         if self is other:
             return True
-        return (isinstance(other, Chain) and self._hash == other._hash and self.kind == other.kind
-                and self._identity == other._identity and self.parent == other.parent)
+        return bool(isinstance(other, Chain) and self._hash == other._hash and self.kind == other.kind
+                    and self._identity == other._identity and self.parent == other.parent)
 
     def __hash__(self) -> int:
         return self._hash

@@ -18,12 +18,11 @@ from jitfuse.tracing.view.state import State, same_value
 from jitfuse.tracing.view.substitutes import SUBSTITUTES, CachedCall
 from jitfuse.tracing.view.userland import is_user_class, is_user_function
 
-_EQUAL: Final = (str, bytes, complex, slice, range, np.dtype)
+_EQUAL: Final = (int, float, str, bytes, complex, slice, range, np.dtype)
 _FROZEN_COPY: Final = (set, frozenset, bytearray)
 _IDENTITY: Final = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
                     types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
                     property, staticmethod, classmethod, np.ufunc)
-_NOT_PLAIN: Final = object()
 
 
 class Classifier(State):
@@ -38,7 +37,10 @@ class Classifier(State):
         self._classes: set[type] = set()
         self._functions: dict[int, types.FunctionType] = {}
         self._reached: set[int] = set()
-        self._copies: list[Any] = []
+        self._kept: list[Any] = []
+        self._running = False
+        self._waiting: list[tuple[types.FunctionType, frozenset[str], bool]] = []
+        self._acquired: list[types.FunctionType] = []
 
     def read(self, chain: Chain, real: Any, raw: bool = False) -> Any:
         """Return what the function sees for the value now at the end of the chain.
@@ -62,7 +64,7 @@ class Classifier(State):
         if real is None or kind is bool or real is ... or real is NotImplemented or isinstance(real, enum.Enum):
             self.guard(chain, "IS", real)
             return self.remember(chain, real, real)
-        if isinstance(real, _EQUAL):
+        if isinstance(real, _EQUAL):  # their subclasses too, and those of numbers
             self.guard(chain, "EQ", real)
             return self.remember(chain, real, real)
         if is_container(real):
@@ -227,21 +229,37 @@ class Classifier(State):
         self.origin.setdefault(id(fn), (fn, chain))
         code = swap.original_code(fn)
         self.pending.pop(id(code), None)
-        self._install(fn, chain)
+        self._install(fn, chain, lazily=False)
         self._guard_function(fn, chain, code)
 
-    def _install(self, fn: types.FunctionType, chain: Chain) -> None:
+    def _install(self, fn: types.FunctionType, chain: Chain, lazily: bool) -> None:
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
             self.cells.setdefault(id(cell), (cell, Chain.cell(cell, name)))
-        swap.acquire(fn, self._seen_defaults(fn, chain))
-        self._acquired.append(fn)
+        job = fn, self._seen_defaults(fn, chain), lazily
+        if self._running:
+            self._acquire(*job)
+        else:
+            self._waiting.append(job)
 
-    @functools.cached_property
-    def _acquired(self) -> list[types.FunctionType]:
-        return []
+    def _acquire(self, fn: types.FunctionType, defaults: frozenset[str], lazily: bool) -> None:
+        swap.acquire(fn, defaults, lazily)
+        self._acquired.append(fn)
+        if swap.failed(fn):
+            self.read_statically(fn)
+
+    def read_statically(self, fn: types.FunctionType) -> None:
+        """Guard what a function that cannot be rewritten reads."""
+        raise NotImplementedError
+
+    def exchange(self) -> None:
+        """Have the functions met so far, and from now on those met, run rewritten until `release`."""
+        self._running = True
+        while self._waiting:
+            self._acquire(*self._waiting.pop())
 
     def release(self) -> None:
         """Give all functions their own code back."""
+        self._running = False
         while self._acquired:
             swap.release(self._acquired.pop())
 
@@ -300,7 +318,7 @@ class Classifier(State):
             self._guard_function(fn, chain, code)
 
         self.pending.setdefault(id(code), []).append(note)
-        self._install(fn, chain)
+        self._install(fn, chain, lazily=True)
 
     def called(self, code: int, located: bool = False) -> None:
         """A method that was only reached through its class is used: now the trace depends on it.
@@ -315,7 +333,7 @@ class Classifier(State):
         if id(value) in self._reached:
             return
         self._reached.add(id(value))
-        self._copies.append(value)
+        self._kept.append(value)
         inner: list[Any] = []
         if isinstance(value, types.FunctionType):
             for cell in value.__closure__ or ():

@@ -128,7 +128,7 @@ def delete_name(name: str) -> None:
 def store_cell(cell: types.CellType, value: Any) -> Any:
     """Before STORE_DEREF of a free variable: return what is to be stored."""
     view = current.get()
-    return value if view is None else view.store_cell(value, cell)
+    return value if view is None else view.store_cell(cell, value)
 
 
 def store_attr(owner: Any, value: Any, name: str) -> None:

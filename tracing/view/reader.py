@@ -6,6 +6,7 @@ Owns `View` and `run`. How values are classified is in `jitfuse.tracing.view.cla
 from __future__ import annotations
 
 import builtins
+import os
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -20,6 +21,7 @@ from jitfuse.tracing.view.state import MISSING
 from jitfuse.tracing.view.userland import claim, is_user_class, is_user_function
 
 _BUILTINS: Final[dict[str, Any]] = vars(builtins)
+_FOLDER: Final = os.path.dirname(__file__) + os.sep
 
 
 class View(Attributes):
@@ -39,6 +41,7 @@ class View(Attributes):
         self.adopt_function(fn)
         token = gate.current.set(self)
         try:
+            self.exchange()
             return fn(*args, **kwargs)
         except BaseException as error:
             hide_frames(error)
@@ -198,6 +201,7 @@ class View(Attributes):
             return
         found = self.origin.get(id(owner))
         if found is None or id(owner) in self.fresh:
+            self.fresh[id(owner)] = owner
             self._note_attr(owner, name, None)
             put(owner, name, value)
             return
@@ -280,7 +284,7 @@ def hide_frames(error: BaseException) -> None:
     trace = error.__traceback__
     frames = []
     while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__", "").rpartition(".")[0] != __package__:
+        if not trace.tb_frame.f_code.co_filename.startswith(_FOLDER):
             frames.append(trace)
         trace = trace.tb_next
     head: types.TracebackType | None = None
@@ -294,9 +298,6 @@ def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], 
     view = View(hooks)
     seen = [view.read(Chain.arg(place), value) for place, value in enumerate(args)]
     named = {name: view.read(Chain.arg(name), value) for name, value in kwargs.items()}
-    try:
-        result = view.run(fn, seen, named)
-    except BaseException:
-        raise
+    result = view.run(fn, seen, named)
     view.commit(args, kwargs)
     return result, view.trail

@@ -11,7 +11,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from bytecode import Bytecode, CellVar, FreeVar, Instr
+from bytecode import Bytecode, Instr
+from bytecode.instr import CellVar, FreeVar
 
 from jitfuse.tracing.view import gate
 
@@ -19,7 +20,8 @@ _PRECALL: Final = sys.version_info < (3, 12)
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _LOAD_CELL: Final = "LOAD_CLOSURE" if sys.version_info < (3, 13) else "LOAD_FAST"
 _NESTED: Final = types.CodeType
-_KEYS: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_SMALL_INT", "LOAD_FAST_BORROW"})
+_KEYS: Final = frozenset(
+    {"LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_SMALL_INT", "LOAD_FAST_BORROW"})
 _CONSTANTS: Final = frozenset({"LOAD_CONST", "LOAD_SMALL_INT"})
 
 Rule = Callable[["_Rewriter", Instr, bool], None]
@@ -164,7 +166,8 @@ def _load_method(w: _Rewriter, step: Instr, raw: bool) -> None:
 
 
 def _load_super_attr(w: _Rewriter, step: Instr, raw: bool) -> None:
-    method, *rest = step.arg  # type: ignore[misc]
+    assert isinstance(step.arg, tuple)
+    method, *rest = step.arg
     w.emit("LOAD_SUPER_ATTR", (False, *rest))
     w.call(gate.made, 1)
     if method:
@@ -237,6 +240,11 @@ _RULES: Final[dict[str, Rule]] = {
     "STORE_GLOBAL": _store_global, "DELETE_GLOBAL": _delete_global, "STORE_DEREF": _store_deref,
     "STORE_ATTR": _store_attr, "DELETE_ATTR": _delete_attr, "STORE_SUBSCR": _store_item, "IS_OP": _is,
 }
+
+
+def is_rewritten(code: types.CodeType) -> bool:
+    """Tell whether code has gates already: that of functions made by rewritten code has."""
+    return any(type(constant) is types.FunctionType for constant in code.co_consts)
 
 
 def rewrite(code: types.CodeType, defaults: frozenset[str] = frozenset(), nested: bool = False) -> types.CodeType:

@@ -16,7 +16,7 @@ from typing import Any, Final
 from bytecode import Bytecode, Instr
 
 from jitfuse.tracing.view import gate
-from jitfuse.tracing.view.rewrite import rewrite
+from jitfuse.tracing.view.rewrite import is_rewritten, rewrite
 
 _lock: Final = threading.RLock()
 
@@ -60,13 +60,17 @@ def _stub_code(free_variables: int) -> types.CodeType:
     return code.to_code()
 
 
-def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset()) -> None:
-    """Give the function rewritten code until the matching `release`; may be nested."""
+def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset(), lazily: bool = False) -> None:
+    """Give the function rewritten code until the matching `release`; may be nested.
+
+    lazily: with a stub at first. The stub hides the signature from `inspect`, so it is for class members.
+    """
     with _lock:
         swap = _swaps.get(id(fn))
         if swap is None:
             swap = _swaps[id(fn)] = _Swap(fn, defaults)
-            swap.install(_known(swap) or _make_stub(swap))
+            if not is_rewritten(swap.original):
+                swap.install(_known(swap) or (_make_stub(swap) if lazily else _rewritten_code(swap) or swap.original))
         swap.count += 1
 
 
@@ -84,6 +88,12 @@ def original_code(fn: types.FunctionType) -> types.CodeType:
     """Return the function's own code, also while it is exchanged."""
     swap = _swaps.get(id(fn))
     return swap.original if swap is not None and fn.__code__ is swap.installed else fn.__code__
+
+
+def failed(fn: types.FunctionType) -> bool:
+    """Tell whether an acquired function runs its own code because it could not be rewritten."""
+    swap = _swaps[id(fn)]
+    return swap.installed is swap.original and not is_rewritten(swap.original)
 
 
 def _known(swap: _Swap) -> types.CodeType | None:

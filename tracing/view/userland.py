@@ -8,9 +8,11 @@ import site
 import sys
 import sysconfig
 import types
+import weakref
 from typing import Any, Final
 
 import jitfuse
+from jitfuse.tracing.view.swap import original_code
 
 
 def _library_folders() -> tuple[str, ...]:
@@ -25,6 +27,7 @@ def _library_folders() -> tuple[str, ...]:
 
 _FOLDERS: Final = _library_folders()
 _user_packages: set[str] = set()
+_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -37,7 +40,7 @@ def claim(fn: types.FunctionType) -> None:
     package = str(fn.__globals__.get("__name__", "")).partition(".")[0]
     if package and package not in _user_packages and _in_library(fn.__code__.co_filename):
         _user_packages.add(package)
-        is_user_class.cache_clear()
+        _classes.clear()
 
 
 def _user_namespace(name: str, filename: str | None) -> bool:
@@ -55,7 +58,7 @@ def is_user_function(value: Any) -> bool:
     if type(value) is not types.FunctionType:
         return False
     namespace = value.__globals__
-    filename: str | None = value.__code__.co_filename
+    filename: str | None = original_code(value).co_filename
     if filename is not None and filename.startswith("<") and not filename.startswith("<frozen"):
         filename = namespace.get("__file__")
     return _user_namespace(str(namespace.get("__name__", "")), filename)
@@ -71,9 +74,15 @@ def is_user_module(module: types.ModuleType) -> bool:
     return _user_namespace(module.__name__, filename)
 
 
-@functools.lru_cache(maxsize=4096)
 def is_user_class(cls: type) -> bool:
     """Tell whether a class was defined in user code; enumerations are immutable and do not count."""
+    found = _classes.get(cls)
+    if found is None:
+        found = _classes[cls] = _decide_class(cls)
+    return found
+
+
+def _decide_class(cls: type) -> bool:
     if issubclass(cls, enum.Enum):
         return False
     module = sys.modules.get(cls.__module__)

@@ -1,0 +1,249 @@
+"""Writes are real, never leak traced values, and a call that depends on its own writes is not replayed."""
+from __future__ import annotations
+
+import sys
+import types
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitfuse.errors import UntraceableError
+from jitfuse.tracing.view import Chain, View
+
+X = np.array([1.0, 2.0, 3.0])
+counter = 0
+flag: Any = "off"
+
+
+class Box:
+    def __init__(self) -> None:
+        self.count = 0
+        self.items: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "counter", 0)
+    monkeypatch.setattr(sys.modules[__name__], "flag", "off")
+
+
+def test_global_counter(trace: Any) -> None:
+    def f(x: Any) -> Any:
+        global counter
+        counter += 1
+        return x * counter
+
+    got = trace(f, X)
+    assert counter == 1 and type(counter) is int
+    np.testing.assert_array_equal(got.result, X)
+    assert not got.holds and "counter is read and changed" in got.trail.why_failed(())
+    np.testing.assert_array_equal(trace(f, X).result, X * 2)
+
+
+def test_attribute_counter(trace: Any) -> None:
+    box = Box()
+
+    def f(x: Any) -> Any:
+        box.count += 1
+        return x * box.count
+
+    assert trace(f, X).trail.volatile
+    assert box.count == 1 and type(box.count) is int
+
+
+def test_closure_counter(trace: Any) -> None:
+    count = 0
+
+    def bump() -> int:
+        nonlocal count
+        count += 1
+        return count
+
+    got = trace(lambda x: x * bump() + bump(), X)
+    np.testing.assert_array_equal(got.result, X * 1 + 2)
+    assert count == 2 and got.trail.volatile
+
+
+def test_repeated_write_holds_while_it_is_in_place(trace: Any) -> None:
+    def f(x: Any) -> Any:
+        global flag
+        flag = "on"
+        return x if flag == "on" else -x
+
+    got = trace(f, X)
+    assert flag == "on" and got.holds
+    globals()["flag"] = "off"
+    assert not got.holds, "a replay would not write"
+
+
+def test_value_written_before_it_is_read_is_no_feed(trace: Any) -> None:
+    box = Box()
+
+    def f(x: Any) -> Any:
+        box.count = 5
+        return x * box.count
+
+    got = trace(f, X)
+    assert got.hooks.asked == ["args[0]"] and got.holds
+    np.testing.assert_array_equal(got.replay(), X * 5)
+
+
+def test_list_append(trace: Any) -> None:
+    box = Box()
+
+    def f(x: Any) -> Any:
+        box.items.append("called")
+        return x * len(box.items)
+
+    np.testing.assert_array_equal(trace(f, X).result, X)
+    assert box.items == ["called"]
+    got = trace(f, X)
+    np.testing.assert_array_equal(got.result, X * 2)
+    assert box.items == ["called"] * 2 and not got.holds
+
+
+def test_containers_change_in_place(trace: Any) -> None:
+    inner = [1.0, 2.0]
+    d: dict[str, Any] = {"a": inner, "b": 1.0}
+    groups: defaultdict[str, list[Any]] = defaultdict(list, old=[1])
+
+    def f(x: Any) -> Any:
+        d["a"].append(3.0)
+        d["c"] = d["a"]
+        del d["b"]
+        groups["new"].append("n")
+        groups["old"].append("o")
+        return x * sum(d["c"])
+
+    np.testing.assert_array_equal(trace(f, X).result, X * 6)
+    assert d == {"a": [1.0, 2.0, 3.0], "c": [1.0, 2.0, 3.0]}
+    assert d["a"] is inner and d["c"] is inner
+    assert groups == {"old": [1, "o"], "new": ["n"]}
+    assert all(type(item) is float for item in inner)
+
+
+def test_item_written_after_plain_subscript(trace: Any) -> None:
+    d = {"n": 1.0}
+
+    def f(x: Any) -> Any:
+        before = d["n"]
+        d["n"] = 5.0
+        return x * before + d["n"]
+
+    np.testing.assert_array_equal(trace(f, X).result, X + 5)
+    assert d == {"n": 5.0}
+
+
+def test_traced_value_in_container_raises(trace: Any) -> None:
+    history: list[Any] = ["start"]
+
+    def f(x: Any) -> Any:
+        history.append(x * 2)
+        return x
+
+    with pytest.raises(UntraceableError, match="history"):
+        trace(f, X)
+    assert history == ["start"]
+
+
+def test_container_undone_is_no_change(trace: Any) -> None:
+    items = [1.0]
+
+    def f(x: Any) -> Any:
+        items.append(x)
+        return items.pop() * items[0]
+
+    assert trace(f, X).holds
+
+
+def test_same_container_is_same_shadow(trace: Any) -> None:
+    box = Box()
+    held = types.SimpleNamespace(a=box.items, b=box.items)
+
+    def f(x: Any) -> Any:
+        held.a.append("x")
+        return x if held.a is held.b and held.b == ["x"] else -x
+
+    np.testing.assert_array_equal(trace(f, X).result, X)
+    assert box.items == ["x"]
+
+
+def test_container_stored_is_the_real_one(trace: Any) -> None:
+    box, items = Box(), [1.0]
+
+    def f(x: Any) -> Any:
+        box.items = items
+        box.items.append(2.0)
+        return x * sum(items)
+
+    np.testing.assert_array_equal(trace(f, X).result, X * 3)
+    assert box.items is items and items == [1.0, 2.0]
+
+
+def test_array_of_state_stored_is_the_real_one(trace: Any) -> None:
+    box, w = Box(), X * 2
+
+    def f(x: Any) -> Any:
+        box.items = w
+        return x * box.items
+
+    np.testing.assert_array_equal(trace(f, X).result, X * w)
+    assert box.items is w
+
+
+def test_objects_made_in_the_trace_hold_traced_values(trace: Any) -> None:
+    class Bare:
+        pass
+
+    def f(x: Any) -> Any:
+        box, bare = Box(), Bare()
+        box.count = x * 2
+        bare.n = 0
+        for _ in range(3):
+            bare.n = bare.n + 1
+            box.items.append(box.count)
+        return box.items[-1] * bare.n
+
+    got = trace(f, X)
+    np.testing.assert_array_equal(got.result, X * 6)
+    assert got.hooks.asked == ["args[0]"] and got.holds
+
+
+def test_rollback(trace: Any) -> None:
+    box, items = Box(), [1.0]
+    made = 0
+
+    def f(x: Any) -> Any:
+        global counter
+        nonlocal made
+        counter, made = 7, 8
+        box.count = 9
+        box.extra = 1  # type: ignore[attr-defined]
+        del box.items
+        items.append(2.0)
+        return x
+
+    view = View(trace(lambda: None).hooks)
+    view.run(f, [view.read(Chain.arg(0), X)], {})
+    assert (counter, made, box.count) == (7, 8, 9)
+    view.rollback()
+    assert (counter, made, box.count, box.items, items) == (0, 0, 0, [], [1.0]) and not hasattr(box, "extra")
+
+
+def test_object_setattr_of_frozen_dataclass(trace: Any) -> None:
+    import dataclasses
+
+    @dataclasses.dataclass(frozen=True)
+    class Pair:
+        a: Any
+        b: Any = 2.0
+
+    def f(x: Any) -> Any:
+        pair = Pair(x)
+        return pair.a * pair.b
+
+    got = trace(f, X)
+    np.testing.assert_array_equal(got.result, X * 2)
+    assert got.holds
