@@ -1,0 +1,198 @@
+"""What codegen must know about a form before it writes code: where each value is made, and how wide to go.
+
+Owns: the scope of values (once per kernel, once per unit, in the loops), whether all lanes share a value, the
+number of lanes of a vector, the number of vectors side by side. Does not own addresses or code.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from jitfuse.backends.llvm.codegen.elementwise import TRANSCENDENTAL
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
+from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
+
+ENTRY: Final = 0
+UNIT: Final = 1
+BODY: Final = 2
+
+_MAX_VECTORS: Final = 12
+_MAX_TEXT: Final = 4000
+"""Instructions of a loop body, over all vectors side by side, that still compile fast enough."""
+_UNROLL_LIMIT: Final = 8
+"""Points of a static inner space up to which its loop is written out."""
+
+
+class Info(NamedTuple):
+    """Where a value is made, and whether every lane has the same one."""
+
+    scope: int
+    uniform: bool
+
+
+class Access(NamedTuple):
+    """The immediate of a load or store: the operand, and which optional arguments follow."""
+
+    operand: int
+    offset: bool
+    mask: bool
+
+
+def access(instr: Instr) -> Access:
+    """Return what a load or store refers to."""
+    imm: Any = instr.imm
+    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]))
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Facts about a form."""
+
+    form: KernelForm
+
+    @cached_property
+    def lanes_on_grid(self) -> bool:
+        """Whether vector lanes run along a grid axis; else along the inner axes in row-major order."""
+        return self.form.lane_axis < len(self.form.grid)
+
+    @cached_property
+    def inner_axes(self) -> tuple[int, ...]:
+        """Numbers of the inner axes."""
+        return tuple(range(len(self.form.grid), len(self.form.axes)))
+
+    @cached_property
+    def varying(self) -> frozenset[int]:
+        """The axes along which the lanes of a vector lie."""
+        return frozenset((self.form.lane_axis,)) if self.lanes_on_grid else frozenset(self.inner_axes)
+
+    @cached_property
+    def unrolled(self) -> bool:
+        """Whether the inner loops are written out: lanes on the grid, and few inner points, known in number."""
+        points = 1
+        for axis in self.form.inner:
+            points *= axis.extent or _UNROLL_LIMIT + 1
+        return self.lanes_on_grid and bool(self.form.inner) and points <= _UNROLL_LIMIT and not self.has_phases
+
+    @cached_property
+    def has_phases(self) -> bool:
+        """Whether some reduction is partial or final."""
+        return any(r.phase != "whole" for s in self.form.stages for r in s.reductions)
+
+    @cached_property
+    def partial(self) -> bool:
+        """Whether the last grid axis counts chunks of the inner axis."""
+        return any(r.phase == "partial" for s in self.form.stages for r in s.reductions)
+
+    @cached_property
+    def loops_inside(self) -> bool:
+        """Whether lanes lie on the grid and each lane runs through a loop over inner axes."""
+        return self.lanes_on_grid and bool(self.form.inner) and not self.unrolled
+
+    def numbered(self) -> Iterator[tuple[Stage, list[tuple[int, Instr]], list[tuple[int, Reduction]]]]:
+        """Yield each stage with its numbered instructions and the numbers of its reductions' first results."""
+        number = 0
+        for stage in self.form.stages:
+            body = list(enumerate(stage.body, number))
+            number += len(stage.body)
+            reductions = []
+            for r in stage.reductions:
+                reductions.append((number, r))
+                number += max(1, len(r.values))
+            yield stage, body, reductions
+
+    # ------------------------------------------------------------------ scopes
+    @cached_property
+    def info(self) -> list[Info]:
+        """Scope and uniformity of every value."""
+        result: list[Info] = []
+        point = Info(BODY, False) if self.lanes_on_grid else Info(UNIT, True)
+        for stage, body, reductions in self.numbered():
+            for _, instr in body:
+                result.append(self._info(instr, stage, result))
+            for _, r in reductions:
+                result += [point] * max(1, len(r.values))
+        return result
+
+    def _info(self, instr: Instr, stage: Stage, known: list[Info]) -> Info:
+        args = [known[a] for a in instr.args]
+        scope = max((a.scope for a in args), default=ENTRY)
+        uniform = all(a.uniform for a in args)
+        if instr.op in ("keep", "kept"):
+            return Info(BODY, False)
+        if instr.op == "index":
+            moved = {int(instr.imm)}
+        elif instr.op in ("load", "store"):
+            classes = self.form.operands[access(instr).operand].strides
+            moved = {axis for axis, c in enumerate(classes) if c != "0"}
+        else:
+            return Info(scope, uniform)
+        looped = self.varying | set(self.inner_axes)
+        if instr.op == "store":
+            in_unit = not self.lanes_on_grid and (stage.kind == "point" or not self.form.inner)
+            return Info(UNIT if in_unit else BODY, uniform and not moved & self.varying)
+        own = BODY if moved & looped else UNIT if moved else ENTRY
+        return Info(max(scope, own), uniform and not moved & self.varying)
+
+    @cached_property
+    def splatted(self) -> frozenset[int]:
+        """Numbers of the values made outside the loops that some vector instruction in them reads."""
+        used: set[int] = set()
+        for _, body, reductions in self.numbered():
+            for number, instr in body:
+                if self.info[number] == (BODY, False) or instr.op == "store":
+                    used.update(instr.args)
+            for _, r in reductions:
+                used.update(r.values)
+        return frozenset(n for n in used if self.info[n].uniform and self.info[n].scope < BODY)
+
+    # ------------------------------------------------------------------ widths
+    def lanes(self, vector_bytes: int) -> int:
+        """Return the lanes of a vector: those of the narrowest dtype computed with fill one register.
+
+        Wider values take several registers. Bools are masks, and count only where there is nothing else.
+        """
+        dtypes = [o.dtype for o in self.form.operands]
+        for _, body, reductions in self.numbered():
+            dtypes += [i.dtype for n, i in body if not self.info[n].uniform and i.op not in ("index", "store")]
+            dtypes += [r.dtype for _, r in reductions]
+        narrow = [ITEMSIZE[d] for d in dtypes if d != "bool"]
+        return vector_bytes // min(narrow, default=1)
+
+    def vectors(self, vector_bytes: int) -> int:
+        """Return how many vectors to work on side by side: enough to hide latencies, few enough to stay in
+        registers and to keep the text short. A power of two except for long plain chains.
+        """
+        lanes = self.lanes(vector_bytes)
+        registers = 32 if vector_bytes == 64 else 16
+        width = max([1] + [-(-ITEMSIZE[o.dtype] * lanes // vector_bytes) for o in self.form.operands])
+        length, live, heavy = self._pressure()
+        if heavy:
+            return 2 if width == 1 and length < 500 else 1
+        side_by_side = max(1, (registers - 4) // max(1, live * width))
+        side_by_side = min(side_by_side, max(1, _MAX_TEXT // max(1, length)))
+        if side_by_side >= _MAX_VECTORS and length > 24:
+            return _MAX_VECTORS
+        return min(8, 1 << (side_by_side.bit_length() - 1))
+
+    def _pressure(self) -> tuple[int, int, bool]:
+        """Return the loops' instructions, the most vector values alive at once, and whether some are long."""
+        order: list[tuple[int, tuple[int, ...]]] = []
+        heavy = False
+        for _, body, reductions in self.numbered():
+            for number, instr in body:
+                if self.info[number] == (BODY, False):
+                    order.append((number, instr.args))
+                    heavy |= instr.op in TRANSCENDENTAL and KIND[instr.dtype] == "float"
+                    heavy |= instr.op == "random" or (KIND[instr.dtype] == "int" and instr.op in TRANSCENDENTAL)
+            order += [(n, r.values) for n, r in reductions]
+        last = {a: at for at, (_, args) in enumerate(order) for a in args}
+        alive: set[int] = set()
+        most = 1
+        for at, (number, args) in enumerate(order):
+            alive -= {a for a in args if last[a] == at}
+            if last.get(number, at) > at:
+                alive.add(number)
+            most = max(most, len(alive))
+        return len(order), most, heavy

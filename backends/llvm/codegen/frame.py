@@ -1,0 +1,204 @@
+"""Where a group of vectors lies: lane positions, active lanes, and the address of each operand there.
+
+Owns: address arithmetic. `Launch` is what the words of a launch hold; `Frame` one place in the index space,
+a number of vectors side by side. Does not own loads and stores (`jitfuse.backends.llvm.codegen.body`).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jitfuse.backends.llvm.builder import Function, Value
+from jitfuse.backends.llvm.codegen.analysis import Analysis
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
+from jitfuse.ir.kernel import KernelForm
+
+
+class Launch:
+    """The words of a launch, loaded at the kernel's entry, and vectors that depend on them alone."""
+
+    def __init__(self, f: Function, analysis: Analysis, words: Value, lanes: int) -> None:
+        self.f = f
+        self.analysis = analysis
+        self.form: KernelForm = analysis.form
+        self.words = words
+        self.lanes = lanes
+        form = self.form
+        self.addresses = [f.field("ptr", words, 8 * o) for o in range(len(form.operands))]
+        self._strides = {
+            (o, a): f.field("i64", words, 8 * form.stride_word(o, a)) for o, a in form.stride_words
+        }
+        self.extents = [
+            i64(axis.extent) if axis.extent else f.field("i64", words, 8 * form.size_word(a))
+            for a, axis in enumerate(form.axes)
+        ]
+        self.inner_total = i64(1)
+        for a in analysis.inner_axes:
+            self.inner_total = multiply(f, self.inner_total, self.extents[a])
+        self.iota = f.vector_const("i64", range(lanes)) if lanes > 1 else i64(0)
+        self.lane_steps = self._lane_steps()
+
+    def _lane_steps(self) -> dict[int, Value]:
+        """Return, for each operand with a stride along single lanes, the byte offsets of a vector's lanes."""
+        result = {}
+        if len(self.analysis.varying) == 1:
+            axis, = self.analysis.varying
+            for o, operand in enumerate(self.form.operands):
+                if operand.strides[axis] == "n":
+                    result[o] = self.f.mul(self.f.splat(self._strides[o, axis], self.lanes), self.iota)
+        return result
+
+    def flag(self) -> Value:
+        """Return whether outputs should be stored past the caches."""
+        flags = self.f.field("i64", self.words, 8 * self.form.flags_word)
+        return self.f.cast("trunc", flags, "i1")
+
+    def stride(self, operand: int, axis: int) -> Value:
+        """Return a stride in bytes; 0 and the item size are constants."""
+        o = self.form.operands[operand]
+        if o.strides[axis] == "n":
+            return self._strides[operand, axis]
+        return i64(ITEMSIZE[o.dtype] if o.strides[axis] == "1" else 0)
+
+    def moved(self, pointer: Value, operand: int, axis: int, index: Value) -> Value:
+        """Return a pointer moved to a position along an axis."""
+        o = self.form.operands[operand]
+        if o.strides[axis] == "0":
+            return pointer
+        if o.strides[axis] == "1":
+            return self.f.offset(pointer, index, MEMORY[o.dtype])
+        return self.f.offset(pointer, multiply(self.f, index, self._strides[operand, axis]))
+
+
+def multiply(f: Function, a: Value, b: Value) -> Value:
+    """Multiply 64-bit integers, without an instruction where both are constants or one is 0 or 1."""
+    for x, y in ((a, b), (b, a)):
+        if x.ref in ("0", "1"):
+            return x if x.ref == "0" else y
+    if a.ref[0] != "%" and b.ref[0] != "%":
+        return i64(int(a.ref) * int(b.ref))
+    return f.mul(a, b)
+
+
+@dataclass
+class Address:
+    """The address of a group of vectors.
+
+    `base` is that of lane 0 of vector 0. All lanes share it (`kind` "same"), or are adjacent ("next"), or
+    `steps` bytes apart in a vector and `stride` from one lane to the next ("step"), or at `offsets` bytes
+    from it, one vector of them for each vector ("free").
+    """
+
+    kind: str
+    base: Value
+    steps: Value | None = None
+    stride: Value | None = None
+    offsets: Sequence[Value] = ()
+
+
+@dataclass
+class Frame:
+    """A group of `count` vectors whose first lane is at position `first` along the lanes.
+
+    `pointers` are the operands' addresses at position 0 of the lanes and of the inner axes that lanes do not
+    run along; `inner` gives positions along those. `masks`: the active lanes, None for all.
+    `keeps`: the address of each kept row at lane 0.
+    """
+
+    launch: Launch
+    count: int
+    first: Value
+    pointers: Mapping[int, Value]
+    masks: Sequence[Value] | None = None
+    inner: Mapping[int, Value] = field(default_factory=dict)
+    indices: Mapping[int, Value] = field(default_factory=dict)
+    keeps: Sequence[Value] = ()
+    _lane_pointers: dict[int, Address] = field(default_factory=dict)
+    _axis_vectors: dict[int, list[Value]] = field(default_factory=dict)
+
+    def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
+        """Return another group of vectors in the same place otherwise."""
+        return Frame(self.launch, count, first, self.pointers, masks, self.inner, self.indices, self.keeps)
+
+    def at(self, inner: Mapping[int, Value], keeps: Sequence[Value]) -> Frame:
+        """Return the frame at a position along the inner axes, with the lane addresses of `prepare`."""
+        return Frame(
+            self.launch, self.count, self.first, self.pointers, self.masks, inner, self.indices, keeps,
+            dict(self._lane_pointers),
+        )
+
+    def prepare(self) -> Frame:
+        """Compute every operand's address here and now, for use in all blocks that follow."""
+        for operand in range(len(self.launch.form.operands)):
+            self._lane_pointers[operand] = self._lane_address(operand)
+        return self
+
+    def address(self, operand: int) -> Address:
+        """Return an operand's address at this place."""
+        known = self._lane_pointers.get(operand)
+        if known is None:
+            known = self._lane_pointers[operand] = self._lane_address(operand)
+        base = known.base
+        for axis, index in self.inner.items():
+            base = self.launch.moved(base, operand, axis, index)
+        return Address(known.kind, base, known.steps, known.stride, known.offsets)
+
+    def _lane_address(self, operand: int) -> Address:
+        launch = self.launch
+        base = self.pointers[operand]
+        strides = launch.form.operands[operand].strides
+        moving = [axis for axis in sorted(launch.analysis.varying) if strides[axis] != "0"]
+        if not moving:
+            return Address("same", base)
+        if len(launch.analysis.varying) == 1:
+            axis = moving[0]
+            base = launch.moved(base, operand, axis, self.first)
+            if strides[axis] == "1":
+                return Address("next", base)
+            return Address("step", base, launch.lane_steps[operand], launch.stride(operand, axis))
+        return Address("free", base, offsets=[self._offsets(operand, moving, j) for j in range(self.count)])
+
+    def _offsets(self, operand: int, axes: Sequence[int], vector: int) -> Value:
+        launch, f = self.launch, self.launch.f
+        total: Value | None = None
+        for axis in axes:
+            positions = self.positions(axis)[vector]
+            part = f.mul(positions, f.splat(launch.stride(operand, axis), launch.lanes))
+            total = part if total is None else f.add(total, part)
+        assert total is not None
+        return total
+
+    def linear(self) -> list[Value]:
+        """Return the positions of all lanes along the lane axis, or in the row-major order of several."""
+        launch, f = self.launch, self.launch.f
+        lanes = launch.lanes
+        start = f.add(f.splat(self.first, lanes), launch.iota)
+        return [start] + [f.add(start, f.const(start.type, j * lanes)) for j in range(1, self.count)]
+
+    def positions(self, axis: int) -> list[Value]:
+        """Return the positions of all lanes along one of the axes that lanes run along."""
+        if axis not in self._axis_vectors:
+            axes = sorted(self.launch.analysis.varying)
+            if len(axes) == 1:
+                self._axis_vectors[axis] = self.linear()
+            else:
+                self._decode(axes)
+        return self._axis_vectors[axis]
+
+    def _decode(self, axes: Sequence[int]) -> None:
+        rest = self.linear()
+        for axis in reversed(axes[1:]):
+            extent = self.launch.extents[axis]
+            parts = [self._divide(x, extent) for x in rest]
+            self._axis_vectors[axis] = [r for _, r in parts]
+            rest = [q for q, _ in parts]
+        self._axis_vectors[axes[0]] = rest
+
+    def _divide(self, x: Value, extent: Value) -> tuple[Value, Value]:
+        # positions stay below 2**52, where the rounded float64 quotient is never the next integer
+        f = self.launch.f
+        divisor = f.splat(extent, self.launch.lanes)
+        floats = x.type.replace("i64", "double")
+        quotient = f.fdiv(f.cast("sitofp", x, floats), f.cast("sitofp", divisor, floats))
+        q = f.cast("fptosi", quotient, x.type)
+        return q, f.sub(x, f.mul(q, divisor))

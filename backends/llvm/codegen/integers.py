@@ -1,0 +1,147 @@
+"""Integer division, shifts and powers with NumPy's results: no traps, no poison.
+
+Owns: `divide` (quotient and remainder that floor), shifts past the width, powers that wrap around.
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Value, element, lanes
+from jitfuse.backends.llvm.codegen.types import i64
+from jitfuse.backends.llvm.math.lockstep import Batch, any_lane
+
+_EXACT = 2**52
+"""Quotients of integers below this size come out of float64 division right."""
+
+
+def bits(x: Batch) -> int:
+    """Return the width of the integer type."""
+    return int(element(x.type)[1:])
+
+
+def divide(a: Batch, b: Batch) -> tuple[Batch, Batch]:
+    """Return (floor(a / b), a - floor(a / b) * b), both 0 where b is 0.
+
+    The smallest integer by -1 wraps around to itself. Vectors divide in float64, which is exact for 32 bits
+    and for 64 bits wherever no operand of the batch exceeds 2**52; else the lanes are divided one by one.
+    """
+    zero = b.compare("eq", 0)
+    divisor = b.replace(zero, 1)
+    if lanes(a.type) == 1:
+        quotient = _divide_lanes(a, divisor)
+    elif bits(a) == 32:
+        quotient = _divide_as_floats(a, divisor)
+    else:
+        quotient = _divide_by_size(a, divisor)
+    remainder = a - quotient * divisor
+    return quotient.replace(zero, 0), remainder.replace(zero, 0)
+
+
+def _divide_as_floats(a: Batch, b: Batch) -> Batch:
+    floats = (a.cast("sitofp", "double") / b.cast("sitofp", "double")).native_round("floor")
+    if bits(a) == 32:
+        floats = floats.replace(floats.compare("oeq", 2.0**31), -(2.0**31))
+    return floats.cast("fptosi", element(a.type))
+
+
+def _divide_lanes(a: Batch, b: Batch) -> Batch:
+    minus_one = b.compare("eq", -1)
+    divisor = b.replace(minus_one, 1)
+    f = a.context.f
+    quotient = a.zip(f.sdiv, divisor)
+    remainder = a - quotient * divisor
+    signs_differ = (remainder ^ divisor).compare("slt", 0)
+    lower = signs_differ & remainder.compare("ne", 0)
+    floored = quotient + lower.cast("sext", element(a.type))
+    return a.filled(0).zip(f.sub, a).where(minus_one, floored)
+
+
+def _divide_by_size(a: Batch, b: Batch) -> Batch:
+    large = [(x + _EXACT).compare("ugt", 2 * _EXACT) for x in (a, b)]
+    f = a.context.f
+    slow, fast, end = f.fresh("slow"), f.fresh("fast"), f.fresh("divided")
+    f.cond_br(any_lane(large[0] | large[1]), slow, fast, likely=False)
+    f.label(slow)
+    by_lanes = _divide_lanes(a, b)
+    after_slow = f.block
+    f.br(end)
+    f.label(fast)
+    by_floats = _divide_as_floats(a, b)
+    after_fast = f.block
+    f.label(end)
+    return a.context.batch([
+        f.phi(a.type, [(x, after_slow), (y, after_fast)])
+        for x, y in zip(by_lanes.values, by_floats.values, strict=True)
+    ])
+
+
+def shift_left(a: Batch, count: Batch) -> Batch:
+    """Shift left; 0 where the count is negative or not below the width."""
+    width = bits(a)
+    shifted = a.zip(a.context.f.shl, count & (width - 1))
+    return shifted.where(count.compare("ult", width), 0)
+
+
+def shift_right(a: Batch, count: Batch) -> Batch:
+    """Shift right, filling with the sign; counts that are negative or not below the width leave it alone."""
+    width = bits(a)
+    return a.zip(a.context.f.ashr, count.where(count.compare("ult", width), width - 1))
+
+
+def power_by_constant(x: Batch, exponent: int) -> Batch:
+    """Return x to a known power that is not negative, by squaring."""
+    result: Batch | None = None
+    while exponent:
+        if exponent & 1:
+            result = x if result is None else result * x
+        exponent >>= 1
+        if exponent:
+            x = x * x
+    return x.filled(1) if result is None else result
+
+
+def power(x: Batch, exponent: Batch) -> Batch:
+    """Return x to a power, by squaring, as many rounds as the largest exponent has bits.
+
+    Negative exponents count as 0: the caller reports them.
+    """
+    f = x.context.f
+    exponent = exponent.replace(exponent.compare("slt", 0), 0)
+    count = len(x.values)
+    with f.loop(i64(0), _bit_length(exponent)) as loop:
+        base, rest, result = (
+            x.context.batch([loop.carry(v) for v in b.values]) for b in (x, exponent, x.filled(1))
+        )
+        odd = (rest & 1).compare("ne", 0)
+        following = (base * base, rest >> 1, (result * base).where(odd, result))
+        for k, batch in enumerate(following):
+            for j, v in enumerate(batch.values):
+                loop.update(k * count + j, v)
+    return x.context.batch([loop.result(2 * count + j) for j in range(count)])
+
+
+def _bit_length(x: Batch) -> Value:
+    f = x.context.f
+    every = x.values[0]
+    for v in x.values[1:]:
+        every = f.or_(every, v)
+    if lanes(every.type) > 1:
+        every = f.intrinsic("vector.reduce.or", element(every.type), every, overload=[every.type])
+    if every.type != "i64":
+        every = f.cast("zext", every, "i64")
+    zeros = f.intrinsic("ctlz", "i64", every, Value("false", "i1"))
+    return f.sub(i64(64), zeros)
+
+
+def absolute(x: Batch) -> Batch:
+    """Return the magnitude; the smallest integer is its own."""
+    return negated(x).where(x.compare("slt", 0), x)
+
+
+def negated(x: Batch) -> Batch:
+    """Return 0 - x, wrapping around."""
+    return x.filled(0).zip(x.context.f.sub, x)
+
+
+def sign(x: Batch) -> Batch:
+    """Return -1, 0 or 1."""
+    type_ = element(x.type)
+    return x.compare("sgt", 0).cast("zext", type_) - x.compare("slt", 0).cast("zext", type_)

@@ -1,0 +1,82 @@
+"""A kernel form as an LLVM function: ``i64 name(ptr words, i64 begin, i64 end, ptr scratch)``.
+
+Owns: the function's frame: the launch's words, what is computed once, the loop over units. Does not own the
+loops inside a unit (`columns`, `rows`).
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Function, Module, Value
+from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
+from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.columns import emit_block
+from jitfuse.backends.llvm.codegen.frame import Frame, Launch, multiply
+from jitfuse.backends.llvm.codegen.layout import block
+from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
+from jitfuse.backends.llvm.codegen.stream import Streams
+from jitfuse.backends.llvm.codegen.types import i64
+from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
+from jitfuse.ir.kernel import KernelForm
+
+
+def emit_kernel(module: Module, name: str, form: KernelForm, target: Target) -> None:
+    """Write a kernel form as a function of the module.
+
+    The function runs the units from `begin` up to `end` (see `jitfuse.backends.llvm.codegen.units`) and
+    returns 0 or a status code. Its only effects are the stores to its outputs and to `scratch`.
+    """
+    analysis = Analysis(form)
+    f = module.function(
+        name, "i64", [("words", "ptr"), ("begin", "i64"), ("end", "i64"), ("scratch", "ptr")],
+        attributes=KERNEL_ATTRIBUTES,
+    )
+    words, begin, end, scratch = f.args
+    with f.if_(f.icmp("sge", begin, end), likely=False):
+        f.ret(i64(0))
+    launch = Launch(f, analysis, words, analysis.lanes(target.vector_bytes))
+    body = Body(f, analysis, launch, target.has_fma)
+    entry = Frame(launch, 0, i64(0), dict(enumerate(launch.addresses)))
+    for _, instructions, _ in analysis.numbered():
+        body.hoist(instructions, ENTRY, entry)
+    _units(f, body, begin, end, scratch, target.vector_bytes)
+    f.ret(body.status())
+
+
+def _units(f: Function, body: Body, begin: Value, end: Value, scratch: Value, vector_bytes: int) -> None:
+    launch, analysis = body.launch, body.analysis
+    form = analysis.form
+    counts = list(launch.extents[: len(form.grid)])
+    size = block(analysis)
+    if analysis.lanes_on_grid:
+        extent = counts[form.lane_axis]
+        counts[form.lane_axis] = f.udiv(f.add(extent, i64(size - 1)), i64(size))
+    streams = Streams(f, analysis, launch.flag())
+    first = decode(f, begin, counts)
+    with f.loop(begin, end) as loop:
+        units = Odometer(f, loop, first, counts)
+        _unit(f, body, units.positions, streams, scratch, vector_bytes)
+        units.advance()
+    streams.finish()
+
+
+def _unit(
+    f: Function, body: Body, positions: list[Value], streams: Streams, scratch: Value, vector_bytes: int
+) -> None:
+    launch, analysis = body.launch, body.analysis
+    indices = dict(enumerate(positions))
+    start = i64(0)
+    if analysis.lanes_on_grid:
+        start = multiply(f, indices.pop(analysis.form.lane_axis), i64(block(analysis)))
+    pointers = list(launch.addresses)
+    for o in range(len(pointers)):
+        for axis, index in indices.items():
+            pointers[o] = launch.moved(pointers[o], o, axis, index)
+    unit = Frame(launch, 0, i64(0), dict(enumerate(pointers)), indices=indices)
+    if not analysis.lanes_on_grid:
+        raise NotImplementedError("lanes along inner axes")
+    for _, instructions, _ in analysis.numbered():
+        body.hoist(instructions, UNIT, unit)
+    extent = launch.extents[analysis.form.lane_axis]
+    stop = f.intrinsic("smin", "i64", f.add(start, i64(block(analysis))), extent)
+    unit.pointers = dict(enumerate(streams.redirect(pointers, start)))
+    emit_block(body, unit, start, stop, vector_bytes)
+    streams.flush(pointers, start, stop)

@@ -1,0 +1,121 @@
+"""How a launch is divided: units, blocks of the lane axis, scratch memory, an estimate of its time.
+
+Owns: what both the code and its caller must agree on, which depends on the form and the sizes alone.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from jitfuse.backends.llvm.codegen.analysis import BODY, Analysis, access
+from jitfuse.backends.llvm.codegen.elementwise import TRANSCENDENTAL
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
+from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, KernelForm, Reduction, sum_lanes
+
+MAX_BLOCK: Final = 4096
+TILE_BYTES: Final = 16_384
+"""What the outputs of one block may take in the first-level cache on their way past the caches."""
+LOOP_BLOCK: Final = 128
+KEEP_BLOCK: Final = 64
+ROW_PADDING: Final = 256
+"""Elements that a row of kept values is rounded up to: vectors past its end stay inside."""
+ROW_BYTES: Final = 128
+"""Bytes of all the virtual lanes of a float sum."""
+
+
+def streamed(analysis: Analysis) -> tuple[int, ...]:
+    """Return the outputs that can be stored past the caches: adjacent along the lanes, written as a whole."""
+    form = analysis.form
+    if not analysis.lanes_on_grid or form.inner:
+        return ()
+    stores = [access(i) for s in form.stages for i in s.body if i.op == "store"]
+    loads = {access(i).operand for s in form.stages for i in s.body if i.op == "load"}
+    result = []
+    for o, operand in enumerate(form.operands):
+        own = [a for a in stores if a.operand == o]
+        plain = len(own) == 1 and not (own[0].offset or own[0].mask) and o not in loads
+        if operand.out and operand.strides[form.lane_axis] == "1" and plain:
+            result.append(o)
+    return tuple(result)
+
+
+def block(analysis: Analysis) -> int:
+    """Return how many elements of the lane axis one unit covers: a power of two."""
+    if analysis.loops_inside:
+        return KEEP_BLOCK if analysis.form.keeps else LOOP_BLOCK
+    size = sum(ITEMSIZE[analysis.form.operands[o].dtype] for o in streamed(analysis))
+    result = MAX_BLOCK
+    while result * size > TILE_BYTES and result > 256:
+        result //= 2
+    return result
+
+
+def tree_sums(analysis: Analysis) -> int:
+    """Return the most float sums that one stage has."""
+    return max((sum(_components(r) for r in s.reductions if is_tree(r)) for s in analysis.form.stages), default=0)
+
+
+def _components(r: Reduction) -> int:
+    return max(1, len(r.values))
+
+
+def is_tree(r: Reduction) -> bool:
+    """Return whether the order of a reduction is fixed: float sums."""
+    return r.combine == "sum" and KIND[r.dtype] == "float"
+
+
+def units(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the number of units of a launch; `sizes` are the extents of all axes, grid axes first."""
+    analysis = Analysis(form)
+    counts = list(sizes[: len(form.grid)])
+    if analysis.lanes_on_grid:
+        counts[form.lane_axis] = -(-counts[form.lane_axis] // block(analysis))
+    return math.prod(counts)
+
+
+def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the bytes of scratch that each thread needs for a launch."""
+    analysis = Analysis(form)
+    if analysis.unrolled:
+        return 0
+    inner = math.prod(sizes[len(form.grid) :])
+    kept = sum(ITEMSIZE[d] for d in form.keeps)
+    if not analysis.lanes_on_grid:
+        return -(-inner // ROW_PADDING) * ROW_PADDING * kept
+    if not form.inner:
+        return 0
+    width = block(analysis)
+    sums = tree_sums(analysis)
+    points = min(inner, CHUNK) if analysis.partial else inner
+    depth = 1 if analysis.has_phases and not analysis.partial else SUM_DEPTH * sum_lanes(8)
+    levels = max(0, -(-points // depth) - 1).bit_length()
+    return width * (kept * inner + ROW_BYTES * sums * (1 + levels)) + 64 * len(form.keeps)
+
+
+# picoseconds for each element, rough: streaming bytes, a plain and a long instruction in vectors
+_BYTE, _PLAIN, _LONG = 25, 15, 400
+_POINT = 2_000
+
+
+def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return a rough estimate of a launch's time on one thread, in nanoseconds."""
+    analysis = Analysis(form)
+    points, inner = math.prod(sizes[: len(form.grid)]), math.prod(sizes[len(form.grid) :])
+    if analysis.partial:
+        points, inner = math.prod(sizes[: len(form.grid) - 1]), inner
+    once = many = 0
+    for stage, body, _ in analysis.numbered():
+        picoseconds = sum(_instruction_cost(i.op, i.dtype) for n, i in body if analysis.info[n].scope == BODY)
+        if stage.kind == "point":
+            once += picoseconds
+        else:
+            many += picoseconds + _PLAIN * len(stage.reductions)
+    overhead = 0 if analysis.lanes_on_grid else _POINT
+    return (points * (once + overhead + inner * many)) // 1000 + 50
+
+
+def _instruction_cost(op: str, dtype: str) -> int:
+    if op in ("load", "store", "keep", "kept"):
+        return _BYTE * ITEMSIZE[dtype]
+    return _LONG if op in TRANSCENDENTAL or op == "random" else _PLAIN
