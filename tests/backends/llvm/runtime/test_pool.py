@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from jitfuse.backends.llvm import jit
+from jitfuse.backends.llvm.runtime import native
+from jitfuse.backends.llvm.runtime.threads import cgroup_quota, thread_count
+from jitfuse.errors import ArgumentError
+
+
+def _load_kernels() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("runtime_test_kernels", Path(__file__).with_name("kernels.py"))
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+kernels = _load_kernels()
+SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
+
+
+@pytest.fixture(autouse=True)
+def four_threads() -> Iterator[None]:
+    before = native.runtime().threads
+    native.runtime().set_threads(4)
+    yield
+    native.runtime().set_threads(before)
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 4, 5, 7, 63, 64, 65, 1000, 100_003])
+@pytest.mark.parametrize("threads", [0, 1, 2, 3, 4, 50])
+def test_every_unit_runs_once(units: int, threads: int) -> None:
+    for _ in range(5 * SCALE):
+        run = kernels.Count(units)
+        run.run(threads)
+        run.check()
+        assert len(run.counts()) <= min(units, threads or 4, 4)
+
+
+@pytest.mark.parametrize("units", [0, -1, -(2**40)])
+def test_nothing_to_do(units: int) -> None:
+    status = kernels.parallel()(kernels.kernels().address("count"), None, units, 0, None, 0)
+    assert status == 0
+
+
+def test_back_to_back_jobs_of_changing_size() -> None:
+    generator = random.Random(1)
+    for _ in range(3000 * SCALE):
+        run = kernels.Count(generator.choice((1, 2, 3, 8, 30, 200)))
+        run.run(generator.choice((0, 2, 3, 4)))
+        run.check()
+
+
+def test_threads_share_the_work() -> None:
+    most = 0
+    for _ in range(20):  # a busy machine may keep the workers away for a while
+        run = kernels.Count(2000, delay=5000)
+        run.run()
+        run.check()
+        most = max(most, len(run.counts()))
+    assert most > 1
+
+
+def test_largest_status_is_returned() -> None:
+    for units in (1, 2, 10, 1000):
+        words = (ctypes.c_int64 * units)()
+        for place, status in ((0, 1), (units - 1, 2), (units // 2, 1)):
+            words[place] = max(words[place], status)
+        run = kernels.parallel()
+        address = kernels.kernels().address("status")
+        for threads in (0, 1, 3):
+            assert run(address, ctypes.addressof(words), units, threads, None, 0) == max(words)
+        assert run(address, ctypes.addressof((ctypes.c_int64 * units)()), units, 0, None, 0) == 0
+
+
+def test_workers_wake_from_sleep() -> None:
+    for _ in range(20):
+        time.sleep(0.001)  # longer than workers spin
+        run = kernels.Count(300, delay=300)
+        run.run()
+        run.check()
+
+
+def test_32_python_threads_at_once() -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(20 * SCALE):
+                run = kernels.Count(500, delay=50)
+                run.run()
+                run.check()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(32)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+def test_a_launch_inside_a_kernel_runs_in_its_thread() -> None:
+    inner = kernels.Count(100)
+    outer = (ctypes.c_int64 * 4)(
+        native.runtime().address("jf_parallel"), kernels.kernels().address("count"),
+        ctypes.addressof(inner.words), inner.units,
+    )
+    status = kernels.parallel()(
+        kernels.kernels().address("nested"), ctypes.addressof(outer), 3, 1, ctypes.addressof(inner.scratch), 0
+    )
+    assert status == 0
+    inner.check(3)
+    # from several workers at once: the inner runs overlap, so only that all of them end is certain
+    scratch = (ctypes.c_int64 * 64)()
+    assert kernels.parallel()(
+        kernels.kernels().address("nested"), ctypes.addressof(outer), 50, 0, ctypes.addressof(scratch), 64
+    ) == 0
+    again = kernels.Count(100)
+    again.run()
+    again.check()
+
+
+def test_thread_number_can_change_between_launches() -> None:
+    for threads in (1, 2, 6, 3, 1, 8, 4):
+        native.runtime().set_threads(threads)
+        assert native.runtime().threads == threads
+        run = kernels.Count(500, delay=100)
+        run.run()
+        run.check()
+        assert len(run.counts()) <= threads
+    native.runtime().set_threads(-5)
+    assert native.runtime().threads == 1
+
+
+PREPARE = """
+import ctypes, os, sys, threading, warnings
+import kernels
+from jitfuse.backends.llvm.runtime import native
+native.runtime().set_threads(4)
+def use():
+    for _ in range(20):
+        run = kernels.Count(500, delay=200)
+        run.run()
+        run.check()
+use()
+"""
+
+
+def assert_clean(code: str, returncode: int = 0, **environment: str) -> str:
+    done = kernels.run_python(PREPARE + code, **environment)
+    assert done.returncode == returncode, done.stderr
+    assert done.stderr == ""
+    return str(done.stdout)
+
+
+def test_fork_after_use() -> None:
+    assert_clean("""
+warnings.simplefilter("ignore")
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        use()
+        grandchild = os.fork()
+        if grandchild == 0:
+            use()
+            os._exit(0)
+        os._exit(os.waitpid(grandchild, 0)[1])
+    use()
+    assert os.waitpid(child, 0)[1] == 0
+""")
+
+
+def test_fork_while_another_thread_runs_a_job() -> None:
+    assert_clean("""
+warnings.simplefilter("ignore")
+stop = threading.Event()
+def work():
+    while not stop.is_set():
+        use()
+thread = threading.Thread(target=work)
+thread.start()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        use()
+        run = kernels.Count(2000, delay=2000)
+        run.run()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+thread.join()
+""")
+
+
+@pytest.mark.parametrize("ending", ["", "sys.exit(0)", "os._exit(0)"])
+def test_exit_is_clean(ending: str) -> None:
+    assert_clean(ending)
+
+
+def test_exit_while_a_daemon_thread_runs_a_job() -> None:
+    assert_clean("""
+long = kernels.Count(100_000, delay=20_000)
+threading.Thread(target=long.run, daemon=True).start()
+while not any(long.data[:100]):
+    pass
+""")
+
+
+def test_signals_reach_the_main_thread() -> None:
+    assert assert_clean("""
+import signal, time
+signal.signal(signal.SIGALRM, lambda *_: print("rang", flush=True) or os._exit(0))
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+time.sleep(10)
+""") == "rang\n"
+
+
+def test_environment_sets_the_threads() -> None:
+    code = "from jitfuse.backends.llvm.runtime import native; print(native.runtime().threads)"
+    assert kernels.run_python(code, JITFUSE_NUM_THREADS="3").stdout == "3\n"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "²"])
+def test_bad_thread_numbers_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITFUSE_NUM_THREADS", value)
+    with pytest.raises(ArgumentError, match="JITFUSE_NUM_THREADS"):
+        thread_count()
+
+
+def test_thread_count_follows_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JITFUSE_NUM_THREADS", raising=False)
+    available = len(os.sched_getaffinity(0))
+    assert 1 <= thread_count() <= available
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert thread_count() == 1
+
+
+@pytest.mark.parametrize(("groups", "expected"), [
+    ({"a/b/cpu.max": "150000 100000", "a/cpu.max": "max 100000"}, 1.5),
+    ({"a/b/cpu.max": "max 100000", "a/cpu.max": "50000 100000"}, 0.5),
+    ({"a/b/cpu.max": "nonsense"}, None),
+    ({}, None),
+])
+def test_cgroup_quota(groups: dict[str, str], expected: float | None, tmp_path: Path) -> None:
+    proc, root = tmp_path / "cgroup", tmp_path / "fs"
+    proc.write_text("0::/a/b\n")
+    for name, content in groups.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    assert cgroup_quota(proc, root) == expected
+    assert cgroup_quota(tmp_path / "absent", root) is None
+
+
+def test_cgroup_quota_of_version_1(tmp_path: Path) -> None:
+    proc, root = tmp_path / "cgroup", tmp_path / "fs"
+    proc.write_text("5:memory:/a\n4:cpu,cpuacct:/a\n")
+    (root / "cpu/a").mkdir(parents=True)
+    (root / "cpu/a/cpu.cfs_quota_us").write_text("300000")
+    (root / "cpu/a/cpu.cfs_period_us").write_text("100000")
+    (root / "cpu/cpu.cfs_quota_us").write_text("-1")
+    assert cgroup_quota(proc, root) == 3
+
+
+def test_runtime_takes_only_known_symbols() -> None:
+    code = jit.compile_text(native.runtime_text(), level=native.LEVEL)
+    assert jit.undefined_symbols(code) == native.allowed_symbols(code)
+
+
+def test_runtime_text_is_the_same_twice() -> None:
+    assert native.runtime_text() == native.runtime_text()
+
+
+def test_runtime_comes_from_the_loader() -> None:
+    done = kernels.run_python("""
+from jitfuse.backends.llvm.runtime import native
+asked = []
+def loader(name, make_text, key_parts):
+    assert {"level", "triple", "cpu", "features"} <= key_parts.keys()
+    asked.append(name)
+    return native._compile_directly(name, make_text, key_parts)
+native.set_loader(loader)
+assert native.runtime() is native.runtime()
+print(asked)
+""")
+    assert done.stdout == "['runtime']\n", done.stderr
