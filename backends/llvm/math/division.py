@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math.double_double import two_product
-from jitfuse.backends.llvm.math.lockstep import Batch, Context, lane_function, patch_lanes
+from jitfuse.backends.llvm.math.lockstep import Batch, Context
+from jitfuse.backends.llvm.math.rare_lanes import lane_function, patch_lanes
 from jitfuse.backends.llvm.math.rounding import floor, trunc
 
 _INFINITY = float("inf")

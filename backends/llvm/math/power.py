@@ -7,8 +7,9 @@ from __future__ import annotations
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER, exp_of_sum, power_of_two
-from jitfuse.backends.llvm.math.lockstep import Batch, unless_rare
+from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.math.logarithm import log2_for_power_32, log_power_64
+from jitfuse.backends.llvm.math.rare_lanes import unless_rare
 from jitfuse.backends.llvm.math.rounding import trunc
 
 _INFINITY, _NAN = float("inf"), float("nan")
