@@ -1,0 +1,63 @@
+"""The kernel cache of a test session: where it lies, and what the session compiled.
+
+Without JITFUSE_CACHE_DIR or JITFUSE_CACHE_PATH a session gets an empty folder of its own. With
+JITFUSE_TEST_EXPECT_WARM=1 it fails where it compiled a kernel that was in the folder when it began. Tests that
+use folders of their own do not count.
+"""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+
+import pytest
+
+from jitfuse.cache import default_store
+from jitfuse.cache.inspect import list_entries
+
+_CREATED = pytest.StashKey[dict[str, float]]()
+_TEMPORARY = pytest.StashKey[str]()
+_AGAIN = pytest.StashKey[list[str]]()
+_NEW = pytest.StashKey[int]()
+
+
+def _created() -> dict[str, float]:
+    return {info.key: info.created for info in list_entries(default_store()) if info.damaged is None}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        return  # the controlling process of xdist has done it
+    if not any(os.environ.get(name) for name in ("JITFUSE_CACHE_DIR", "JITFUSE_CACHE_PATH")):
+        config.stash[_TEMPORARY] = os.environ["JITFUSE_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitfuse-tests-")
+    config.stash[_CREATED] = _created()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _TEMPORARY in config.stash:
+        shutil.rmtree(config.stash[_TEMPORARY], ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    stash = session.config.stash
+    if _CREATED not in stash:
+        return
+    before, after = stash[_CREATED], _created()
+    stash[_AGAIN] = [f"{key[:16]}" for key in before if after.get(key, before[key]) != before[key]]
+    stash[_NEW] = len(after.keys() - before.keys())
+    if stash[_AGAIN] and os.environ.get("JITFUSE_TEST_EXPECT_WARM") == "1":
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    stash = terminalreporter.config.stash
+    if _NEW not in stash:
+        return
+    again = stash[_AGAIN]
+    terminalreporter.write_line(
+        f"kernel cache: {len(stash[_CREATED])} objects before, {len(again)} of them compiled again, "
+        f"{stash[_NEW]} new"
+    )
+    for key in again[:20]:
+        terminalreporter.write_line(f"  compiled again: {key}")
