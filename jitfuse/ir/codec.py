@@ -19,6 +19,10 @@ from jitfuse.errors import JitfuseError
 from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
 
 FORMAT: Final = "jitfuse.FusedProgram"
+_FIELDS: Final = {
+    "format", "version", "feeds", "feed_names", "steps", "outputs", "state_in", "state_out", "writes", "meta",
+    "sources",
+}
 _STEP_FIELDS: Final = ("id", "op", "inputs", "attrs", "results", "mode_sensitive", "level")
 _META_FIELDS: Final = ("shape", "dtype", "device", "weak", "axes")
 _PLAIN_NAN: Final = 0x7FF8000000000000
@@ -134,6 +138,10 @@ def _decode(document: Any, where: str) -> FusedProgram:
             f"{where} has version {version}; this jitfuse reads version {PROGRAM_VERSION}. "
             "Trace the function again, or load it with the jitfuse that wrote it."
         )
+
+    unknown = sorted(document.keys() - _FIELDS)
+    if unknown:
+        raise JitfuseError(f"this is no program: {where} has a field {unknown[0]!r}, which version {version} lacks")
 
     def field(name: str, decode: Callable[[Any, str], T]) -> T:
         if name not in document:

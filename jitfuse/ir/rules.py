@@ -214,7 +214,7 @@ def reduction_meta(name: str, m: Meta, dtype: str, axes: tuple[int, ...], keepdi
 
 def require_nonempty(name: str, m: Meta, axes: tuple[int, ...]) -> None:
     """Raise ShapeError where a reduction without identity has nothing to reduce, as NumPy does."""
-    if math.prod(m.shape[a] for a in axes) == 0 and math.prod(reduced_shape(m.shape, axes, False)) != 0:
+    if math.prod(m.shape[a] for a in axes) == 0:
         raise ShapeError(f"{name}: zero-size array of shape {m.shape} to a reduction without identity")
 
 

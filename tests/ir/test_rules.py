@@ -164,7 +164,8 @@ def test_reshape_takes_and_refuses_what_numpy_does(shape: Any, new: Any) -> None
 @EXAMPLES
 @given(SHAPES, st.data())
 def test_reshape_to_shapes_of_the_same_size(shape: Any, data: Any) -> None:
-    size, new = math.prod(shape), []
+    size = math.prod(shape)
+    new: list[int] = []
     while size > 1 and len(new) < 4:
         factor = data.draw(st.sampled_from([n for n in range(1, size + 1) if size % n == 0]))
         new.append(factor)

@@ -1,0 +1,211 @@
+"""Each rule of a valid program, broken once, and what the findings say."""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jitfuse.errors import JitfuseError, VerifyError
+from jitfuse.ir import ops
+from jitfuse.ir.attributes import ATTR_KINDS
+from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
+from jitfuse.ir.text import parse
+from jitfuse.ir.verify import nested_programs, verify
+
+F = Meta((3, 4), "float32")
+
+
+def findings(program: FusedProgram) -> tuple[str, ...]:
+    with pytest.raises(VerifyError) as caught:
+        verify(program)
+    return caught.value.findings
+
+
+def with_step(program: FusedProgram, k: int, **changes: Any) -> FusedProgram:
+    steps = list(program.steps)
+    steps[k] = replace(steps[k], **changes)
+    return replace(program, steps=tuple(steps))
+
+
+def with_meta(program: FusedProgram, **metas: Meta) -> FusedProgram:
+    return replace(program, meta={**program.meta, **{int(k[1:]): m for k, m in metas.items()}})
+
+
+def test_a_valid_program_has_no_findings(training_program: FusedProgram) -> None:
+    verify(training_program)
+
+
+def test_an_empty_program_is_valid() -> None:
+    verify(parse("program 1 {}"))
+
+
+BROKEN: list[tuple[str, Any, str]] = [
+    ("version", lambda p: replace(p, version=7), "rule 1: the version is 7, not 1"),
+    ("negative id", lambda p: replace(p, feeds=p.feeds | {-1}), "rule 2: -1 is no id"),
+    ("bool id", lambda p: replace(p, outputs={"": True}), "rule 2: True is no id"),
+    ("equal step ids", lambda p: with_step(p, 4, step_id=3), "rule 2: several steps have the id 3"),
+    ("made twice", lambda p: with_step(p, 4, result_ids=(6,)), "rule 3: %6 is made more than once"),
+    ("made twice by one step", lambda p: with_step(p, 4, result_ids=(7, 7)),
+     "rule 3: %7 is made more than once"),
+    ("feed is made", lambda p: replace(p, feeds=p.feeds | {6}),
+     "rule 3: %6 is a feed, and a step makes it too"),
+    ("no results", lambda p: with_step(p, 4, result_ids=()), "rule 3: the step makes no value"),
+    ("read early", lambda p: with_step(p, 0, input_ids=(5, 1)),
+     "rule 4: %5 is read, but a later step makes it"),
+    ("reads itself", lambda p: with_step(p, 0, input_ids=(3, 1)),
+     "rule 4: %3 is read, but a later step makes it"),
+    ("not made", lambda p: with_step(p, 0, input_ids=(99, 1)),
+     "rule 4: %99 is read, but neither feed nor step"),
+    ("level falls", lambda p: with_step(p, 3, level=1), "rule 5: the level falls from 2 to 1"),
+    ("unknown op", lambda p: with_step(p, 0, op_name="mulitply"), "rule 6: 'mulitply' is no operator"),
+    ("arity", lambda p: with_step(p, 0, input_ids=(0,)), "rule 6: multiply takes 2 operand(s), not 1"),
+    ("surplus attribute", lambda p: with_step(p, 0, attrs=(("axis", 0),)),
+     "rule 7: multiply has no attribute 'axis'; it takes none"),
+    ("missing attribute", lambda p: with_step(p, 3, attrs=(("axis", 0),)),
+     "rule 7: sum needs the attribute 'keepdims'"),
+    ("wrong type", lambda p: with_step(p, 3, attrs=(("axis", 1.0), ("keepdims", False))),
+     "rule 7: sum: the attribute axis should be None, an int or a tuple of ints, not 1.0"),
+    ("unsorted", lambda p: with_step(p, 3, attrs=(("keepdims", False), ("axis", 1))),
+     "rule 7: the attributes are not"),
+    ("mode missing", lambda p: with_step(p, 2, mode_sensitive=False), "rule 8: dropout looks at the mode"),
+    ("mode surplus", lambda p: with_step(p, 0, mode_sensitive=True),
+     "rule 8: multiply does not look at the mode"),
+    ("meta missing", lambda p: replace(p, meta={i: m for i, m in p.meta.items() if i != 6}),
+     "rule 9: %6 has no meta"),
+    ("meta of nothing", lambda p: with_meta(p, _99=F), "rule 9: %99 has a meta, but nothing makes it"),
+    ("dtype", lambda p: with_meta(p, _0=Meta((3, 4), "float16")),
+     "rule 9: the dtype float16 of %0 is not supported"),
+    ("extent", lambda p: with_meta(p, _0=Meta((-3, 4), "float32")), "rule 9: %0 has the shape (-3, 4)"),
+    ("weak array", lambda p: with_meta(p, _0=Meta((3, 4), "float32", weak=True)),
+     "rule 9: %0 is weak and has the shape"),
+    ("axes", lambda p: with_meta(p, _0=Meta((3, 4), "float32", axes=("a",))),
+     "rule 9: %0 has 2 extents and 1 named"),
+    ("inferred shape", lambda p: with_meta(p, _6=Meta((4,), "float32")),
+     "rule 10: %6 should be float32[3], not float32[4]"),
+    ("inferred dtype", lambda p: with_meta(p, _6=Meta((3,), "float64")),
+     "rule 10: %6 should be float32[3], not float64"),
+    ("inferred weak", lambda p: with_meta(p, _4=Meta((), "int64")),
+     "rule 10: %4 should be int64[] weak, not int64[]"),
+    ("operands clash", lambda p: with_meta(p, _1=Meta((5,), "float32")),
+     "rule 10: multiply: shapes (3, 4), (5,) do not"),
+    ("result count", lambda p: with_meta(with_step(p, 0, result_ids=(3, 30)), _30=F),
+     "rule 10: multiply makes 1 value(s)"),
+    ("output", lambda p: replace(p, outputs={"y": 99}), "rule 11: output 'y' is %99, which nothing makes"),
+    ("state of nothing", lambda p: replace(p, state_out={2: 99}), "rule 11: the new state of %2 is %99"),
+    ("write of nothing", lambda p: replace(p, writes={0: 99}),
+     "rule 11: the write to %0 is %99, which nothing makes"),
+    ("name", lambda p: replace(p, feed_names={**p.feed_names, 6: "x"}),
+     "rule 11: %6 has the name 'x', but is no feed"),
+    ("state no feed", lambda p: replace(p, state_in=p.state_in | {6}), "rule 12: %6 is state, but no feed"),
+    ("state_out", lambda p: replace(p, state_out={0: 3}), "rule 12: %0 has a new state, but is no state"),
+    ("state meta", lambda p: replace(p, state_out={2: 3}),
+     "rule 12: %2 is int64[2], what replaces it, %3, is float32[3, 4]"),
+    ("random state", lambda p: replace(p, state_in=frozenset(), state_out={}),
+     "rule 12: the random state %2 is int64[2], not"),
+    ("write to state", lambda p: replace(p, writes={2: 7}),
+     "rule 13: %2 is written, but is no feed, or is state"),
+    ("write meta", lambda p: replace(p, writes={0: 6}),
+     "rule 13: %0 is float32[3, 4], what replaces it, %6, is float32[3]"),
+]
+
+
+@pytest.mark.parametrize(("change", "finding"), [b[1:] for b in BROKEN], ids=[b[0] for b in BROKEN])
+def test_a_broken_rule_is_found(training_program: FusedProgram, change: Any, finding: str) -> None:
+    found = findings(change(training_program))
+    assert any(f.startswith(finding) for f in found), found
+
+
+def test_every_rule_of_the_specification_is_broken_above() -> None:
+    numbers = set(re.findall(r"^ *([0-9]+)\. ", verify.__doc__ or "", re.MULTILINE))
+    broken = {b[2].split(":")[0].removeprefix("rule ") for b in BROKEN} | {"14"}
+    assert numbers == broken
+
+
+def test_all_findings_come_at_once_with_the_step_and_the_users_line(training_program: FusedProgram) -> None:
+    program = with_step(with_step(training_program, 0, op_name="mulitply"), 3, level=0)
+    found = findings(replace(program, version=3))
+    assert [f.split(":")[0] for f in found] == ["rule 1", "rule 6", "rule 5"]
+    assert "    %3: float32[3, 4] = mulitply(%0, %1)  {step 0, level 0}  # model.py:12" in found[1]
+    with pytest.raises(JitfuseError, match=r"3 finding\(s\) in the program:") as caught:
+        verify(replace(program, version=3))
+    assert all(f in str(caught.value) for f in found)
+
+
+# ---------------------------------------------------------------- attributes
+def test_every_attribute_of_the_table_has_a_kind() -> None:
+    used = {name for op in ops.table() for name in op.attrs}
+    assert used == set(ATTR_KINDS)
+
+
+WRONG: dict[str, list[Any]] = {
+    "axis": [1.5, "0", True, (1.0,)], "axes": [0, None, (True,)], "keepdims": [1, None],
+    "correction": ["1", None, True],
+    "shape": [3, (-1,), (2.0,), None], "dtype": ["float16", "f", None], "starts": [0, (None,)],
+    "steps": [(1.5,)], "counts": [(-1,), 2], "value": [None, "1", (1,)], "weak": [0, None],
+    "start": [None, True], "step": ["1"],
+    "count": [-1, 2.0, None], "data": ["", None], "p": [None, "0.5", True],
+}
+
+
+@pytest.mark.parametrize("name", sorted(ATTR_KINDS))
+def test_a_value_of_the_wrong_kind_is_refused(name: str) -> None:
+    fits, words = ATTR_KINDS[name]
+    assert words
+    assert [v for v in WRONG[name] if fits(v)] == []
+
+
+def test_concat_takes_one_axis() -> None:
+    text = "program 1 { feed %0: bool[2] %1: bool[2] = concat(%0, axis=None) {step 0, level 0} return '': %1 }"
+    assert findings(parse(text))[0].startswith("rule 7: concat: the attribute axis should be an int, not None")
+
+
+# ---------------------------------------------------------------- nested programs
+@pytest.fixture
+def repeat_operator(monkeypatch: pytest.MonkeyPatch) -> Iterator[ops.Op]:
+    """An operator that applies a program several times."""
+    attrs = {"body": ops.REQUIRED, "times": 1}
+    op = ops.Op("repeat", 1, ops.ELEMENTWISE, attrs, lambda m, a: m[0], lambda x, **_: x)
+    monkeypatch.setitem(ops._TABLE, "repeat", op)
+    yield op
+
+
+@pytest.mark.usefixtures("repeat_operator")
+class TestNested:
+    def test_a_valid_one_is_accepted(self, nesting_program: FusedProgram) -> None:
+        verify(nesting_program)
+        assert [name for name, _ in nested_programs(nesting_program.steps[0])] == ["body"]
+
+    def test_its_own_findings_are_reported_with_its_step(self, nesting_program: FusedProgram) -> None:
+        body = with_step(nesting_program.steps[0].attr("body"), 0, op_name="exq")
+        program = with_step(nesting_program, 0, attrs=make_attrs({"body": body, "times": 2}))
+        (found,) = findings(program)
+        assert found.startswith("rule 14: in body: rule 6: 'exq' is no operator")
+        assert "%1: float32[3] = exq(%0)  {step 0, level 0}  # body.py:3" in found
+        assert "%1: float32[3] = repeat(%0, body=program of 1 steps, times=2)" in found
+
+    def test_its_feeds_are_as_many_as_the_operands(self, nesting_program: FusedProgram) -> None:
+        body = nesting_program.steps[0].attr("body")
+        body = replace(body, feeds=frozenset({0, 5}), meta={**body.meta, 5: Meta((), "bool")})
+        program = with_step(nesting_program, 0, attrs=make_attrs({"body": body, "times": 2}))
+        assert findings(program)[0].startswith("rule 14: body has 2 feeds for 1 operands")
+
+    def test_its_feeds_have_the_operands_metas_also_inside_tuples(self, nesting_program: FusedProgram) -> None:
+        nine = Meta((9,), "float32")
+        body = replace(nesting_program.steps[0].attr("body"), meta={0: nine, 1: nine})
+        program = with_step(nesting_program, 0, attrs=make_attrs({"body": (body,), "times": 2}))
+        assert findings(program)[0].startswith(
+            "rule 14: feed %0 of body is float32[9], its operand is float32[3]"
+        )
+
+
+def test_an_operator_with_several_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    infer: Any = lambda metas, attrs: (metas[0], metas[0])  # noqa: E731
+    pair = ops.Op("pair", 1, ops.VIEW, {}, infer, lambda x: (x, x))
+    monkeypatch.setitem(ops._TABLE, "pair", pair)
+    step = OpStep(0, "pair", (0,), (), (1, 2))
+    verify(FusedProgram(frozenset({0}), (step,), {"": 2}, {0: F, 1: F, 2: F}))
+    lone = FusedProgram(frozenset({0}), (replace(step, result_ids=(1,)),), {"": 1}, {0: F, 1: F})
+    assert findings(lone)[0].startswith("rule 10: pair makes 2 value(s), not 1")
