@@ -12,6 +12,7 @@ from jitfuse.backends.llvm.codegen import elementwise, integers, philox
 from jitfuse.backends.llvm.codegen.analysis import BODY, Analysis, access
 from jitfuse.backends.llvm.codegen.casts import astype
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
+from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.types import (
     ITEMSIZE,
     KIND,
@@ -21,7 +22,7 @@ from jitfuse.backends.llvm.codegen.types import (
     memory_type,
     register_type,
 )
-from jitfuse.backends.llvm.math.lockstep import Batch, Context, any_lane
+from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
 
 NEGATIVE_POWER = 1

@@ -5,8 +5,9 @@ Owns: `divide` (quotient and remainder that floor), shifts past the width, power
 from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Value, element, lanes
+from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.types import i64
-from jitfuse.backends.llvm.math.lockstep import Batch, any_lane
+from jitfuse.backends.llvm.math.lockstep import Batch
 
 _EXACT = 2**52
 """Quotients of integers below this size come out of float64 division right."""

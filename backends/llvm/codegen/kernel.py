@@ -12,6 +12,7 @@ from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch, multiply
 from jitfuse.backends.llvm.codegen.layout import block
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
+from jitfuse.backends.llvm.codegen.rows import emit_point
 from jitfuse.backends.llvm.codegen.stream import Streams
 from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
@@ -72,7 +73,8 @@ def _unit(
             pointers[o] = launch.moved(pointers[o], o, axis, index)
     unit = Frame(launch, 0, i64(0), dict(enumerate(pointers)), indices=indices)
     if not analysis.lanes_on_grid:
-        raise NotImplementedError("lanes along inner axes")
+        emit_point(body, unit, scratch, vector_bytes)
+        return
     for _, instructions, _ in analysis.numbered():
         body.hoist(instructions, UNIT, unit)
     extent = launch.extents[analysis.form.lane_axis]

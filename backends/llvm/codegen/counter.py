@@ -1,0 +1,100 @@
+"""The binary counter that combines the blocks of a float sum: groups of 1, 2, 4 ... blocks in memory.
+
+Owns: the levels of one sum whose virtual lanes fit in a few vectors: 128 bytes for each level.
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Loop, Value
+from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.combine import Part
+from jitfuse.backends.llvm.codegen.layout import ROW_BYTES
+from jitfuse.backends.llvm.codegen.types import MEMORY, i64
+from jitfuse.backends.llvm.math.lockstep import Batch
+
+_LEVELS = 48
+"""Enough for 2**48 blocks."""
+_ALIGN = 64
+
+
+class Carried:
+    """Batches that a loop carries, in the order in which they are added."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._count = 0
+        self._slots: list[tuple[int, Batch]] = []
+
+    def add(self, initial: Batch) -> Batch:
+        """Carry a batch; returns what it is at the start of a round. Call before writing the body."""
+        inside = initial.context.batch([self._loop.carry(v) for v in initial.values])
+        self._slots.append((self._count, initial))
+        self._count += len(initial.values)
+        return inside
+
+    def update(self, k: int, x: Batch) -> None:
+        """Give the k-th carried batch its value for the next round."""
+        for j, v in enumerate(x.values):
+            self._loop.update(self._slots[k][0] + j, v)
+
+    def result(self, k: int) -> Batch:
+        """Return the k-th carried batch after the loop."""
+        at, initial = self._slots[k]
+        return initial.context.batch([self._loop.result(at + j) for j in range(len(initial.values))])
+
+
+class Counter:
+    """The finished groups of one sum, and the block under way, which lies in memory between blocks."""
+
+    def __init__(self, body: Body, part: Part) -> None:
+        self._body = body
+        self.part = part
+        self._vectors = part.row // body.lanes
+        self._row = body.f.alloca(MEMORY[part.dtype], part.row, align=_ALIGN)
+        self._levels = body.f.alloca(MEMORY[part.dtype], part.row * _LEVELS, align=_ALIGN)
+
+    def load(self) -> Batch:
+        """Return the lanes of the block under way."""
+        return self._body.load_lanes(self.part.dtype, self._row, self._vectors, _ALIGN)
+
+    def save(self, lanes: Batch) -> None:
+        """Keep the lanes of the block under way."""
+        self._body.store_lanes(lanes, self.part.dtype, self._row, _ALIGN)
+
+    def clear(self) -> None:
+        """Begin a block."""
+        identity = self._body.identity(self.part.dtype, self.part.identity)
+        self.save(self._body.context.batch([identity] * self._vectors))
+
+    def _level(self, index: Value) -> Value:
+        return self._body.f.offset(self._levels, self._body.f.mul(index, i64(ROW_BYTES)))
+
+    def push(self, block: Value) -> None:
+        """Merge the finished block of this number with as many groups as it has trailing one bits."""
+        f = self._body.f
+        inverted = f.xor(block, i64(-1))
+        merges = f.intrinsic("cttz", "i64", inverted, Value("false", "i1"))
+        block_lanes = self.load()
+        with f.loop(i64(0), merges) as loop:
+            carried = Carried(loop)
+            group = carried.add(block_lanes)
+            older = self._body.load_lanes(self.part.dtype, self._level(loop.index), self._vectors, _ALIGN)
+            carried.update(0, self.part.join(older, group))
+        self._body.store_lanes(carried.result(0), self.part.dtype, self._level(merges), _ALIGN)
+        self.clear()
+
+    def total(self, last: Value) -> Batch:
+        """Return the lanes of the whole sum; `last` is the number of the block under way, the last one."""
+        f = self._body.f
+        zeros = f.intrinsic("ctlz", "i64", last, Value("false", "i1"))
+        count = f.sub(i64(64), zeros)
+        block_lanes = self.load()
+        with f.loop(i64(0), count) as loop:
+            carried = Carried(loop)
+            group = carried.add(block_lanes)
+            older = self._body.load_lanes(self.part.dtype, self._level(loop.index), self._vectors, _ALIGN)
+            present = f.cast("trunc", f.lshr(last, loop.index), "i1")
+            merged = self.part.join(older, group)
+            carried.update(0, group.context.batch([
+                f.select(present, m, g) for m, g in zip(merged.values, group.values, strict=True)
+            ]))
+        return carried.result(0)

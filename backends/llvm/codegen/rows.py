@@ -1,0 +1,216 @@
+"""Kernels whose lanes run along the inner axes: reductions of rows, softmax, normalisation.
+
+Owns: the loops of map and reduce stages at one grid point, whole groups of vectors first, then masked ones,
+and the three phases of a reduction. Does not own the tree of float sums (`counter`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitfuse.backends.llvm.builder import Value
+from jitfuse.backends.llvm.codegen.analysis import UNIT
+from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.combine import Part, parts
+from jitfuse.backends.llvm.codegen.counter import Carried, Counter
+from jitfuse.backends.llvm.codegen.frame import Frame
+from jitfuse.backends.llvm.codegen.layout import ROW_PADDING
+from jitfuse.backends.llvm.codegen.masks import tail_masks
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
+from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.ir.kernel import CHUNK, Instr
+
+Numbered = list[tuple[int, Instr]]
+
+
+def emit_point(body: Body, unit: Frame, scratch: Value, vector_bytes: int) -> None:
+    """Write all stages at one grid point, whose indices and addresses `unit` holds."""
+    row = Row(body, unit, scratch, vector_bytes)
+    for stage, instructions, reductions in body.analysis.numbered():
+        body.hoist(instructions, UNIT, unit)
+        if stage.kind == "point" or not body.analysis.form.inner:
+            continue
+        if not reductions:
+            row.map(instructions)
+            continue
+        reduced = parts(reductions)
+        if reduced[0].reduction.phase == "final":
+            row.final(reduced)
+        else:
+            row.reduce(instructions, reduced)
+
+
+class Row:
+    """The elements `start` up to `stop` of the inner index space at one grid point."""
+
+    def __init__(self, body: Body, unit: Frame, scratch: Value, vector_bytes: int) -> None:
+        self.body, self.unit, self.vector_bytes = body, unit, vector_bytes
+        f = self.f = body.f
+        self.lanes = body.lanes
+        self.vectors = body.analysis.vectors(vector_bytes)
+        total = body.launch.inner_total
+        self.start, self.stop = i64(0), total
+        if body.analysis.partial:
+            chunk = unit.indices[len(body.analysis.form.grid) - 1]
+            self.start = f.mul(chunk, i64(CHUNK))
+            self.stop = f.intrinsic("smin", "i64", f.add(self.start, i64(CHUNK)), total)
+        self._keeps = []
+        padded = f.and_(f.add(total, i64(ROW_PADDING - 1)), i64(-ROW_PADDING))
+        before = 0
+        for dtype in body.analysis.form.keeps:
+            self._keeps.append(f.offset(scratch, f.mul(padded, i64(before))) if before else scratch)
+            before += ITEMSIZE[dtype]
+
+    def _frame(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
+        frame = self.unit.group(count, first, masks)
+        dtypes = self.body.analysis.form.keeps
+        frame.keeps = [self.f.offset(k, first, MEMORY[d]) for k, d in zip(self._keeps, dtypes, strict=True)]
+        return frame
+
+    def _masked(self, count: int, first: Value, stop: Value) -> Frame:
+        return self._frame(count, first, tail_masks(self.f, first, stop, self.lanes, count, self.vector_bytes))
+
+    def _whole(self, start: Value, stop: Value, step: int) -> Value:
+        """Return where the last whole step from `start` ends."""
+        f = self.f
+        return f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
+
+    def map(self, instructions: Numbered) -> None:
+        """Write a stage without reductions."""
+        step = self.vectors * self.lanes
+        whole = self._whole(self.start, self.stop, step)
+        with self.f.loop(self.start, whole, step) as loop:
+            self.body.run(instructions, self._frame(self.vectors, loop.index))
+        with self.f.loop(whole, self.stop, self.lanes) as loop:
+            self.body.run(instructions, self._masked(1, loop.index, self.stop))
+
+    # ------------------------------------------------------------------ reductions
+    def reduce(self, instructions: Numbered, reduced: list[Part]) -> None:
+        """Write a stage with reductions in the whole or partial phase."""
+        trees = [p for p in reduced if p.tree]
+        if not trees:
+            initial = [self._initial(p, self._step(reduced) // self.lanes) for p in reduced]
+            totals = self._accumulate(instructions, reduced, initial, self.start, self.stop)
+        else:
+            totals = self._reduce_in_blocks(instructions, reduced, trees)
+        for p, total in zip(reduced, totals, strict=True):
+            self._deliver(p, total)
+
+    def _step(self, reduced: list[Part]) -> int:
+        """Return the elements of one step: a multiple of the virtual lanes of every float sum."""
+        rows = [p.row for p in reduced if p.tree]
+        return max(rows) if rows else self.lanes * min(2, self.vectors)
+
+    def _initial(self, part: Part, vectors: int) -> Batch:
+        return self.body.context.batch([self.body.identity(part.dtype, part.identity)] * vectors)
+
+    def _reduce_in_blocks(self, instructions: Numbered, reduced: list[Part], trees: list[Part]) -> list[Batch]:
+        f = self.f
+        counters = {p.number: Counter(self.body, p) for p in trees}
+        free = [p for p in reduced if not p.tree]
+        step = self._step(reduced)
+        size = min(p.block for p in trees)
+        for counter in counters.values():
+            counter.clear()
+        with f.loop(self.start, self.stop, size) as loop:
+            carried = Carried(loop)
+            carry = {p.number: carried.add(self._initial(p, step // self.lanes)) for p in free}
+            end = f.intrinsic("smin", "i64", f.add(loop.index, i64(size)), self.stop)
+            initial = [counters[p.number].load() if p.tree else carry[p.number] for p in reduced]
+            sums = self._accumulate(instructions, reduced, initial, loop.index, end)
+            by_number = dict(zip([p.number for p in reduced], sums, strict=True))
+            for p in trees:
+                counters[p.number].save(by_number[p.number])
+                self._push_finished(counters[p.number], p, end, size)
+            for k, p in enumerate(free):
+                carried.update(k, by_number[p.number])
+        for k, p in enumerate(free):
+            carry[p.number] = carried.result(k)
+        count = f.sub(self.stop, self.start)
+        last = f.intrinsic("smax", "i64", f.sub(count, i64(1)), i64(0))
+        return [
+            counters[p.number].total(f.lshr(last, i64(p.block.bit_length() - 1))) if p.tree else carry[p.number]
+            for p in reduced
+        ]
+
+    def _push_finished(self, counter: Counter, part: Part, end: Value, size: int) -> None:
+        """Merge the block that ends here, unless it is the last: `Counter.total` takes that one."""
+        f = self.f
+        more = f.icmp("slt", end, self.stop)
+        done = f.sub(end, self.start)
+        if part.block != size:
+            whole = f.icmp("eq", f.and_(done, i64(part.block - 1)), i64(0))
+            more = f.and_(more, whole)
+        with f.if_(more):
+            counter.push(f.sub(f.lshr(done, i64(part.block.bit_length() - 1)), i64(1)))
+
+    def _accumulate(
+        self, instructions: Numbered, reduced: list[Part], initial: list[Batch], start: Value, stop: Value
+    ) -> list[Batch]:
+        """Return the accumulators after the elements from `start` to `stop`."""
+        step = self._step(reduced)
+        together = max(1, 1 << max(0, (self.vectors * self.lanes // step).bit_length() - 1))
+        whole = self._whole(start, stop, step * together)
+        with self.f.loop(start, whole, step * together) as loop:
+            frame = self._frame(step * together // self.lanes, loop.index)
+            initial = self._round(Carried(loop), instructions, reduced, initial, frame)
+        with self.f.loop(whole, stop, step) as loop:
+            frame = self._masked(step // self.lanes, loop.index, stop)
+            return self._round(Carried(loop), instructions, reduced, initial, frame)
+
+    def _round(
+        self, carried: Carried, instructions: Numbered, reduced: list[Part], initial: list[Batch], frame: Frame
+    ) -> list[Batch]:
+        accumulators = [carried.add(b) for b in initial]
+        self.body.run(instructions, frame)
+        for k, p in enumerate(reduced):
+            assert p.value is not None
+            x = self.body.vectors(p.value, frame)
+            if frame.masks is not None:
+                x = x.where(self.body.context.batch(frame.masks), p.identity)
+            carried.update(k, p.absorb(accumulators[k], x))
+        return [carried.result(k) for k in range(len(reduced))]
+
+    def _deliver(self, part: Part, total: Batch) -> None:
+        if part.reduction.phase == "partial":
+            assert part.reduction.store_to is not None
+            row = self._as_row(part, total)
+            self.body.store_lanes(row, part.dtype, self.unit.pointers[part.reduction.store_to])
+        else:
+            self.body.define(part.number, part.fold(total).values[0])
+
+    def _as_row(self, part: Part, total: Batch) -> Batch:
+        """Return accumulators as the W virtual lanes."""
+        vectors = part.row // self.lanes
+        if len(total.values) >= vectors:
+            return part.absorb(self._initial(part, vectors), total) if not part.tree else total
+        missing = self._initial(part, vectors - len(total.values))
+        return total.context.batch([*total.values, *missing.values])
+
+    def final(self, reduced: list[Part]) -> None:
+        """Write a stage that combines the rows which a partial phase left."""
+        f = self.f
+        counters = {p.number: Counter(self.body, p) for p in reduced if p.tree}
+        free = [p for p in reduced if not p.tree]
+        for counter in counters.values():
+            counter.clear()
+        last = f.intrinsic("smax", "i64", f.sub(self.stop, i64(1)), i64(0))
+        with f.loop(i64(0), self.stop) as loop:
+            carried = Carried(loop)
+            carry = [carried.add(self._initial(p, p.row // self.lanes)) for p in free]
+            rows = {p.number: self._load_row(p, loop.index) for p in reduced}
+            for k, p in enumerate(free):
+                carried.update(k, p.join(carry[k], rows[p.number]))
+            for number, counter in counters.items():
+                counter.save(rows[number])
+                with f.if_(f.icmp("slt", loop.index, last)):
+                    counter.push(loop.index)
+        for p in reduced:
+            total = counters[p.number].total(last) if p.tree else carried.result(free.index(p))
+            self._deliver(p, total)
+
+    def _load_row(self, part: Part, chunk: Value) -> Batch:
+        operand = part.reduction.load_from
+        assert operand is not None
+        axis, = self.body.analysis.inner_axes
+        pointer = self.body.launch.moved(self.unit.pointers[operand], operand, axis, chunk)
+        return self.body.load_lanes(part.dtype, pointer, part.row // self.lanes)
