@@ -15,6 +15,7 @@ Owns the grammar, in which white space separates and a comment behind a step is 
 from __future__ import annotations
 
 import ast
+import math
 import re
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -25,10 +26,15 @@ from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, O
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+) | (?P<comment>\#[^\n]*) | (?P<id>%-?\d+) | (?P<bytes>h'[0-9a-f]*')
     | (?P<string>'(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*")
-    | (?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b|nan(?::[0-9a-f]{16})?(?!\w)))
+    | (?P<float>-?\d+\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|-inf\b|nan:[0-9a-f]{16}\b)
     | (?P<int>-?\d+) | (?P<word>[A-Za-z_][\w.]*) | (?P<device>@\w[\w:.-]*) | (?P<mark><-|[{}()\[\]:,=?@])""",
     re.VERBOSE,
 )
+
+
+_CONSTANTS: Final[dict[str, AttrValue]] = {
+    "True": True, "False": False, "None": None, "nan": math.nan, "inf": math.inf,
+}
 
 
 class _Token(NamedTuple):
@@ -230,7 +236,7 @@ class _Parser:
             return self._string()
         if token.kind == "bytes":
             return bytes.fromhex(self._take("bytes")[2:-1])
-        for word, constant in (("True", True), ("False", False), ("None", None)):
+        for word, constant in _CONSTANTS.items():
             if self._accept(word):
                 return constant
         if token.text == "program":

@@ -54,7 +54,7 @@ SCALARS: st.SearchStrategy[Any] = (
     | st.sampled_from([0.0, -0.0, float("inf"), -float("inf"), float("nan"), -float("nan"), 5e-324, 1e22])
 )
 VALUES = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3).map(tuple), max_leaves=6)
-NAMES = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=8)
+NAMES = st.sampled_from(["nan", "inf", "program", "weak"]) | st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=8)
 IDS = st.integers(0, 40)
 METAS = st.builds(
     Meta, st.lists(st.integers(0, 9), max_size=3).map(tuple), st.sampled_from(["bool", "int32", "float64"]),
@@ -76,7 +76,7 @@ def programs(draw: st.DrawFn, attr_values: st.SearchStrategy[Any]) -> FusedProgr
     results = [i for i in draw(st.lists(IDS, unique=True, max_size=6)) if i not in feeds]
     steps = tuple(
         OpStep(
-            k, draw(NAMES.filter(lambda n: n != "program")), tuple(draw(st.lists(IDS, max_size=3))),
+            k, draw(NAMES), tuple(draw(st.lists(IDS, max_size=3))),
             make_attrs(draw(st.dictionaries(NAMES, attr_values, max_size=3))), (result,), draw(st.booleans()),
             draw(st.integers(0, 9)),
         )
