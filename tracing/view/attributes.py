@@ -9,8 +9,7 @@ from typing import Any, Final
 from jitfuse.tracing.view import swap
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.classify import Classifier
-from jitfuse.tracing.view.state import MISSING
-from jitfuse.tracing.view.userland import is_user_class, is_user_function, is_user_module
+from jitfuse.tracing.view.userland import MISSING, class_member, is_user_class, is_user_function, is_user_module
 
 _IDENTITY_NAMES: Final = frozenset({
     "__class__", "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__wrapped__"})
@@ -22,6 +21,10 @@ class Attributes(Classifier):
 
     def load_attr(self, owner: Any, name: str, raw: bool) -> Any:
         """Read an attribute as ``owner.name`` does. Raises what that raises."""
+        place = id(owner), name
+        quick = self.quick.get(place)
+        if quick is not None and getattr(owner, name) is quick[0]:
+            return quick[1]
         found = self.origin.get(id(owner))
         if found is None:
             if self.hooks.is_traced(owner):
@@ -31,7 +34,7 @@ class Attributes(Classifier):
                 return self.arrived(getattr(owner, name))
         else:
             chain = found[1]
-        if self.written and (id(owner), name) in self.written:
+        if self.written and place in self.written:
             return self.known(getattr(owner, name))
         if isinstance(owner, types.ModuleType):
             return self._module(owner, chain, name, raw)
@@ -126,7 +129,10 @@ class Attributes(Classifier):
             return self.arrived(value)
         if name == "__code__" and isinstance(owner, types.FunctionType):
             value = swap.original_code(owner)
-        return self.read(step, value, raw)
+        seen = self.read(step, value, raw)
+        if not raw:
+            self.quick[id(owner), name] = value, seen
+        return seen
 
     def _read_method(self, step: Chain, method: types.MethodType) -> Any:
         """A method bound by the read itself: the function is what counts; the owner is known already."""
@@ -145,7 +151,7 @@ class Attributes(Classifier):
 
     def _instance_attr(self, owner: Any, chain: Chain, name: str, raw: bool) -> Any:
         kind = type(owner)
-        if kind.__getattribute__ is not object.__getattribute__ and is_user_function(kind.__getattribute__):
+        if is_user_function(class_member(kind, "__getattribute__")):
             return self.arrived(getattr(owner, name))
         member = class_member(kind, name)
         if member is not MISSING and hasattr(type(member), "__set__"):
@@ -183,10 +189,3 @@ class Attributes(Classifier):
         """Values of cached properties in this trace."""
         return {}
 
-
-def class_member(kind: type, name: str) -> Any:
-    """Return what the class and its bases hold under a name, unbound, or MISSING."""
-    for base in kind.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return MISSING

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from jitfuse.errors import JitfuseError
 from jitfuse.tracing.view import gate, statically
-from jitfuse.tracing.view.attributes import Attributes, class_member
+from jitfuse.tracing.view.attributes import Attributes
 from jitfuse.tracing.view.chain import Chain, Trail
 from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.shadow import is_container, leak, write_back
-from jitfuse.tracing.view.state import MISSING
-from jitfuse.tracing.view.userland import claim, is_user_class, is_user_function
+from jitfuse.tracing.view.userland import MISSING, claim, class_member, is_user_class, is_user_function
 
 _BUILTINS: Final[dict[str, Any]] = vars(builtins)
 _FOLDER: Final = os.path.dirname(__file__) + os.sep
@@ -96,6 +95,9 @@ class View(Attributes):
 
     def load_name(self, value: Any, name: str, namespace: dict[str, Any], raw: bool) -> Any:
         """A global or builtin was read."""
+        quick = self.quick_names.get((id(namespace), name, raw))
+        if quick is not None and quick[0] is value:
+            return quick[1]
         chain = self.names.get((id(namespace), name))
         if chain is None:
             if name not in namespace:
@@ -103,7 +105,9 @@ class View(Attributes):
             chain = self.name_chain(namespace, name)
         if self.written and (id(namespace), name) in self.written:
             return self.known(value)
-        return self.read(chain, value, raw)
+        seen = self.read(chain, value, raw)
+        self.quick_names[id(namespace), name, raw] = value, seen
+        return seen
 
     def _builtin(self, value: Any, name: str, namespace: dict[str, Any]) -> Any:
         if _BUILTINS.get(name, MISSING) is value:
@@ -131,10 +135,17 @@ class View(Attributes):
         shadow = self.shadows.get(id(owner))
         if shadow is not None:
             return shadow.seen[key]
+        simple = type(key) is str or type(key) is int
+        quick = self.quick_items.get((id(owner), key)) if simple else None
+        if quick is not None and owner[key] is quick[0]:
+            return quick[1]
         if self.hooks.is_traced(key):
             key = self.hooks.concrete(key)
         if is_container(owner):
-            return self._container_item(owner, chain, key, raw)
+            seen = self._container_item(owner, chain, key, raw)
+            if simple and not raw:
+                self.quick_items[id(owner), key] = owner[key], seen
+            return seen
         if is_user_function(getattr(type(owner), "__getitem__", None)) or isinstance(owner, type):
             return owner[key]
         return self.read(chain.key(key), owner[key], raw)

@@ -56,7 +56,7 @@ def is_plain_and_large(value: Any) -> bool:
 
 def empty_like(real: Any) -> Any:
     """Return an empty container of the real one's type (dict and list kinds)."""
-    kind = type(real)
+    kind: Any = type(real)
     if kind in {dict, list}:
         return kind()
     seen = kind.__new__(kind)

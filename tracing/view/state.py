@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from jitfuse.tracing.view.chain import Chain, Guard, Trail, equal
 from jitfuse.tracing.view.hooks import Hooks
+from jitfuse.tracing.view.userland import MISSING
 
 _PLAIN_EQUAL: Final = frozenset({int, float, complex, str, bytes, range, slice})
 _CONSTANTS: Final = frozenset({bool, type(None), type(...), type(NotImplemented)})
-MISSING: Final = object()
 
 
 def same_value(a: Any, b: Any) -> bool:
@@ -44,6 +44,10 @@ class State:
         self.reals: dict[int, tuple[Any, Any]] = {}
         self.written: dict[tuple[int, str], Write] = {}
         self.fresh: dict[int, Any] = {}
+        # What was seen at a name, attribute or item (real, seen), good while the place holds the same object.
+        self.quick_names: dict[tuple[int, str, bool], tuple[Any, Any]] = {}
+        self.quick: dict[tuple[int, str], tuple[Any, Any]] = {}
+        self.quick_items: dict[tuple[int, str | int], tuple[Any, Any]] = {}
         self._guarded: dict[tuple[Chain, str, Any], Guard] = {}
 
     def guard(self, chain: Chain, kind: str, expected: Any, count: int = 0) -> None:
@@ -101,16 +105,17 @@ class State:
     def to_store(self, place: str, value: Any) -> Any:
         """Return what may be stored in real state: never a shadow; a traced value as the tracer decides."""
         found = self.reals.get(id(value))
-        if found is not None:
-            # An array or container that came from state goes back as it is; a number is a look at its value.
-            if not self.hooks.is_traced(value) or self.hooks.is_array(found[1]):
-                return found[1]
+        if found is not None and (not self.hooks.is_traced(value) or self.hooks.is_array(found[1])):
+            return found[1]  # an array or container that came from state; storing a number looks at its value
         return self.hooks.stored(place, value) if self.hooks.is_traced(value) else value
 
     def note_write(self, owner: Any, name: str, chain: Chain | None, old: Any, put: Callable[[Any], None],
                    remove: Callable[[], None]) -> None:
         """Record a write before it happens; only the first to a place counts."""
         key = id(owner), name
+        self.quick.pop(key, None)
+        for raw in (False, True):
+            self.quick_names.pop((*key, raw), None)
         if key not in self.written:
             absent = old is MISSING
             restore = remove if absent else (lambda: put(old))

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.shadow import is_container
-from jitfuse.tracing.view.state import MISSING
-from jitfuse.tracing.view.userland import is_user_class, is_user_function, is_user_module
+from jitfuse.tracing.view.userland import MISSING, is_user_class, is_user_function, is_user_module
 
 if TYPE_CHECKING:
     from jitfuse.tracing.view.reader import View

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jitfuse.tracing.view import gate
 from jitfuse.tracing.view.chain import Chain
-from jitfuse.tracing.view.userland import is_user_class
+from jitfuse.tracing.view.userland import class_member, is_user_class
 
 _REQUIRED: Final = object()
 
@@ -88,12 +88,13 @@ def _fields_in(value: Any, make: Callable[[list[tuple[str, Any]]], Any]) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    cls = type(value)
+    cls: Any = type(value)
     view = gate.current.get()
-    plain = cls.__reduce_ex__ is object.__reduce_ex__ and cls.__reduce__ is object.__reduce__
-    if view is None or not is_user_class(cls) or not plain or hasattr(cls, "__copy__") or hasattr(cls, "__slots__"):
+    custom = any(class_member(cls, name) is not class_member(object, name)
+                 for name in ("__copy__", "__reduce__", "__reduce_ex__", "__slots__", "__getstate__"))
+    if view is None or custom or not is_user_class(cls):
         return copy.copy(value)
-    made = cls.__new__(cls)
+    made: Any = cls.__new__(cls)
     for name in list(vars(value)):
         object.__setattr__(made, name, gate.load_attr(value, name))
     view.mark_fresh(made)
@@ -123,9 +124,11 @@ class CachedCall:
         functools.update_wrapper(self, cached, updated=())
 
     def __getattr__(self, name: str) -> Any:
+        """Pass on ``cache_info`` and the like."""
         return getattr(self._cached, name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the cached function with plain arguments."""
         view = gate.current.get()
         if view is None:
             return self._cached(*args, **kwargs)

@@ -8,15 +8,15 @@ function has a small stub as code, so that a class with many methods costs littl
 from __future__ import annotations
 
 import functools
+import opcode
 import threading
 import types
 import weakref
 from typing import Any, Final
 
-from bytecode import Bytecode, Instr
-
 from jitfuse.tracing.view import gate
 from jitfuse.tracing.view.rewrite import is_rewritten, rewrite
+from jitfuse.tracing.view.wordcode import Step, assemble, parse
 
 _lock: Final = threading.RLock()
 
@@ -49,15 +49,19 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
     return first_call(*args, **kwargs)
 
 
+_COPY_FREE_VARIABLES: Final = opcode.opmap["COPY_FREE_VARS"]
+
+
 @functools.cache
 def _stub_code(free_variables: int) -> types.CodeType:
-    """Return the stub's code with room for so many free variables: a closure must have been copied."""
+    """Return the stub's code with room for so many free variables: the closure must have been copied."""
+    code = _stub.__code__
     if not free_variables:
-        return _stub.__code__
-    code = Bytecode.from_code(_stub.__code__)
-    code.freevars = [f"free{place}" for place in range(free_variables)]
-    code.insert(0, Instr("COPY_FREE_VARS", free_variables, lineno=code.first_lineno))
-    return code.to_code()
+        return code
+    groups = [(offset, [step]) for offset, step in parse(code)]
+    groups[0] = 0, [Step(_COPY_FREE_VARIABLES, free_variables), *groups[0][1]]
+    return assemble(code, groups, code.co_consts, more_stack=0).replace(
+        co_freevars=tuple(f"free{place}" for place in range(free_variables)))
 
 
 def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset(), lazily: bool = False) -> None:

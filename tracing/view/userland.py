@@ -25,6 +25,7 @@ def _library_folders() -> tuple[str, ...]:
     return tuple(folder.rstrip(os.sep) + os.sep for folder in sorted(folders))
 
 
+MISSING: Final = object()
 _FOLDERS: Final = _library_folders()
 _user_packages: set[str] = set()
 _classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
@@ -89,3 +90,11 @@ def _decide_class(cls: type) -> bool:
     if module is None:
         return _user_namespace(cls.__module__, None)
     return cls.__module__ != "builtins" and is_user_module(module)
+
+
+def class_member(kind: type, name: str) -> Any:
+    """Return what the class and its bases hold under a name, unbound, or MISSING."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING

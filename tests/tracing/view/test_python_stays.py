@@ -46,7 +46,7 @@ def test_error_passes_with_the_users_frames_only(trace: Any) -> None:
     lambda x: math.nothing,
 ], ids=range(6))
 def test_same_errors(trace: Any, fails: Any) -> None:
-    with pytest.raises(Exception) as plain:  # noqa: PT011, B017
+    with pytest.raises(Exception) as plain:
         fails(X)
     with pytest.raises(type(plain.value)) as seen:
         trace(fails, X)

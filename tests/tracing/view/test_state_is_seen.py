@@ -308,7 +308,7 @@ def test_item_through_local_name(follows: Any) -> None:
 @pytest.mark.parametrize("read", [
     lambda x: x * config.get("lr"),
     lambda x: x * sum(v for k, v in config.items() if k == "lr"),
-    lambda x: [x * v for v in [*config.values()][:1]][0],
+    lambda x: x * [v for v in config.values()][0],  # noqa: C416, RUF015
     lambda x: (lambda lr, **rest: x * lr)(**config),
     lambda x: x * {**config}["lr"],
     lambda x: x * dict(config)["lr"],
@@ -386,11 +386,11 @@ def test_star_arguments_from_state(follows: Any) -> None:
     def inner(a: Any, b: Any, *, c: Any) -> Any:
         return a * b + c
 
-    follows(lambda x: inner(*pair, **{"c": x}), lambda: pair.__setitem__(0, 5.0), X, by="feed")
+    follows(lambda x: inner(*pair, c=x), lambda: pair.__setitem__(0, 5.0), X, by="feed")
 
 
 @pytest.mark.parametrize("make", [
-    lambda: OrderedDict(lr=0.5), lambda: defaultdict(float, lr=0.5), lambda: type("D", (dict,), {})(lr=0.5),
+    lambda: OrderedDict([("lr", 0.5)]), lambda: defaultdict(float, {"lr": 0.5}), lambda: type("D", (dict,), {})(lr=0.5),
 ], ids=["ordered", "default", "own"])
 def test_dict_subclass(follows: Any, make: Any) -> None:
     held = make()
@@ -407,7 +407,7 @@ def test_attribute_dict(follows: Any) -> None:
 
 
 def test_namedtuple(follows: Any) -> None:
-    Point = namedtuple("Point", "a b")  # noqa: PYI024
+    Point = namedtuple("Point", "a b")
     held = types.SimpleNamespace(p=Point(1.0, 2.0))
     follows(lambda x: x * held.p.a + held.p[1], lambda: setattr(held, "p", Point(5.0, 2.0)), X, by="feed")
 
