@@ -76,7 +76,8 @@ def lifted(*values: Any) -> list[Tensor]:
     """Return all values as tensors of the trace that the traced ones among them belong to."""
     near = traced_among(*values)
     assert near is not None
-    return [v if isinstance(v, AbstractTensor) else near._lift(v) for v in values]
+    convert = getattr(near, "as_tensor", near._lift)
+    return [v if isinstance(v, AbstractTensor) else convert(v) for v in values]
 
 
 def strong(x: Tensor) -> Tensor:

@@ -84,6 +84,12 @@ class TracedTensor(ArrayMethods):
         return fresh(self._run, self._run.emit(op.name, ids, make_attrs(attrs)), scalar=op.kind != ops.CREATION)
 
     def _lift(self, value: Any) -> TracedTensor:
+        if self._meta.weak and isinstance(value, list | tuple):
+            raise ArgumentError("a Python number repeats a sequence")  # as an operator; see as_tensor
+        return lift(self._run, value)
+
+    def as_tensor(self, value: Any) -> TracedTensor:
+        """Return anything that NumPy functions take for an array as a tensor of this trace."""
         return lift(self._run, value)
 
     # ------------------------------------------------------------------ views and writes

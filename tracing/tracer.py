@@ -48,6 +48,7 @@ class Trace:
     program         scheduled and pruned; covers both modes
     feeds           feed id -> where it is read; also those that only the result tree names
     guards          conditions under which the program stands for the function
+    aliases         (chain, feed): what is found there must be the very array bound to the feed
     guarded_values  feed id -> the Python scalar's value that Python looked at, compared at each call
     int_ranges      feed id -> (low, high) within which a Python int must lie
     result          the tree to return
@@ -61,6 +62,7 @@ class Trace:
     program: FusedProgram
     feeds: Mapping[int, FeedSource]
     guards: tuple[Guard, ...]
+    aliases: tuple[tuple[Chain, int], ...]
     guarded_values: Mapping[int, bool | int | float]
     int_ranges: Mapping[int, tuple[int, int]]
     result: ResultTree
@@ -111,11 +113,12 @@ def trace(
     boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
     _refuse_overlap(session, boundary.writes)
     program = schedule(session.graph, boundary, schedule_method)
-    guards = tuple(dict.fromkeys(g for r in runs for g in r.view.trail.guards))
+    guards, aliases = _guards(session, runs)
     return Trace(
         program=program,
         feeds=_sources(session),
         guards=guards,
+        aliases=aliases,
         guarded_values=dict(session.guarded_values),
         int_ranges=dict(session.int_ranges),
         result=result,
@@ -249,6 +252,24 @@ def _writes(session: Session, runs: list[_Run], closing: Recorder) -> dict[int, 
             same = len(set(values)) == 1
             writes[feed] = values[0] if same else closing.emit("mode_select", (values[0], values[1]))
     return writes
+
+
+def _guards(session: Session, runs: list[_Run]) -> tuple[tuple[Guard, ...], tuple[tuple[Chain, int], ...]]:
+    """Return the guards of all runs, each once, and the aliases.
+
+    Where two ways lead to one array, the view pins the array itself. What counts is only that both lead to the
+    same array, whichever it is, so these guards become aliases of the feed.
+    """
+    guards: dict[Any, Guard] = {}
+    aliases: dict[Chain, int] = {}
+    for guard in (g for r in runs for g in r.view.trail.guards):
+        feed = session.feed_of_array.get(id(guard.expected)) if guard.kind == "IS" else None
+        if feed is None:
+            detail = guard.expected if guard.kind == "ABSENT" else None
+            guards.setdefault((guard.chain, guard.kind, detail), guard)
+        elif guard.chain != session.feeds[feed].source:
+            aliases[guard.chain] = feed
+    return tuple(guards.values()), tuple(aliases.items())
 
 
 def _sources(session: Session) -> dict[int, FeedSource]:

@@ -1,0 +1,46 @@
+"""Random numbers that are drawn anew in every call of a fused function: `jf.random`.
+
+Numbers come from Philox-4x32-10, keyed by the seed, counted by call and by the place of the draw in the
+function, so that they depend neither on threads nor on the backend. The state (seed, counter) is one array of
+the process; a fused call that draws moves the counter on by one.
+"""
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.ir import reference
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.recorder import active, require_float
+from jitfuse.tracing.traced import fresh
+
+_state: Final = np.array([secrets.randbits(62), 0], "int64")
+
+
+def seed(value: int) -> None:
+    """Start the sequence that belongs to a seed (any int; its lower 64 bits count)."""
+    bits = int(value) & (2**64 - 1)
+    _state[:] = [bits - 2**64 if bits >= 2**63 else bits, 0]
+
+
+def state() -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the state itself, int64[2]: seed and call counter."""
+    return _state
+
+
+def uniform(shape: int | Sequence[int] = (), low: Any = 0.0, high: Any = 1.0, dtype: Any = "float64") -> Any:
+    """Return numbers in [low, high), float32 or float64: 24 or 53 random bits each."""
+    name = dtype_name(dtype, "jf.random.uniform")
+    require_float(name, "jf.random.uniform")
+    extents = tuple(int(n) for n in shape) if isinstance(shape, Sequence) else (int(shape),)
+    run = active()
+    if run is None:
+        drawn = reference.random_uniform(_state, 0, shape=extents, dtype=name)
+        _state[1] += 1
+    else:
+        operands = run.random_operands()
+        drawn = fresh(run, run.emit("random_uniform", operands, {"shape": extents, "dtype": name}))
+    return drawn if (low, high) == (0.0, 1.0) else drawn * (high - low) + low

@@ -1,0 +1,139 @@
+"""Runs a traced program step by step in plain NumPy and compares it with the function itself."""
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitfuse.ir import ops
+from jitfuse.ir.program import RANDOM_STATE, FusedProgram
+from jitfuse.ir.verify import verify
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.tracer import Trace, trace
+
+STATE = np.array([7, 0], "int64")
+
+
+def evaluate(program: FusedProgram, feeds: dict[int, Any], training: bool = False) -> dict[int, Any]:
+    """Return the value of every id."""
+    values = dict(feeds)
+    for step in program.steps:
+        op = ops.get(step.op_name)
+        assert op is not None
+        attrs = step.attr_dict | ({"training": training} if step.mode_sensitive else {})
+        with np.errstate(all="ignore"):
+            value = op.numpy(*[values[i] for i in step.input_ids], **attrs)
+        meta = program.meta[step.result_id]
+        assert np.shape(value) == meta.shape, (step, np.shape(value), meta)
+        assert np.asarray(value).dtype == meta.dtype, (step, np.asarray(value).dtype, meta)
+        values[step.result_id] = np.asarray(value).item() if meta.weak else value
+    return values
+
+
+def replay(t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, training: bool = False) -> Any:
+    """Do what the compiled function does: read feeds, run, write back, build the result."""
+    verify(t.program)
+    kwargs = kwargs or {}
+    bound = {
+        f: STATE if s.source == RANDOM_STATE else s.source.resolve(args, kwargs) for f, s in t.feeds.items()
+    }
+    values = evaluate(t.program, {f: copy.copy(bound[f]) for f in t.program.feeds}, training)
+    for feed, new in t.program.writes.items():
+        bound[feed][...] = values[new]
+    leaves = []
+    for leaf in t.result.leaves:
+        if isinstance(leaf, OutputLeaf):
+            value = values[t.program.outputs[leaf.path]]
+            kinds = {"array": np.array, "scalar": lambda v: np.asarray(v)[()], "python": lambda v: np.asarray(v).item()}
+            leaves.append(kinds[leaf.kind](value))
+        elif isinstance(leaf, SameLeaf):
+            leaves.append(bound[leaf.feed])
+        elif isinstance(leaf, ViewLeaf):
+            base = bound[leaf.feed]
+            raw = np.ndarray(leaf.shape, base.dtype, _bytes_of(base), leaf.offset + _start(base), leaf.strides)
+            leaves.append(raw)
+        else:
+            assert isinstance(leaf, ConstantLeaf)
+            leaves.append(leaf.value)
+    return t.result.rebuild(leaves)
+
+
+def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _bytes_of(array: np.ndarray[Any, Any]) -> Any:
+    return _root(array).data
+
+
+def _start(array: np.ndarray[Any, Any]) -> int:
+    root = _root(array)
+    return array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+
+
+def assert_same(actual: Any, expected: Any, path: str = "result") -> None:
+    """Compare values bit for bit, and their types; a fused function returns scalars for arrays of rank 0."""
+    if isinstance(expected, np.ndarray) and not expected.ndim and not isinstance(actual, np.ndarray):
+        expected = expected[()]
+    assert type(actual) is type(expected), (path, type(actual), type(expected))
+    if isinstance(expected, dict):
+        assert list(actual) == list(expected)
+        for key in expected:
+            assert_same(actual[key], expected[key], f"{path}[{key!r}]")
+    elif isinstance(expected, list | tuple):
+        assert len(actual) == len(expected)
+        for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
+            assert_same(a, b, f"{path}[{k}]")
+    elif isinstance(expected, np.ndarray | np.generic):
+        assert actual.dtype == expected.dtype, (path, actual.dtype, expected.dtype)
+        np.testing.assert_array_equal(actual, expected, err_msg=path, strict=True)
+    elif isinstance(expected, float):
+        np.testing.assert_equal(actual, expected, err_msg=path)
+    else:
+        assert actual == expected, path
+
+
+def check(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Trace:
+    """Trace a function and compare the replayed program with a plain call: results and written arguments."""
+    plain_args, plain_kwargs = copy.deepcopy((args, kwargs))
+    traced_args, traced_kwargs = copy.deepcopy((args, kwargs))
+    with np.errstate(all="ignore"):
+        expected = fn(*plain_args, **plain_kwargs)
+    t = trace(fn, traced_args, traced_kwargs)
+    for guard in t.guards:
+        assert guard.check(traced_args, traced_kwargs), guard
+    actual = replay(t, traced_args, traced_kwargs)
+    assert_same(actual, expected)
+    assert_same(traced_args, plain_args, "args")
+    assert_same(traced_kwargs, plain_kwargs, "kwargs")
+    return t
+
+
+def op_names(t: Trace) -> list[str]:
+    """Return the operators of a traced program in order."""
+    return [s.op_name for s in t.program.steps]
+
+
+@pytest.fixture(scope="session", name="check")
+def _check() -> Callable[..., Trace]:
+    return check
+
+
+@pytest.fixture(scope="session", name="replay")
+def _replay() -> Callable[..., Any]:
+    return replay
+
+
+@pytest.fixture(scope="session", name="assert_same")
+def _assert_same() -> Callable[..., None]:
+    return assert_same
+
+
+@pytest.fixture(scope="session", name="op_names")
+def _op_names() -> Callable[[Trace], list[str]]:
+    return op_names
