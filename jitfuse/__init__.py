@@ -1,0 +1,58 @@
+"""jitfuse: a tracing JIT decorator for array code.
+
+`@jf.fuse` runs a function once on traced arrays, records one program, fuses it and compiles it to native
+kernels that are cached on disk. This module is the public API; everything it does not need at once is imported
+on first use.
+"""
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from jitfuse.errors import (
+    ArgumentError,
+    CacheWarning,
+    CompileError,
+    CutWireError,
+    DTypeError,
+    FallbackWarning,
+    JitfuseError,
+    LeakedTracerError,
+    NumericError,
+    OverlapError,
+    ShapeError,
+    TracedValueError,
+    UntraceableError,
+    VerifyError,
+)
+from jitfuse.frameworks import spec
+from jitfuse.fuse import FusedFunction, fuse
+from jitfuse.ir.program import FusedProgram
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.mode import is_training
+from jitfuse.version import __version__
+
+if TYPE_CHECKING:
+    from jitfuse import nn, random
+    from jitfuse.backends.interpreter.runner import ProgramRunner
+
+__all__ = [
+    "AbstractTensor", "ArgumentError", "CacheWarning", "CompileError", "CutWireError", "DTypeError",
+    "FallbackWarning", "FusedFunction", "FusedProgram", "JitfuseError", "LeakedTracerError", "NumericError",
+    "OverlapError", "ProgramRunner", "ShapeError", "TracedValueError", "UntraceableError", "VerifyError",
+    "__version__", "fuse", "is_training", "nn", "random", "spec",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("nn", "random", "linalg"):
+        return importlib.import_module(f"jitfuse.{name}")
+    if name == "ProgramRunner":
+        return importlib.import_module("jitfuse.backends.interpreter.runner").ProgramRunner
+    if name.startswith("__"):
+        raise AttributeError(name)
+    namespace = importlib.import_module("jitfuse.namespace")
+    try:
+        return getattr(namespace, name)
+    except AttributeError:
+        raise AttributeError(f"module 'jitfuse' has no attribute {name!r}") from None

@@ -7,15 +7,27 @@ final form (`jitfuse.plans.form`).
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.layout import (
-    ZERO, Flat, IndexMap, Layout, Lin, access, along, contiguous, flatten_linear, reshape_groups, row_major,
+    ZERO,
+    Flat,
+    IndexMap,
+    Layout,
+    Lin,
+    access,
+    along,
+    contiguous,
+    flatten_linear,
+    reshape_groups,
+    row_major,
 )
 from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, Operand
 
@@ -23,6 +35,9 @@ KEEP_COST: Final = 8
 """Inner values that cost at least this much are kept in scratch for later stages, not computed again."""
 
 _SPECIAL_LITERALS: Final = (0, 1, -1, 2)
+_COMBINERS: Final = {
+    "sum": "add", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and",
+}
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
 
@@ -54,16 +69,22 @@ class Frame(NamedTuple):
         """Return the index map of a value that sweeps the whole shape."""
         return tuple(along(self.position(k)) for k in range(len(self.shape)))
 
-    def maps(self, shape: tuple[int, ...]) -> Iterable[tuple[Lin, ...]]:
-        """Yield the ways in which a value of this shape can belong to the frame: whole, or one per grid point."""
+    def maps(self, shape: tuple[int, ...]) -> Iterable[tuple[str, tuple[Lin, ...]]]:
+        """Yield the ways in which a value of this shape can belong to the frame, by name: see `map_of`."""
         if shape == self.shape:
-            yield self.full_map()
-        if not self.reduced:
-            return
-        if shape == tuple(1 if k in self.reduced else n for k, n in enumerate(self.shape)):
-            yield tuple(ZERO if k in self.reduced else along(self.position(k)) for k in range(len(shape)))
-        if shape == tuple(self.shape[k] for k in self.grid_axes):
-            yield tuple(along(a) for a in range(len(shape)))
+            yield "whole", self.map_of("whole")
+        if self.reduced and shape == tuple(1 if k in self.reduced else n for k, n in enumerate(self.shape)):
+            yield "kept", self.map_of("kept")
+        if self.reduced and shape == tuple(self.shape[k] for k in self.grid_axes):
+            yield "dropped", self.map_of("dropped")
+
+    def map_of(self, placing: str) -> tuple[Lin, ...]:
+        """Return the index map of a placing: the whole shape, or one value per grid point (axes kept or dropped)."""
+        if placing == "whole":
+            return self.full_map()
+        if placing == "kept":
+            return tuple(ZERO if k in self.reduced else along(self.position(k)) for k in range(len(self.shape)))
+        return tuple(along(a) for a in range(len(self.grid_axes)))
 
 
 class Key(NamedTuple):
@@ -89,7 +110,8 @@ class BodyBuilder:
     """Builds the stages of one kernel. `place(value)` tells what lies in memory, as (buffer, layout)."""
 
     def __init__(
-        self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int], *, keep: bool
+        self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],
+        unrolled: frozenset[int], *, keep: bool,
     ) -> None:
         self.program = program
         self.frame = frame
@@ -102,6 +124,7 @@ class BodyBuilder:
         self.results: dict[int, Node] = {}
         self._place = place
         self._fused = fused_reductions
+        self._unrolled = unrolled
         self._keep = keep
         self._memo: dict[Key, Node] = {}
         self._past: dict[Key, tuple[int, Node]] = {}
@@ -141,12 +164,22 @@ class BodyBuilder:
         self.stages[-1].reductions.append((step, operand, result))
         self.results[step.result_id] = result
 
-    def store(self, value: int, index: tuple[Lin, ...], buffer: Any, layout: Layout, mask: Node | None = None) -> None:
+    def store(self, value: int, index: tuple[Lin, ...], buffer: Any, layout: Layout) -> None:
         """Store a value of the frame to memory in the current stage."""
-        node = self.value(Key(value, index, mask))
+        node = self.value(Key(value, index))
         operand = self._operand(buffer, node.dtype, layout, index, out=True)
         level = INNER if any(a >= self.n_grid for part in index for a, _ in part.terms) else POINT
         self.node("store", node.dtype, (node,), (operand, False, False), level)
+
+    def write(self, value: int, index: IndexMap, buffer: Any, layout: Layout, offset: int) -> None:
+        """Store a value, read under an index map, over a whole target layout that starts at a byte offset."""
+        node = self.value(Key(value, index))
+        operand = self._operand(buffer, node.dtype, layout, self.frame.full_map(), out=True, offset=offset)
+        self.node("store", node.dtype, (node,), (operand, False, False), POINT)
+
+    def broadcast_map(self, index: IndexMap, out: tuple[int, ...], shape: tuple[int, ...]) -> IndexMap:
+        """Return the index map of an operand of `shape` that is broadcast to `out`."""
+        return self._operand_map(index, out, shape)
 
     # ------------------------------------------------------------------ values
     def value(self, key: Key) -> Node:
@@ -193,6 +226,8 @@ class BodyBuilder:
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.REDUCTION:
+            if step.result_id in self._unrolled:
+                return self._elements(step, key)
             self._check_aligned(step, key.index)
             return []
         if op.kind == ops.ELEMENTWISE:
@@ -210,6 +245,31 @@ class BodyBuilder:
         for part, k in zip(index, kept, strict=True):
             if k not in axes and part != along(self.frame.position(k)):
                 raise Misaligned
+
+    def _elements(self, step: OpStep, key: Key) -> list[Key]:
+        """Return the few elements that an unrolled reduction combines, in row-major order."""
+        shape, axes = self.program.meta[step.input_ids[0]].shape, reduced_axes(self.program, step)
+        parts = list(self.unflatten(key.index, self.program.meta[key.value].shape))
+        if not step.attr("keepdims"):
+            for a in axes:
+                parts.insert(a, ZERO)
+        keys = []
+        for position in np.ndindex(*(shape[a] for a in axes)):
+            element = dict(zip(axes, position, strict=True))
+            index = tuple(Lin(element[k]) if k in element else p for k, p in enumerate(parts))
+            keys.append(Key(step.input_ids[0], index, key.mask))
+        return keys
+
+    def _fold(self, op: str, elements: list[Node]) -> Node:
+        """Combine elements by the lane tree of sum_lanes: l with l + width / 2, the width halving."""
+        width = 1 << (len(elements) - 1).bit_length()
+        while width > 1:
+            width //= 2
+            elements = [
+                self.node(op, a.dtype, (a, elements[k + width])) if k + width < len(elements) else a
+                for k, a in enumerate(elements[:width])
+            ]
+        return elements[0]
 
     def _operand_map(self, index: IndexMap, out: tuple[int, ...], shape: tuple[int, ...]) -> IndexMap:
         if shape == out:
@@ -381,7 +441,7 @@ class BodyBuilder:
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.REDUCTION:
-            return self.results[step.result_id]
+            return self.results[step.result_id] if not inputs else self._fold(_COMBINERS[step.op_name], inputs)
         if op.kind == ops.ELEMENTWISE:
             return self._elementwise(step, meta, inputs)
         if step.op_name in ("concat", "update_slice"):
@@ -429,8 +489,12 @@ class BodyBuilder:
                 total = term if total is None else self.node("add", "int64", (total, term))
         return total
 
-    def _operand(self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool) -> Operand:
+    def _operand(
+        self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0
+    ) -> Operand:
         walk = access(layout, index, self.extents, itemsize(dtype))
+        if offset:
+            walk = replace(walk, offset=walk.offset + offset)
         key = (buffer, walk, out)
         found = self._operand_of.get(key)
         if found is None:
@@ -486,8 +550,6 @@ class BodyBuilder:
 
 def _arange_terms(step: OpStep, dtype: str) -> tuple[Any, Any]:
     """Return (first, delta) as NumPy fills an arange: delta is the second element less the first, rounded."""
-    import numpy as np
-
     first = np.dtype(dtype).type(step.attr("start"))
     second = np.dtype(dtype).type(step.attr("start") + step.attr("step"))
     return first.item(), (second - first).item()
@@ -506,8 +568,3 @@ def reduced_axes(program: FusedProgram, step: OpStep) -> tuple[int, ...]:
 def contiguous_layout(meta: Meta) -> Layout:
     """Return the row-major layout of a value."""
     return contiguous(meta.shape, itemsize(meta.dtype))
-
-
-def is_large_row(frame: Frame, limit: int) -> bool:
-    """Return whether one grid point sweeps more elements than a limit."""
-    return math.prod(frame.shape[k] for k in frame.reduced) > limit

@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import (
-    CHUNK, MAX_STATIC_EXTENT, Axis, Instr, KernelForm, Operand, Reduction, Stage, sum_lanes,
+    CHUNK,
+    MAX_STATIC_EXTENT,
+    Axis,
+    Instr,
+    KernelForm,
+    Operand,
+    Reduction,
+    Stage,
+    sum_lanes,
 )
 from jitfuse.plans.body import BodyBuilder, StageDraft
 from jitfuse.plans.nodes import Node

@@ -18,7 +18,7 @@ from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder, Frame, Key, Misaligned, contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Lin
-from jitfuse.plans.values import Values, inline_costs
+from jitfuse.plans.values import Values
 
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) are stored, not computed twice."""
@@ -60,6 +60,7 @@ class Group:
     roots: list[int] = field(default_factory=list)
     reductions: list[OpStep] = field(default_factory=list)
     depths: dict[int, int] = field(default_factory=dict)
+    placings: dict[int, str] = field(default_factory=dict)
     leaves: set[tuple[int, Any]] = field(default_factory=set)
     inlined: set[int] = field(default_factory=set)
     needs: set[int] = field(default_factory=set)
@@ -100,6 +101,14 @@ class Grouping:
             self._must |= {s.result_id for s in program.steps if _is_computed(s)}
         for step in program.steps:
             self._visit(step)
+        self._store_what_others_read()
+
+    def _store_what_others_read(self) -> None:
+        for group in self.groups:
+            for value in sorted({v for v, _ in group.leaves}):
+                home = self.home.get(value)
+                if home is not None and value not in self.groups[home].roots:
+                    self.groups[home].roots.append(value)
 
     # ------------------------------------------------------------------ anchors
     def _visit(self, step: OpStep) -> None:
@@ -111,8 +120,10 @@ class Grouping:
             for i in step.input_ids:
                 group.needs |= self._homes([self.values.base(i)])
             self._add(group)
-        elif op.kind == ops.REDUCTION or value in self._must:
-            self._place_anchor(step, op.kind == ops.REDUCTION)
+            return
+        is_reduction = op.kind == ops.REDUCTION and value not in self.values.unrolled
+        if is_reduction or value in self._must:
+            self._place_anchor(step, is_reduction)
 
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
         if self._fuse:
@@ -136,9 +147,7 @@ class Grouping:
             frame = Frame(self.program.meta[value].shape, ())
             group = Group(len(self.groups), frame)
             probe = self._probe(frame, frozenset(), Key(value, frame.full_map()), group)
-        if value in self._must:
-            group.roots.append(value)
-        self._absorb(group, value, probe)
+        self._absorb(group, value, probe, _result_placing(step) if is_reduction else "whole")
         self._add(group)
 
     def _add(self, group: Group) -> None:
@@ -146,7 +155,10 @@ class Grouping:
         for value in (*group.roots, *group.fused):
             self.home[value] = group.number
 
-    def _absorb(self, group: Group, value: int, probe: Probe) -> None:
+    def _absorb(self, group: Group, value: int, probe: Probe, placing: str) -> None:
+        if value in self._must:
+            group.roots.append(value)
+        group.placings[value] = placing
         group.leaves |= probe.leaves
         group.inlined |= probe.inlined
         group.depths[value] = probe.depth
@@ -161,7 +173,7 @@ class Grouping:
         if group.host is not None:
             return Refusal.UNRELATED
         value, reason = step.result_id, Refusal.FRAME
-        for frame, key in self._candidates(step, is_reduction, group):
+        for frame, key, placing in self._candidates(step, is_reduction, group):
             fused = group.fused | ({value} if is_reduction else frozenset())
             try:
                 probe = self._probe(frame, fused, key, group)
@@ -173,22 +185,20 @@ class Grouping:
                 group.frame = frame
                 if is_reduction:
                     group.reductions.append(step)
-                if value in self._must:
-                    group.roots.append(value)
-                self._absorb(group, value, probe)
+                self._absorb(group, value, probe, placing)
                 return None
             reason = refused
         return reason
 
-    def _candidates(self, step: OpStep, is_reduction: bool, group: Group) -> Iterable[tuple[Frame, Key]]:
+    def _candidates(self, step: OpStep, is_reduction: bool, group: Group) -> Iterable[tuple[Frame, Key, str]]:
         if is_reduction:
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
             if shape == group.frame.shape and group.frame.reduced in ((), frame.reduced):
-                yield frame, Key(step.input_ids[0], frame.full_map())
+                yield frame, Key(step.input_ids[0], frame.full_map()), _result_placing(step)
         else:
-            for index in group.frame.maps(self.program.meta[step.result_id].shape):
-                yield group.frame, Key(step.result_id, index)
+            for placing, index in group.frame.maps(self.program.meta[step.result_id].shape):
+                yield group.frame, Key(step.result_id, index), placing
 
     def _refuses(
         self, group: Group, frame: Frame, probe: Probe, key: Key, is_reduction: bool
@@ -226,7 +236,9 @@ class Grouping:
 
     # ------------------------------------------------------------------ looking at what a value needs
     def _probe(self, frame: Frame, fused: frozenset[int], key: Key, group: Group) -> Probe:
-        own = set(group.roots) | {key.value}
+        own = set(group.roots)
+        if key.value not in self.values.memory and key.value not in self.home:
+            own.add(key.value)
 
         def place(value: int) -> Any:
             if value in own or value in fused:
@@ -237,7 +249,7 @@ class Grouping:
                 return ("value", value), contiguous_layout(self.program.meta[value])
             return None
 
-        builder = BodyBuilder(self.program, frame, place, fused, keep=False)
+        builder = BodyBuilder(self.program, frame, place, fused, self.values.unrolled, keep=False)
         builder.open_stage()
         return _walk(builder, key, self.program, fused, group.depths, place, self.values)
 
@@ -267,6 +279,10 @@ def _walk(
     return probe
 
 
+def _result_placing(step: OpStep) -> str:
+    return "kept" if step.attr("keepdims") else "dropped"
+
+
 def _is_computed(step: OpStep) -> bool:
     op = ops.get(step.op_name)
     assert op is not None
@@ -281,7 +297,7 @@ def _is_split(frame: Frame) -> bool:
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:
     """Return the dear values that several groups compute: the outermost ones of what they share."""
-    costs = inline_costs(program)
+    costs = grouping.values.costs
     groups_of: dict[int, set[int]] = {}
     for group in grouping.groups:
         for value in group.inlined:

@@ -6,14 +6,16 @@ and library operands are strided views of a buffer rather than buffers of their 
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
+from jitfuse.ir.kernel import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.body import contiguous_layout
+from jitfuse.plans.body import contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.nodes import operation_cost
 
@@ -32,6 +34,16 @@ class View:
     layout: Layout
 
 
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """At the end of a call: write a value over a region of a feed's memory."""
+
+    value: int
+    feed: int
+    offset: int
+    layout: Layout
+
+
 class Values:
     """Placement facts of one primitive program. `layouts` gives the layout of each array feed."""
 
@@ -45,8 +57,11 @@ class Values:
             if step.op_name == "constant":
                 value = step.result_id
                 self.memory[value] = (("const", value), contiguous_layout(program.meta[value]))
+        self.costs, self.unrolled = inline_costs(program)
         self.views: dict[int, View] = {}
         self.must: set[int] = set()
+        self.commits: list[Commit] = []
+        self._find_commits()
         self._find_outputs()
         self._find_host_operands()
         self._find_dear()
@@ -73,11 +88,44 @@ class Values:
         return ()
 
     # ------------------------------------------------------------------ what must be stored
+    def _find_commits(self) -> None:
+        """List what is written into feeds: only the regions that change, where the value is a chain of updates."""
+        program = self.program
+        targets = {**program.state_out, **program.writes}
+        for feed, new in targets.items():
+            layout = self.memory[feed][1]
+            chain = self._update_chain(feed, new, set(targets))
+            if chain is None:
+                self.must.add(new)
+                self.commits.append(Commit(new, feed, 0, layout))
+                continue
+            for step in chain:
+                value = step.input_ids[1]
+                moved = _through(step, tuple(step.attr("counts")), layout, itemsize(program.meta[feed].dtype), "slice")
+                assert moved is not None
+                if value not in self.memory and not self._is_literal(value):
+                    self.must.add(value)
+                self.commits.append(Commit(value, feed, moved[1], moved[0]))
+
+    def _update_chain(self, feed: int, new: int, written: set[int]) -> list[OpStep] | None:
+        chain: list[OpStep] = []
+        while new != feed:
+            step = self.program.producers.get(new)
+            if step is None or step.op_name != "update_slice" or step.input_ids[1] in written:
+                return None
+            chain.append(step)
+            new = step.input_ids[0]
+        return chain[::-1]
+
+    def _is_literal(self, value: int) -> bool:
+        step = self.program.producers.get(value)
+        return step is not None and step.op_name in ("full", "zeros", "extent")
+
     def _find_outputs(self) -> None:
         taken: set[int] = set()
         delivered = list(dict.fromkeys(self.program.outputs.values()))
         plain = {v for v in delivered if not self._is_alias(v)}
-        self.must |= {v for v in (*self.program.writes.values(), *self.program.state_out.values(), *plain) if v not in self.memory}
+        self.must |= {v for v in plain if v not in self.memory}
         for value in delivered:
             if value in plain or value in self.memory:
                 continue
@@ -121,7 +169,7 @@ class Values:
             self.must.add(value)
 
     def _find_dear(self) -> None:
-        costs = inline_costs(self.program)
+        costs = self.costs
         for value, readers in self.program.consumers.items():
             step = self.program.producers.get(value)
             if step is None or value in self.memory or not _is_arithmetic(step) or costs[value] < DEAR:
@@ -150,14 +198,17 @@ class Values:
         return View(base, offset, layout)
 
 
-def _through(step: OpStep, shape: tuple[int, ...], layout: Layout, size: int) -> tuple[Layout, int] | None:
+def _through(
+    step: OpStep, shape: tuple[int, ...], layout: Layout, size: int, kind: str | None = None
+) -> tuple[Layout, int] | None:
     """Return (layout, byte offset) of a view step over a layout; None where it would have to copy."""
-    if step.op_name == "reshape":
+    kind = kind or step.op_name
+    if kind == "reshape":
         return (contiguous(shape, size), 0) if layout.contiguous else None
-    if step.op_name == "transpose":
+    if kind == "transpose":
         axes = step.attr("axes")
         return strided(shape, tuple(layout.strides[a] for a in axes), size), 0
-    if step.op_name == "slice":
+    if kind == "slice":
         starts, steps = step.attr("starts"), step.attr("steps")
         offset = sum(a * s for a, s in zip(starts, layout.strides, strict=True)) if 0 not in shape else 0
         return strided(shape, tuple(a * s for a, s in zip(steps, layout.strides, strict=True)), size), offset
@@ -178,15 +229,29 @@ def _moves(step: OpStep) -> bool:
     return step.op_name in ("slice", "concat", "transpose", "update_slice", "reshape", "broadcast_to")
 
 
-def inline_costs(program: FusedProgram) -> dict[int, int]:
-    """Return what computing each value inside a kernel costs, down to feeds and reductions, capped."""
+def inline_costs(program: FusedProgram) -> tuple[dict[int, int], frozenset[int]]:
+    """Return what computing each value inside a kernel costs, and which reductions are unrolled there.
+
+    Costs run down to feeds and reductions, capped. A reduction of at most four cheap elements is a sum of loads
+    rather than a loop: it fuses like any elementwise operator.
+    """
     costs: dict[int, int] = dict.fromkeys(program.feeds, 0)
+    unrolled: set[int] = set()
     for step in program.steps:
         op = ops.get(step.op_name)
         assert op is not None
-        if op.kind in (ops.REDUCTION, ops.CONTRACTION, ops.CREATION):
-            costs[step.result_id] = 0
-        else:
-            own = 0 if op.kind == ops.VIEW else operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
-            costs[step.result_id] = min(own + sum(costs[i] for i in step.input_ids), 10_000)
-    return costs
+        cost = sum(costs[i] for i in step.input_ids)
+        if op.kind in (ops.CONTRACTION, ops.CREATION):
+            cost = 0
+        elif op.kind == ops.REDUCTION:
+            shape = program.meta[step.input_ids[0]].shape
+            count = math.prod(shape[a] for a in reduced_axes(program, step))
+            if 1 <= count <= MAX_STATIC_EXTENT and cost < DEAR:
+                unrolled.add(step.result_id)
+                cost = count * (cost + 1)
+            else:
+                cost = 0
+        elif op.kind != ops.VIEW:
+            cost += operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
+        costs[step.result_id] = min(cost, 10_000)
+    return costs, frozenset(unrolled)

@@ -1,0 +1,212 @@
+"""Objects: the native code of a set of kernel forms, from the cache or from LLVM, once per process.
+
+Owns: keys, the wiring of cache and code generator, the totals that tests count, the runtime's own object.
+Does not own what a kernel form means, the code generator, or the cache's files.
+"""
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text
+from jitfuse.ir.kernel import KernelForm
+
+LEVEL: Final = 1
+"""LLVM code generation level of kernels: explicit vectors leave nothing for the higher ones to do."""
+
+log = logging.getLogger("jitfuse")
+
+
+@dataclass
+class Totals:
+    """What this process did so far: modules given to LLVM, objects found in and missing from the cache."""
+
+    compiles: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+
+_totals = Totals()
+_lock = threading.RLock()
+_objects: weakref.WeakValueDictionary[str, KernelObject] = weakref.WeakValueDictionary()
+
+
+def totals() -> Totals:
+    """Return the counts of this process."""
+    return _totals
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Whose kernels these are, for people: the function's name and its file and line."""
+
+    function: str
+    source: str
+
+
+class KernelObject:
+    """Loaded native code of an ordered tuple of kernel forms; freed with its last user."""
+
+    def __init__(self, key: str, forms: tuple[KernelForm, ...], entry: Entry, from_cache: bool, load_ms: float) -> None:
+        from jitfuse.backends.llvm.jit import load
+
+        self.key = key
+        self.forms = forms
+        self.from_cache = from_cache
+        self.load_ms = load_ms
+        self._entry = entry
+        self._library = load(entry.code)
+
+    def address(self, k: int) -> int:
+        """Return the address of the k-th kernel."""
+        return self._library.address(f"k{k}")
+
+    @property
+    def compile_ms(self) -> float:
+        """Milliseconds that generating and compiling the code took, whichever process did it."""
+        return float(self._entry.metadata["compile_ms"])
+
+    @property
+    def source(self) -> str:
+        """The LLVM IR of the object."""
+        return expand_text(self._entry.metadata["ir"])
+
+    @property
+    def assembly(self) -> str:
+        """The disassembled object code."""
+        from jitfuse.backends.llvm.jit import disassemble
+
+        return disassemble(self._entry.code)
+
+
+@cache
+def target_of_host() -> Any:
+    """Return the target that kernels are made for."""
+    from jitfuse.backends.llvm.jit import host_target
+
+    return host_target()
+
+
+@cache
+def _parts(touches_python: bool) -> dict[str, Any]:
+    from llvmlite import __version__ as llvmlite_version  # type: ignore[import-untyped]
+
+    target = target_of_host()
+    extra = {
+        "triple": target.triple, "cpu": target.cpu, "features": target.features, "llvm": f"llvmlite {llvmlite_version}",
+    }
+    return dict(environment_parts("llvm", touches_python=touches_python, extra=extra))
+
+
+def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> KernelObject:
+    """Return the object of these forms: from this process, else from the disk, else compiled.
+
+    Two threads that ask at once compile once. Raises CompileError where LLVM refuses the code.
+    """
+    forms = tuple(forms)
+    canonical = b"\0".join(f.canonical_bytes for f in forms)
+    key = cache_key({**_parts(False), "forms": canonical, "level": LEVEL})
+    with _lock:
+        found = _objects.get(key)
+        if found is None:
+            found = _objects[key] = _load_or_compile(key, canonical, forms, origin, use_cache)
+        return found
+
+
+def _load_or_compile(
+    key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin: Origin, use_cache: bool
+) -> KernelObject:
+    begin = time.perf_counter()
+    entry = default_store().load(key, canonical) if use_cache else None
+    if entry is not None:
+        made = KernelObject(key, forms, entry, True, (time.perf_counter() - begin) * 1e3)
+        _totals.cache_hits += 1
+        _report(made, origin, made.load_ms)
+        return made
+    _totals.cache_misses += 1
+    entry = _compiled(key, canonical, forms, origin)
+    made = KernelObject(key, forms, entry, False, 0.0)
+    if use_cache:
+        default_store().store(entry)
+    _report(made, origin, made.compile_ms)
+    return made
+
+
+def _compiled(key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin: Origin) -> Entry:
+    from jitfuse.backends.llvm.builder import Module
+    from jitfuse.backends.llvm.codegen import emit_kernel
+    from jitfuse.backends.llvm.jit import compile_text
+
+    begin = time.perf_counter()
+    module = Module()
+    for k, form in enumerate(forms):
+        emit_kernel(module, f"k{k}", form, target_of_host())
+    text = module.text()
+    code = compile_text(text, level=LEVEL)
+    _totals.compiles += 1
+    elapsed = (time.perf_counter() - begin) * 1e3
+    return _entry(key, canonical, code, text, origin, elapsed, [str(f) for f in forms])
+
+
+def _entry(
+    key: str, canonical: bytes, code: bytes, text: str, origin: Origin, compile_ms: float, forms: list[str]
+) -> Entry:
+    parts = _parts(False)
+    metadata = {
+        "function": origin.function, "source": origin.source, "backend": "llvm",
+        "target": f"{parts['triple']} {parts['cpu']}", "compile_ms": round(compile_ms, 3),
+        "kernels": [f"k{k}" for k in range(len(forms))], "created": int(time.time()),
+        "forms": compress_text("\n\n".join(forms)), "ir": compress_text(text),
+        "versions": {"llvm": str(parts["llvm"])},
+    }
+    return Entry(key, metadata, canonical, code)
+
+
+def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
+    """Write one log line for each kernel where JITFUSE_LOG asks for it."""
+    if not os.environ.get("JITFUSE_LOG"):
+        return
+    for k, form in enumerate(made.forms):
+        inputs = sum(not o.out for o in form.operands)
+        instructions = sum(len(s.body) for s in form.stages)
+        log.warning(
+            "kernel %s/%d of %s: %d in, %d out, %d ops, %.2f ms, %s", made.key[:12], k, origin.function, inputs,
+            len(form.operands) - inputs, instructions, elapsed, "hit" if made.from_cache else "miss",
+        )
+
+
+def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
+    """Return the object code of the native runtime, from the cache or compiled: the runtime's loader."""
+    canonical = json.dumps(dict(key_parts), sort_keys=True).encode()
+    key = cache_key({**_parts(True), "runtime": name, **key_parts})
+    entry = default_store().load(key, canonical)
+    if entry is not None:
+        _totals.cache_hits += 1
+        return entry.code
+    from jitfuse.backends.llvm.jit import compile_text
+
+    begin = time.perf_counter()
+    text = make_text()
+    code = compile_text(text, level=int(key_parts["level"]))
+    _totals.compiles += 1
+    _totals.cache_misses += 1
+    elapsed = (time.perf_counter() - begin) * 1e3
+    origin = Origin(f"jitfuse {name}", "")
+    default_store().store(_entry(key, canonical, code, text, origin, elapsed, []))
+    return code
+
+
+def native_runtime() -> Any:
+    """Return the process's native runtime, whose object comes through the cache."""
+    from jitfuse.backends.llvm.runtime import native
+
+    native.set_loader(load_runtime_object)
+    return native.runtime()

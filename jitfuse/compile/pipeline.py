@@ -1,0 +1,122 @@
+"""The whole pipeline, from a trace to something that runs: passes, plan, kernels, tables.
+
+`Specialisation` is one signature of a fused function: its trace, its native entry, a plan per mode, compiled
+at that mode's first call. Owns the order of the stages and nothing of what is inside them.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jitfuse.compile.bind import BoundEntry, Handler, PlanBinder
+from jitfuse.compile.objects import KernelObject, Origin, kernel_object
+from jitfuse.ir.program import FusedProgram
+from jitfuse.ir.verify import verify
+from jitfuse.passes import run_passes
+from jitfuse.plans import AbstractPlan, RuntimePlan
+from jitfuse.plans.layout import Layout, strided
+from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.view import Chain
+
+
+@dataclass
+class ModePlan:
+    """What one mode compiled to."""
+
+    program: FusedProgram
+    runtime: RuntimePlan
+    kernels: KernelObject | None
+
+
+@dataclass
+class Specialisation:
+    """One signature of a fused function."""
+
+    trace: Trace
+    bound: BoundEntry
+    plans: dict[bool, ModePlan] = field(default_factory=dict)
+
+    def matches(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether a call belongs to this signature; the slow twin of the native guards."""
+        trace = self.trace
+        if len(args) != trace.positional or tuple(kwargs) != trace.keywords:
+            return False
+        if not all(guard.check(args, kwargs) for guard in trace.guards):
+            return False
+        return all(self._feed_matches(feed, args, kwargs) for feed in trace.feeds)
+
+    def _feed_matches(self, feed: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        source = self.trace.feeds[feed]
+        if not isinstance(source.source, Chain):
+            return True
+        try:
+            value = source.source.resolve(args, kwargs)
+        except Exception:
+            return False
+        if source.kind == "array":
+            return (
+                type(value) is np.ndarray and value.dtype.name == source.meta.dtype and value.dtype.isnative
+                and value.shape == source.meta.shape and value.strides == source.strides and value.flags.aligned
+            )
+        if source.kind == "numpy":
+            return isinstance(value, np.generic) and value.dtype.name == source.meta.dtype
+        wanted = {"float64": float, "int64": int, "bool": bool}[source.meta.dtype]
+        if type(value) is not wanted:
+            return False
+        if feed in self.trace.guarded_values and repr(value) != repr(self.trace.guarded_values[feed]):
+            return False
+        low, high = self.trace.int_ranges.get(feed, (-(1 << 63), (1 << 63) - 1))
+        return wanted is not int or low <= value <= high
+
+
+def specialise(
+    trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler, position: int | None
+) -> Specialisation:
+    """Return the signature's native entry, with no mode compiled yet."""
+    return Specialisation(trace, BoundEntry(trace, state, handler, position))
+
+
+def compile_mode(spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool) -> ModePlan:
+    """Compile one mode: passes -> plan -> kernels -> tables. Modes that agree share one plan.
+
+    Raises CompileError where a kernel cannot be built.
+    """
+    other = spec.plans.get(not training)
+    program = run_passes(spec.trace.program, training, verified if debugging() else None)
+    if other is not None and not spec.trace.mode_sensitive:
+        made, tables = other, spec.bound.entry.plan(not training)
+    else:
+        runtime = AbstractPlan(program, feed_layouts(spec.trace)).best()
+        forms = list({launch.form.content_hash: launch.form for launch in runtime.launches}.values())
+        kernels = kernel_object(forms, origin, use_cache=use_cache) if forms else None
+        made = ModePlan(program, runtime, kernels)
+        index = {form.content_hash: k for k, form in enumerate(forms)}
+        tables = PlanBinder(spec.bound, runtime, kernels, index).build()
+    spec.plans[training] = made
+    spec.bound.entry.set_plan(training=training, plan=tables)
+    return made
+
+
+def feed_layouts(trace: Trace) -> dict[int, Layout]:
+    """Return the layout of every array feed of a trace."""
+    layouts = {}
+    for feed, source in trace.feeds.items():
+        if source.kind == "array":
+            layouts[feed] = strided(source.meta.shape, source.strides, np.dtype(source.meta.dtype).itemsize)
+    return layouts
+
+
+def debugging() -> bool:
+    """Return whether JITFUSE_DEBUG asks for checks after every pass."""
+    return bool(os.environ.get("JITFUSE_DEBUG"))
+
+
+def verified(name: str, program: FusedProgram) -> None:
+    """Check a program after a pass."""
+    verify(program)
+
+

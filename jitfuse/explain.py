@@ -1,0 +1,123 @@
+"""The readable report of a compiled signature, and the list of its kernels.
+
+Owns the texts of `FusedFunction.explain` and `FusedFunction.kernels`. Decides nothing.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitfuse.ir.kernel import KernelForm, form_text
+from jitfuse.ir.program import FusedProgram
+from jitfuse.ir.text import step_text
+from jitfuse.plans import HostCall, Launch, RuntimePlan
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One compiled kernel: `source` is LLVM IR, `asm` the disassembly of its object."""
+
+    key: str
+    backend: str
+    form: KernelForm
+    compile_ms: float
+    from_cache: bool
+    _object: Any = field(repr=False)
+
+    @property
+    def source(self) -> str:
+        """The LLVM IR of the object that holds the kernel."""
+        return str(self._object.source)
+
+    @functools.cached_property
+    def asm(self) -> str:
+        """The disassembled object code."""
+        return str(self._object.assembly)
+
+
+def kernels_of(specs: Iterable[Any]) -> tuple[Kernel, ...]:
+    """Return each kernel of some specialisations once, in the order in which they were made."""
+    found: dict[tuple[str, int], Kernel] = {}
+    for spec in reversed(list(specs)):
+        for mode in spec.plans.values():
+            made = mode.kernels
+            for k, form in enumerate(made.forms if made is not None else ()):
+                kernel = Kernel(made.key, "llvm", form, made.compile_ms, made.from_cache, made)
+                found.setdefault((made.key, k), kernel)
+    return tuple(found.values())
+
+
+def explain(function: Any, spec: Any, training: bool) -> str:
+    """Return the report of one mode of one signature."""
+    mode = spec.plans[training]
+    plan: RuntimePlan = mode.runtime
+    trace = spec.trace
+    sections = [
+        [f"{function.name}, {'training' if training else 'evaluation'}, traced in {trace.trace_ms:.2f} ms"],
+        _titled("program (as written)", _steps(trace.program)),
+        _titled("feeds", _feeds(trace)),
+        _titled("guards", [str(g) for g in trace.guards] + _values(trace)),
+        _titled(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
+        _titled("refused merges", _refusals(plan)),
+        _titled("memory", _memory(plan)),
+        _titled("kernels", [line for launch in _distinct(plan.launches) for line in form_text(launch.form).split("\n")]),
+    ]
+    return "\n\n".join("\n".join(s) for s in sections if s)
+
+
+def _titled(title: str, lines: Sequence[str]) -> list[str]:
+    return [title, *("  " + line for line in lines)] if lines else []
+
+
+def _steps(program: FusedProgram) -> list[str]:
+    return [step_text(program, s) for s in program.steps]
+
+
+def _feeds(trace: Any) -> list[str]:
+    return [f"%{feed}: {source.meta} from {source.source}" for feed, source in trace.feeds.items()]
+
+
+def _values(trace: Any) -> list[str]:
+    return [f"{trace.feeds[feed].source} == {value!r} (Python looked at it)" for feed, value in trace.guarded_values.items()]
+
+
+def _score(plan: RuntimePlan) -> list[str]:
+    lines = [f"estimated {plan.score.time_ns} ns, {plan.score.kernels} kernel(s) and library calls, peak {plan.score.peak_bytes} B"]
+    lines += [f"instead of: {kind}, estimated {lost.time_ns} ns" for kind, lost in plan.losers]
+    return lines
+
+
+def _plan_steps(plan: RuntimePlan) -> list[str]:
+    lines = []
+    for k, step in enumerate(plan.steps):
+        if isinstance(step, HostCall):
+            shapes = ", ".join(str(o.layout.shape) for o in step.inputs)
+            lines.append(f"{k}: library call {step.name} on {shapes}")
+        else:
+            lines.append(_launch_line(k, step))
+    lines += [_launch_line(len(plan.steps) + k, c) + " (written at the end)" for k, c in enumerate(plan.commits)]
+    return lines
+
+
+def _launch_line(k: int, launch: Launch) -> str:
+    space = " x ".join(map(str, launch.sizes))
+    operations = sum(1 for s in launch.form.stages for i in s.body if i.op not in ("load", "store", "param", "const"))
+    return f"{k}: kernel {launch.form.content_hash[:12]} over {space}: {operations} ops, {launch.bytes_moved} B moved"
+
+
+def _refusals(plan: RuntimePlan) -> list[str]:
+    shown = dict.fromkeys((r.step, r.reason) for r in plan.refusals)
+    named = {s.step_id: s for s in plan.program.steps}
+    return [f"{named[step].op_name} (step {step}): {reason.value}" for step, reason in shown if step in named]
+
+
+def _memory(plan: RuntimePlan) -> list[str]:
+    lines = [f"arena {plan.arena_bytes} B"] if plan.arena_bytes else []
+    lines += [f"{kind} {number} at {offset}" for (kind, number), offset in plan.offsets.items()]
+    return lines
+
+
+def _distinct(launches: Iterable[Launch]) -> list[Launch]:
+    return list({launch.form.content_hash: launch for launch in launches}.values())

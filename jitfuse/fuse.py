@@ -1,0 +1,306 @@
+"""The decorator: `jf.fuse`, and the function that it returns.
+
+A `FusedFunction` answers calls natively where one of its signatures fits (no Python runs); otherwise `__call__`
+traces the function once, compiles it and calls again. Read `FusedFunction._miss`: it is the whole story. Owns
+signatures, faces (`program`, `explain`, `stats`, `kernels`, `warm`) and fallbacks; the stages are elsewhere.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import os
+import threading
+import types
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import numpy as np
+
+from jitfuse import random as jf_random
+from jitfuse.backends.llvm.runtime.callable import NativeCallable
+from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError, NumericError, OverlapError
+from jitfuse.ir.program import RANDOM_STATE, FusedProgram
+
+def fuse(
+    fn: Callable[..., Any] | None = None, *, training: bool = False, device: str | None = None, strict: bool = False,
+    schedule: str = "slack", static_argnames: Collection[str] = (), donate: Collection[str] = (),
+    fastmath: bool = False, cache: bool = True, name: str | None = None,
+) -> Any:
+    """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
+
+    training         default mode of calls; ``f(..., training=True)`` overrides it for one call
+    device           None or "cpu": run where the inputs live
+    strict           raise instead of falling back to plain Python
+    schedule         "slack", "asap" or "alap": how steps are ordered
+    static_argnames  arguments that are compared by equality and never traced
+    cache            keep compiled kernels on disk
+    name             how the function is called in reports; its own name by default
+    """
+    options = _Options(training, strict, schedule, frozenset(static_argnames), cache, name)
+    _refuse_unknown(device, donate, fastmath)
+    if fn is None:
+        return functools.partial(_make, options)
+    return _make(options, fn)
+
+
+def _refuse_unknown(device: str | None, donate: Collection[str], fastmath: bool) -> None:
+    if device not in (None, "cpu"):
+        raise ArgumentError(f"device={device!r}: this version runs on the CPU; leave it out or pass device='cpu'")
+    if donate:
+        raise ArgumentError("donate= is not available in this version; write into an argument (x[...] = ...) instead")
+    if fastmath:
+        raise ArgumentError("fastmath=True is not available in this version; results are strict IEEE")
+
+
+class _Options:
+    __slots__ = ("cache", "name", "schedule", "static", "strict", "training")
+
+    def __init__(
+        self, training: bool, strict: bool, schedule: str, static: frozenset[str], cache: bool, name: str | None
+    ) -> None:
+        self.training = training
+        self.strict = strict
+        self.schedule = schedule
+        self.static = static
+        self.cache = cache
+        self.name = name
+
+
+def _make(options: _Options, fn: Callable[..., Any]) -> FusedFunction:
+    if isinstance(fn, FusedFunction):
+        return fn
+    if not callable(fn):
+        raise ArgumentError(f"jf.fuse decorates functions; got a {type(fn).__name__}")
+    return FusedFunction(fn, options)
+
+
+class FusedFunction(NativeCallable):
+    """A compiled array function; see `fuse`. Calls that fit a known signature never enter Python."""
+
+    def __init__(self, fn: Callable[..., Any], options: _Options) -> None:
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+        self._options = options
+        self._declares_training = "training" in _parameters(fn)
+        self._training_position = _training_position(fn)
+        self._lock = threading.RLock()
+        self._specs: list[Any] = []
+        self._state: Any = None
+        self._counts = {"traces": 0, "compiles": 0, "cache_hits": 0, "cache_misses": 0, "fallbacks": 0, "splits": 0}
+        self._warned: set[str] = set()
+        self._busy = threading.local()
+
+    # ------------------------------------------------------------------ calling
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; a new signature is traced and compiled first."""
+        return self._miss(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jf.fuse {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """The function's name in reports."""
+        return self._options.name or getattr(self._fn, "__qualname__", type(self._fn).__name__)
+
+    def _miss(self, *args: Any, **kwargs: Any) -> Any:
+        """Answer a call that no native signature fits: find or make its signature, then call natively."""
+        if os.environ.get("JITFUSE_DISABLE") or _in_trace():
+            return self._run_plain(args, kwargs)
+        if _holds_torch(args, kwargs):
+            from jitfuse.frameworks import call_with_torch
+
+            return call_with_torch(self, args, kwargs)
+        training, args, kwargs = self._split_mode(args, kwargs)
+        try:
+            with self._lock:
+                self._prepare(training, args, kwargs)
+        except (CompileError, OverlapError) as error:
+            return self._fall_back(error, training, args, kwargs)
+        with self._going_native() as first:
+            if first:
+                return self(*args, training=training, **kwargs)
+        return self._fall_back(self._unstable(), training, args, kwargs)
+
+    def _prepare(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the specialisation that fits a call with this mode compiled; trace and compile where needed."""
+        from jitfuse import compile as compiler
+
+        self._start_native()
+        spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
+        if spec is None:
+            trace = self._trace(training, args, kwargs)
+            spec = compiler.specialise(trace, {RANDOM_STATE: jf_random.state()}, self._handle, None)
+            self._specs.insert(0, spec)
+            self._state.prepend(spec.bound.entry)
+        if training not in spec.plans:
+            before = vars(compiler.totals()).copy()
+            compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
+            for key, value in vars(compiler.totals()).items():
+                self._counts[key] += value - before[key]
+        return spec
+
+    def _trace(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from jitfuse.tracing.tracer import trace
+
+        made = trace(
+            self._fn, args, kwargs, training=training, declares_training=self._declares_training,
+            static_argnames=self._options.static, schedule_method=self._options.schedule,
+        )
+        self._counts["traces"] += 1
+        return made
+
+    def _start_native(self) -> None:
+        if self._state is not None:
+            return
+        from jitfuse import compile as compiler
+        from jitfuse.backends.llvm.runtime.tables import StateBlock
+
+        runtime = compiler.native_runtime()
+        self._state = StateBlock(_on_miss, training=self._options.training)
+        self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
+
+    @contextlib.contextmanager
+    def _going_native(self) -> Iterator[bool]:
+        """Yield True, or False where native code has just refused the call that its tables were made for."""
+        first = self.attached and not getattr(self._busy, "calling", False)
+        self._busy.calling = True
+        try:
+            yield first
+        finally:
+            self._busy.calling = False
+
+    def _unstable(self) -> JitfuseError:
+        if not self.attached:
+            return CompileError("native calls are not known to work with this version of Python")
+        return CompileError("its guards do not hold from one moment to the next")
+
+    def _split_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
+        """Return (mode, positional and keyword arguments without the flag)."""
+        kwargs = dict(kwargs)
+        mode = kwargs.pop("training", self._options.training)
+        at = self._training_position
+        if at is not None and len(args) > at:
+            raise ArgumentError(f"{self.name}: pass training= by keyword; it is the mode of the call, not an array")
+        if not isinstance(mode, bool | np.bool_):
+            raise ArgumentError(f"{self.name}: training= is True or False, not {mode!r}")
+        return bool(mode), args, kwargs
+
+    # ------------------------------------------------------------------ plain Python
+    def _run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
+        from jitfuse.tracing.mode import eager_mode, is_training
+
+        inlined = _in_trace()
+        kwargs = dict(kwargs)
+        training = kwargs.pop("training", is_training() if inlined else self._options.training)
+        if self._declares_training:
+            kwargs["training"] = training
+        if inlined:
+            return self._fn(*args, **kwargs)
+        with eager_mode(bool(training)):
+            return self._fn(*args, **kwargs)
+
+    def _fall_back(self, error: JitfuseError, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._options.strict:
+            raise error
+        self._counts["fallbacks"] += 1
+        reason = str(error).splitlines()[0]
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warnings.warn(f"{self.name} runs as plain Python: {reason}", FallbackWarning, stacklevel=3)
+        return self._run_plain(args, {**kwargs, "training": training})
+
+    def _handle(self, kind: int, a: int, b: Any) -> bool:
+        """Raise for a status that a kernel returned."""
+        message = {
+            1: "Integers to negative integer powers are not allowed.",
+            2: "index out of bounds",
+        }.get(int(b), f"kernel status {b}")
+        raise NumericError(f"{self.name}: {message}")
+
+    def _origin(self) -> Any:
+        from jitfuse import compile as compiler
+
+        code = getattr(inspect.unwrap(self._fn), "__code__", None)
+        where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+        return compiler.Origin(self.name, where)
+
+    # ------------------------------------------------------------------ faces
+    def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
+        """Return the program of a call with these arguments (traced where it is new); nothing is compiled."""
+        training, args, kwargs = self._split_mode(args, kwargs)
+        spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
+        result = spec.trace.program if spec is not None else self._trace(training, args, kwargs).program
+        assert isinstance(result, FusedProgram)
+        return result
+
+    def explain(self, *args: Any, **kwargs: Any) -> str:
+        """Return a readable report of how a call with these arguments runs; compiles it where it is new."""
+        from jitfuse.explain import explain
+
+        training, args, kwargs = self._split_mode(args, kwargs)
+        with self._lock:
+            return explain(self, self._prepare(training, args, kwargs), training)
+
+    def warm(self, *args: Any, **kwargs: Any) -> None:
+        """Trace and compile for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
+        from jitfuse.frameworks import materialise_specs
+
+        args, kwargs = materialise_specs(args, kwargs)
+        training, args, kwargs = self._split_mode(args, kwargs)
+        with self._lock:
+            self._prepare(training, args, kwargs)
+
+    def stats(self) -> dict[str, int]:
+        """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits."""
+        return {**self._counts, "launches": self._state.launches if self._state is not None else 0}
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """Return every kernel that this function has compiled or loaded."""
+        from jitfuse.explain import kernels_of
+
+        return kernels_of(self._specs)
+
+    def __reduce__(self) -> Any:
+        return _make, (self._options, self._fn)
+
+
+def _on_miss(owner: FusedFunction, *args: Any, **kwargs: Any) -> Any:
+    return owner._miss(*args, **kwargs)
+
+
+def _parameters(fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    try:
+        return dict(inspect.signature(fn).parameters)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _training_position(fn: Callable[..., Any]) -> int | None:
+    for k, parameter in enumerate(_parameters(fn).values()):
+        if parameter.name == "training" and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            return k
+    return None
+
+
+def _holds_torch(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    import sys
+
+    if "torch" not in sys.modules:
+        return False
+    from jitfuse.frameworks import holds_torch
+
+    return holds_torch((args, kwargs))
+
+
+def _in_trace() -> bool:
+    from jitfuse.tracing.recorder import active
+
+    return active() is not None

@@ -1,0 +1,56 @@
+"""Plan temporaries in one arena by their live ranges.
+
+Owns offsets. The algorithm is greedy best fit over live intervals, largest first (as in Pisarchyk and Lee,
+"Efficient memory management for deep neural net inference", 2020).
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+ALIGN: Final = 64
+
+
+class Interval(NamedTuple):
+    """One temporary: its bytes, and the first and last runtime step that touches it."""
+
+    size: int
+    first: int
+    last: int
+
+
+def live_intervals(sizes: Mapping[Hashable, int], touched: Sequence[Sequence[Hashable]]) -> dict[Hashable, Interval]:
+    """Return the interval of each buffer in `sizes`; `touched[k]` lists the buffers of runtime step k."""
+    first: dict[Hashable, int] = {}
+    last: dict[Hashable, int] = {}
+    for k, buffers in enumerate(touched):
+        for b in buffers:
+            if b in sizes:
+                first.setdefault(b, k)
+                last[b] = k
+    return {b: Interval(sizes[b], first[b], last[b]) for b in first}
+
+
+def plan_arena(intervals: Mapping[Hashable, Interval]) -> tuple[dict[Hashable, int], int]:
+    """Return (byte offset of each buffer, arena bytes); buffers alive at one time never overlap."""
+    order = sorted(intervals, key=lambda b: (-intervals[b].size, intervals[b].first, repr(b)))
+    placed: list[tuple[int, int, Interval]] = []
+    offsets: dict[Hashable, int] = {}
+    total = 0
+    for buffer in order:
+        interval = intervals[buffer]
+        size = -(-max(interval.size, 1) // ALIGN) * ALIGN
+        busy = sorted(
+            (o, o + n) for o, n, other in placed if other.first <= interval.last and interval.first <= other.last
+        )
+        at, best, best_gap = 0, None, None
+        for start, end in busy:
+            gap = start - at
+            if gap >= size and (best_gap is None or gap < best_gap):
+                best, best_gap = at, gap
+            at = max(at, end)
+        offset = at if best is None else best
+        offsets[buffer] = offset
+        placed.append((offset, size, interval))
+        total = max(total, offset + size)
+    return offsets, total

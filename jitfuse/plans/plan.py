@@ -1,0 +1,209 @@
+"""The plan hierarchy: one AbstractPlan lowers to several SymbolicPlans; the best specialises into RuntimeSteps.
+
+An `AbstractPlan` is what is to be computed and a lowering policy. A `SymbolicPlan` is one way of computing it:
+an ordered tuple of primitive steps (kernels and library calls). Its score is an estimate over size classes.
+`specialise` gives the `RuntimePlan` of one shape: launches with words, library calls, the arena, what is
+written at the end. Owns the choice; does not own grouping, bodies or forms.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Union
+
+from jitfuse.dtypes import itemsize
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.form import Launch
+from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
+from jitfuse.plans.kernels import build_commit, build_group, partial_bytes
+from jitfuse.plans.layout import Layout
+from jitfuse.plans.memory import live_intervals, plan_arena
+from jitfuse.plans.score import Score, score
+from jitfuse.plans.values import Values, View
+
+Buffer = tuple[str, int]
+"""("feed", id), ("const", id), ("value", id) or ("partial", id)."""
+
+
+@dataclass(frozen=True)
+class HostOperand:
+    """An array that a library call reads or writes: a strided window into a buffer."""
+
+    buffer: Buffer
+    offset: int
+    dtype: str
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A library call: the operator's name, what it reads, what it writes."""
+
+    name: str
+    inputs: tuple[HostOperand, ...]
+    output: HostOperand
+    step: int
+
+
+RuntimeStep = Union[Launch, HostCall]
+
+
+@dataclass(frozen=True)
+class RuntimePlan:
+    """Everything that a call of one shape does, in order."""
+
+    program: FusedProgram
+    kind: str
+    steps: tuple[RuntimeStep, ...]
+    commits: tuple[Launch, ...]
+    outputs: tuple[int, ...]
+    views: Mapping[int, View]
+    offsets: Mapping[Any, int]
+    arena_bytes: int
+    score: Score
+    losers: tuple[tuple[str, Score], ...]
+    refusals: tuple[RefusedMerge, ...]
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All kernel launches, those that write arguments and state last."""
+        return (*(s for s in self.steps if isinstance(s, Launch)), *self.commits)
+
+
+@dataclass(frozen=True)
+class LoweringPolicy:
+    """One way to lower: whether inner values are kept in scratch rows, and whether anything is fused."""
+
+    kind: str
+    keep: bool
+    fuse: bool = True
+
+
+FUSED_KEEP = LoweringPolicy("fused, dear row values kept", keep=True)
+FUSED_RECOMPUTE = LoweringPolicy("fused, row values computed again", keep=False)
+
+
+@dataclass(frozen=True, eq=False)
+class AbstractPlan:
+    """What to compute: a primitive program of one mode and the layouts of its array feeds."""
+
+    program: FusedProgram
+    layouts: Mapping[int, Layout]
+
+    @cached_property
+    def grouping(self) -> Grouping:
+        """The fusion groups; dear values that several groups would compute are stored once instead."""
+        values = Values(self.program, self.layouts)
+        first = Grouping(self.program, values)
+        twice = computed_twice(self.program, first)
+        return Grouping(self.program, values, twice) if twice else first
+
+    def lower(self) -> tuple[SymbolicPlan, ...]:
+        """Return the candidates, the default first; candidates that would be the same are left out."""
+        kept = SymbolicPlan(self, FUSED_KEEP)
+        return (kept, SymbolicPlan(self, FUSED_RECOMPUTE)) if kept.keeps_rows else (kept,)
+
+    def best(self) -> RuntimePlan:
+        """Return the runtime plan of the candidate with the lowest score; ties go to the earlier one."""
+        candidates = self.lower()
+        ranked = sorted(range(len(candidates)), key=lambda k: (candidates[k].score, k))
+        winner = candidates[ranked[0]]
+        losers = tuple((candidates[k].policy.kind, candidates[k].score) for k in ranked[1:])
+        return winner.specialise(losers)
+
+
+class SymbolicPlan:
+    """One way of computing an AbstractPlan."""
+
+    def __init__(self, plan: AbstractPlan, policy: LoweringPolicy) -> None:
+        self.plan = plan
+        self.policy = policy
+        self.keeps_rows = False
+        self.steps: list[RuntimeStep] = []
+        program, grouping = plan.program, plan.grouping
+        for number in execution_order(grouping):
+            group = grouping.groups[number]
+            if group.host is not None:
+                self.steps.append(_host_call(program, grouping.values, group.host))
+                continue
+            launches, kept = build_group(program, grouping, group, keep=policy.keep)
+            self.keeps_rows |= kept
+            self.steps += launches
+        self.commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
+        self.outputs = _output_buffers(program, grouping.values)
+        self.offsets, self.arena_bytes, self._temporaries = self._plan_memory()
+
+    def _plan_memory(self) -> tuple[dict[Any, int], int, list[int]]:
+        program = self.plan.program
+        sizes: dict[Any, int] = {}
+        for step in self.steps:
+            if isinstance(step, Launch):
+                sizes.update(partial_bytes(step))
+        for group in self.plan.grouping.groups:
+            for value in group.roots:
+                if value not in self.outputs:
+                    sizes["value", value] = program.meta[value].size * itemsize(program.meta[value].dtype)
+        touched = [[b for b, _ in buffers_of(s)] for s in (*self.steps, *self.commits)]
+        intervals = live_intervals(sizes, touched)
+        offsets, total = plan_arena(intervals)
+        return offsets, total, [i.size for i in intervals.values()]
+
+    @cached_property
+    def score(self) -> Score:
+        """The plan's cost over size classes."""
+        launches = [s for s in self.steps if isinstance(s, Launch)]
+        hosts = len(self.steps) - len(launches)
+        return score([*launches, *self.commits], hosts, self.arena_bytes, self._temporaries)
+
+    def specialise(self, losers: tuple[tuple[str, Score], ...]) -> RuntimePlan:
+        """Return the runtime plan for the call's shapes."""
+        grouping = self.plan.grouping
+        return RuntimePlan(
+            self.plan.program, self.policy.kind, tuple(self.steps), tuple(self.commits), self.outputs,
+            grouping.values.views, self.offsets, self.arena_bytes, self.score, losers, tuple(grouping.refusals),
+        )
+
+
+def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:
+    """Return the (buffer, byte offset) pairs that a runtime step touches."""
+    if isinstance(step, Launch):
+        return list(step.buffers)
+    return [(o.buffer, o.offset) for o in (*step.inputs, step.output)]
+
+
+def execution_order(grouping: Grouping) -> list[int]:
+    """Return group numbers so that each comes after all it needs; otherwise in program order."""
+    order: list[int] = []
+    done: set[int] = set()
+    for start in range(len(grouping.groups)):
+        stack = [start]
+        while stack:
+            top = stack[-1]
+            if top in done:
+                stack.pop()
+                continue
+            waiting = sorted(grouping.groups[top].needs - done)
+            if waiting:
+                stack.extend(reversed(waiting))
+                continue
+            done.add(top)
+            order.append(top)
+            stack.pop()
+    return order
+
+
+def _output_buffers(program: FusedProgram, values: Values) -> tuple[int, ...]:
+    """Return the values whose buffers become results, each once, in output order."""
+    return tuple(dict.fromkeys(values.base(v) for v in program.outputs.values()))
+
+
+def _host_call(program: FusedProgram, values: Values, step: OpStep) -> HostCall:
+    inputs = tuple(_host_operand(program, values, i) for i in step.input_ids)
+    return HostCall(step.op_name, inputs, _host_operand(program, values, step.result_id), step.step_id)
+
+
+def _host_operand(program: FusedProgram, values: Values, value: int) -> HostOperand:
+    base, offset, layout = values.layout(value)
+    buffer = values.memory[base][0] if base in values.memory else ("value", base)
+    return HostOperand(buffer, offset, program.meta[value].dtype, layout)
