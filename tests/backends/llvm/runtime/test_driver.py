@@ -5,6 +5,7 @@ import gc
 import os
 import sys
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -430,6 +431,12 @@ def test_large_frames(harness: Any) -> None:
     assert {k: int(v[0]) for k, v in f(*arguments).items()} == {i: i for i in range(n)}
     assert f(*arguments[:-1], 3) == "miss"
     assert state.launches == n
+    tracemalloc.start()
+    start = tracemalloc.get_traced_memory()[0]
+    for _ in range(50):
+        f(*arguments)
+    assert tracemalloc.get_traced_memory()[0] - start < 20_000
+    tracemalloc.stop()
 
 
 def test_many_python_threads(harness: Any) -> None:
@@ -471,3 +478,75 @@ def test_many_python_threads(harness: Any) -> None:
     assert not errors
     assert state.calls == 32 * per_thread == state.launches
     assert harness.live_bytes() == live
+
+
+def test_no_way_out_leaks(harness: Any) -> None:
+    """Statuses, exits, restarts, host steps that work, raise or cannot get their arrays: 1,000 times each."""
+    returned = object()
+
+    def handler(kind: int, a: int, b: Any) -> Any:
+        if kind == layout.HANDLER_EXIT and modes["restart"]:
+            state.disabled = True
+            return True
+        if a == 1:
+            return returned
+        raise StatusError
+
+    def failing(*arrays: Any) -> None:
+        raise ArithmeticError
+
+    def status(p: PlanBuilder, value: int, site: int) -> None:
+        p.launch(harness.kernel("status"), 1, operands=[(value, 0)], site=site)
+        p.finish(ObjectResult(0))
+
+    def host(p: PlanBuilder, value: int, function: Any, *shapes: tuple[int, ...]) -> None:
+        p.arena(64)
+        arrays = [HostArray(ARENA, "int64", s, (0,) * len(s)) for s in ((2,), *shapes)]
+        p.host(function, [*arrays, HostArray(value, "int64", (1,), slot=0)])
+        p.finish(ObjectResult(0))
+
+    def observe(p: PlanBuilder, value: int, dtype: str) -> None:
+        p.observe(value, dtype, exit_=1 if dtype == "float64" else 2)
+
+    ways: list[tuple[Callable[[PlanBuilder, int], None], Any]] = [
+        (lambda p, v: status(p, v, 0), StatusError),
+        (lambda p, v: status(p, v, 1), SystemError),
+        (lambda p, v: host(p, v, lambda *arrays: returned), None),
+        (lambda p, v: host(p, v, failing), ArithmeticError),
+        (lambda p, v: host(p, v, failing, (2**40, 2**40)), ValueError),
+        *((lambda p, v, d=d: observe(p, v, d), SystemError if d == "float64" else StatusError) for d in OBSERVED),
+        (lambda p, v: observe(p, v, "bool"), "restart"),
+    ]
+    x, modes = np.array([1]), {"restart": False}
+    for build, outcome in ways:
+        b = EntryBuilder(1, handler=handler)
+        value = b.guard_array(b.argument(0), "int64", (1,))
+        entry = b.build()
+        p = entry.plan_builder()
+        build(p, value)
+        entry.set_plan(training=False, plan=p.build())
+        state = StateBlock(lambda self, x: "miss")
+        state.prepend(entry)
+        f = harness.attach(state)
+        modes["restart"] = outcome == "restart"
+
+        def repeat(f: Any, n: int, state: Any = state, outcome: Any = outcome) -> None:
+            for _ in range(n):
+                if isinstance(outcome, type):
+                    try:
+                        f(x)
+                    except outcome:
+                        continue
+                    raise AssertionError("no exception")
+                assert f(x) == (0 if outcome is None else "miss")
+                state.disabled = False
+
+        repeat(f, 10)
+        gc.collect()
+        watched: tuple[Any, ...] = (True, None, returned, handler, x, failing, harness.runtime.memory_handler)
+        before, live = [sys.getrefcount(w) for w in watched], harness.live_bytes()
+        blocks = sys.getallocatedblocks()
+        repeat(f, 1000)
+        after = [sys.getrefcount(w) for w in watched]
+        assert max(abs(a - c) for a, c in zip(after, before)) < 20, (outcome, before, after)
+        assert harness.live_bytes() == live and sys.getallocatedblocks() - blocks < 100, outcome

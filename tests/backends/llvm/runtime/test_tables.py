@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.tables import (
     ArrayResult,
     Entry,
@@ -17,6 +18,7 @@ from jitfuse.backends.llvm.runtime.tables import (
     PlanBuilder,
     SlotResult,
     StateBlock,
+    TupleResult,
     Words,
 )
 
@@ -106,6 +108,21 @@ def test_tables_keep_what_they_point_to() -> None:
     del state, plan
     gc.collect()
     assert all(k() is None for k in kept)
+
+
+def test_the_frame_has_room_for_the_largest_step() -> None:
+    plans = []
+    for items, words, arrays in ((500, 3, 3), (3, 500, 3), (3, 3, 500)):
+        p = entry().plan_builder()
+        p.arena(64)
+        p.launch(1, 1, operands=[(1, 0)], words=[0] * words)
+        p.host(Thing(), [HostArray(0, "f4", (4,))] * arrays)
+        nested = TupleResult((ObjectResult(0),) * items)
+        p.finish(TupleResult((*(ObjectResult(1),) * 7, nested)))
+        plans.append(p.build().words)
+    room = [w[layout.Plan.FRAME_WORDS] - w[layout.Plan.WORK] for w in plans]
+    assert room == [507, 501, 500]
+    assert all(w[layout.Plan.WORK] == w[layout.Plan.OWNERS] + 1 == 2 + 2 + 1 for w in plans)
 
 
 def test_entries_are_tried_newest_first() -> None:
