@@ -6,7 +6,7 @@ Weak dtypes belong to Python scalars; they give way to any strong dtype of their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 import numpy as np
@@ -26,7 +26,7 @@ def kind(dtype: str) -> str:
     return KINDS[dtype]
 
 
-@lru_cache(maxsize=None)
+@cache
 def itemsize(dtype: str) -> int:
     """Return the size of one element in bytes."""
     return np.dtype(dtype).itemsize

@@ -62,7 +62,7 @@ def explain(function: Any, spec: Any, training: bool) -> str:
         _titled(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
         _titled("refused merges", _refusals(plan)),
         _titled("memory", _memory(plan)),
-        _titled("kernels", [line for launch in _distinct(plan.launches) for line in form_text(launch.form).split("\n")]),
+        _titled("kernels", [line for k in _distinct(plan.launches) for line in form_text(k.form).split("\n")]),
     ]
     return "\n\n".join("\n".join(s) for s in sections if s)
 
@@ -80,11 +80,13 @@ def _feeds(trace: Any) -> list[str]:
 
 
 def _values(trace: Any) -> list[str]:
-    return [f"{trace.feeds[feed].source} == {value!r} (Python looked at it)" for feed, value in trace.guarded_values.items()]
+    looked = trace.guarded_values.items()
+    return [f"{trace.feeds[feed].source} == {value!r} (Python looked at it)" for feed, value in looked]
 
 
 def _score(plan: RuntimePlan) -> list[str]:
-    lines = [f"estimated {plan.score.time_ns} ns, {plan.score.kernels} kernel(s) and library calls, peak {plan.score.peak_bytes} B"]
+    s = plan.score
+    lines = [f"estimated {s.time_ns} ns, {s.kernels} kernel(s) and library calls, peak {s.peak_bytes} B"]
     lines += [f"instead of: {kind}, estimated {lost.time_ns} ns" for kind, lost in plan.losers]
     return lines
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -36,8 +36,8 @@ def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tu
 
     import optree
 
-    mapped: tuple[tuple[Any, ...], dict[str, Any]] = optree.tree_map(real, (args, kwargs), none_is_leaf=True)
-    return mapped
+    mapped: Any = optree.tree_map(real, cast(Any, (args, kwargs)), none_is_leaf=True)
+    return mapped[0], mapped[1]
 
 
 def holds_torch(arguments: Any) -> bool:
@@ -62,9 +62,9 @@ def call_with_torch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
         tensors[id(array)] = (leaf, array)
         return array
 
-    args, kwargs = optree.tree_map(to_numpy, (args, kwargs), none_is_leaf=True)
+    viewed: Any = optree.tree_map(to_numpy, cast(Any, (args, kwargs)), none_is_leaf=True)
     _refuse_mixed([array for _, array in tensors.values()])
-    result = function(*args, **kwargs)
+    result = function(*viewed[0], **viewed[1])
 
     def to_torch(leaf: Any) -> Any:
         if id(leaf) in tensors:

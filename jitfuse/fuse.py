@@ -23,6 +23,7 @@ from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError, NumericError, OverlapError
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 
+
 def fuse(
     fn: Callable[..., Any] | None = None, *, training: bool = False, device: str | None = None, strict: bool = False,
     schedule: str = "slack", static_argnames: Collection[str] = (), donate: Collection[str] = (),
@@ -106,7 +107,7 @@ class FusedFunction(NativeCallable):
     @property
     def name(self) -> str:
         """The function's name in reports."""
-        return self._options.name or getattr(self._fn, "__qualname__", type(self._fn).__name__)
+        return self._options.name or str(getattr(self._fn, "__qualname__", type(self._fn).__name__))
 
     def _miss(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call that no native signature fits: find or make its signature, then call natively."""
@@ -180,7 +181,9 @@ class FusedFunction(NativeCallable):
             return CompileError("native calls are not known to work with this version of Python")
         return CompileError("its guards do not hold from one moment to the next")
 
-    def _split_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
+    def _split_mode(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
         """Return (mode, positional and keyword arguments without the flag)."""
         kwargs = dict(kwargs)
         mode = kwargs.pop("training", self._options.training)

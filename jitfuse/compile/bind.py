@@ -29,7 +29,9 @@ Handler = Callable[[int, int, Any], bool]
 class BoundEntry:
     """The entry of one trace under construction, and where each feed's data is found in it."""
 
-    def __init__(self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler, position: int | None) -> None:
+    def __init__(
+        self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler, position: int | None
+    ) -> None:
         from jitfuse.backends.llvm.runtime.tables import EntryBuilder
 
         self.trace = trace
@@ -73,8 +75,9 @@ class BoundEntry:
         b = self._builder
         if chain.parent is not None:
             owner = self.slot(chain.parent)
-            step = {"attr": b.attribute, "key": b.item, "index": b.index}[chain.kind]
-            return step(owner, chain.value)
+            if chain.kind == "attr":
+                return b.attribute(owner, chain.value)
+            return b.item(owner, chain.value) if chain.kind == "key" else b.index(owner, chain.value)
         if chain.kind == "arg":
             return b.argument(chain.value) if isinstance(chain.value, int) else b.keyword(chain.value)
         if chain.kind == "global":
@@ -142,7 +145,8 @@ class BoundEntry:
             for other in arrays:
                 if other != a and (other not in written or a < other):
                     self._builder.guard_overlap(
-                        self.feed_values[a], self.feed_values[other], extent_a=_extent(arrays[a].meta, arrays[a].strides),
+                        self.feed_values[a], self.feed_values[other],
+                        extent_a=_extent(arrays[a].meta, arrays[a].strides),
                         extent_b=_extent(arrays[other].meta, arrays[other].strides),
                     )
 
@@ -170,7 +174,9 @@ def _extent(meta: Meta, strides: tuple[int, ...]) -> tuple[int, int]:
 class PlanBinder:
     """Writes the plan of one mode under a bound entry."""
 
-    def __init__(self, bound: BoundEntry, plan: RuntimePlan, kernels: KernelObject, index: Mapping[str, int]) -> None:
+    def __init__(
+        self, bound: BoundEntry, plan: RuntimePlan, kernels: KernelObject | None, index: Mapping[str, int]
+    ) -> None:
         self.bound = bound
         self.plan = plan
         self._kernels = kernels
@@ -217,6 +223,7 @@ class PlanBinder:
 
         count = 0 if 0 in launch.sizes[: len(launch.form.grid)] else units(launch.form, launch.sizes)
         cost = cost_ns(launch.form, launch.sizes) if count else 0
+        assert self._kernels is not None
         self._builder.launch(
             self._kernels.address(self._index[launch.form.content_hash]), count,
             operands=[self._place(b, o) for b, o in launch.buffers], words=launch.words,
@@ -235,7 +242,8 @@ class PlanBinder:
 
         value, offset = self._place(operand.buffer, operand.offset)
         kind, number = operand.buffer
-        slot = self.bound.feed_slots.get(number) if kind == "feed" else self.bound.anchor_slot if kind == "const" else None
+        slots = {"feed": self.bound.feed_slots.get(number), "const": self.bound.anchor_slot}
+        slot = slots.get(kind)
         layout: Layout = operand.layout
         strides = None if layout.contiguous else layout.strides
         return HostArray(value, operand.dtype, layout.shape, strides, offset, slot, writeable)
@@ -296,7 +304,7 @@ def _dict_result(spec: Any, leaves: list[Any]) -> Any:
     from jitfuse.backends.llvm.runtime.tables import DictResult
 
     # optree flattens dicts in sorted order and rebuilds them in their own
-    order: dict[Any, int] = optree.tree_unflatten(spec, list(range(len(leaves))))
+    order: Any = optree.tree_unflatten(spec, list(range(len(leaves))))
     return DictResult(tuple(order), tuple(leaves[k] for k in order.values()))
 
 

@@ -67,6 +67,7 @@ class Specialisation:
         wanted = {"float64": float, "int64": int, "bool": bool}[source.meta.dtype]
         if type(value) is not wanted:
             return False
+        assert isinstance(value, bool | int | float)
         if feed in self.trace.guarded_values and repr(value) != repr(self.trace.guarded_values[feed]):
             return False
         low, high = self.trace.int_ranges.get(feed, (-(1 << 63), (1 << 63) - 1))
@@ -85,11 +86,11 @@ def compile_mode(spec: Specialisation, training: bool, origin: Origin, *, use_ca
 
     Raises CompileError where a kernel cannot be built.
     """
-    other = spec.plans.get(not training)
-    program = run_passes(spec.trace.program, training, verified if debugging() else None)
-    if other is not None and not spec.trace.mode_sensitive:
-        made, tables = other, spec.bound.entry.plan(not training)
+    tables = spec.bound.entry.plan(not training)
+    if tables is not None and not spec.trace.mode_sensitive:
+        made = spec.plans[not training]
     else:
+        program = run_passes(spec.trace.program, training, verified if debugging() else None)
         runtime = AbstractPlan(program, feed_layouts(spec.trace)).best()
         forms = list({launch.form.content_hash: launch.form for launch in runtime.launches}.values())
         kernels = kernel_object(forms, origin, use_cache=use_cache) if forms else None

@@ -83,21 +83,38 @@ def all(x: Array, *, axis: Any, keepdims: bool) -> Array:
     return np.all(x, axis=axis, keepdims=keepdims)
 
 
+def _as_float(x: Array) -> Array:
+    return np.asarray(x, None if np.asarray(x).dtype.kind == "f" else "float64")
+
+
+def _reduced(x: Array, axis: Any) -> int:
+    """Return how many elements go into each result."""
+    shape = np.shape(x)
+    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    return math.prod(shape[a] for a in axes)
+
+
 def mean(x: Array, *, axis: Any, keepdims: bool) -> Array:
-    """Return the arithmetic mean."""
-    return np.mean(x, axis=axis, keepdims=keepdims)
+    """Return the arithmetic mean; NaN of nothing, without NumPy's warning."""
+    if _reduced(x, axis):
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    return np.sum(_as_float(x), axis=axis, keepdims=keepdims) * math.nan
 
 
 def var(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
-    """Return the variance with divisor n - correction."""
-    return np.var(x, axis=axis, keepdims=keepdims, ddof=correction)
+    """Return the variance with divisor n - correction; divides by 0 below that, without NumPy's warning."""
+    if _reduced(x, axis) > correction:
+        return np.var(x, axis=axis, keepdims=keepdims, ddof=correction)
+    centred = _as_float(x) - mean(x, axis=axis, keepdims=True)
+    with np.errstate(all="ignore"):
+        return np.sum(centred * centred, axis=axis, keepdims=keepdims) / centred.dtype.type(0)
 
 
 def softmax(x: Array, *, axis: Any) -> Array:
     """Return exp(x - max) / sum."""
     x = np.asarray(x)
     _refuse_bool("softmax", x)
-    x = x if x.dtype.kind == "f" else x.astype("float64")
+    x = _as_float(x)
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return e / np.sum(e, axis=axis, keepdims=True)
 

@@ -41,7 +41,7 @@ _COMBINERS: Final = {
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
 
-class Misaligned(Exception):
+class MisalignedError(Exception):
     """A reduction's result is needed at another grid point than the one that computes it."""
 
 
@@ -91,7 +91,7 @@ class Key(NamedTuple):
     """A value under an index map and a mask."""
 
     value: int
-    index: IndexMap
+    where: IndexMap
     mask: Node | None = None
 
 
@@ -206,7 +206,7 @@ class BodyBuilder:
     def dependencies(self, key: Key) -> list[Key]:
         """Return what a value is computed from under its map; nothing for what is in memory or reduced here.
 
-        Raises Misaligned where a reduction of this kernel is asked for away from its own grid point.
+        Raises MisalignedError where a reduction of this kernel is asked for away from its own grid point.
         """
         found = self._dependencies.get(key)
         if found is None:
@@ -228,11 +228,13 @@ class BodyBuilder:
         if op.kind == ops.REDUCTION:
             if step.result_id in self._unrolled:
                 return self._elements(step, key)
-            self._check_aligned(step, key.index)
+            self._check_aligned(step, key.where)
             return []
         if op.kind == ops.ELEMENTWISE:
             out = self.program.meta[key.value].shape
-            return [Key(i, self._operand_map(key.index, out, self.program.meta[i].shape), key.mask) for i in step.input_ids]
+            shapes = [self.program.meta[i].shape for i in step.input_ids]
+            maps = [self._operand_map(key.where, out, shape) for shape in shapes]
+            return [Key(i, m, key.mask) for i, m in zip(step.input_ids, maps, strict=True)]
         finder = getattr(self, f"_in_{step.op_name}", None)
         return finder(step, key) if finder is not None else []
 
@@ -241,15 +243,15 @@ class BodyBuilder:
         rank = len(self.program.meta[step.input_ids[0]].shape)
         kept = range(rank) if keepdims else [k for k in range(rank) if k not in axes]
         if step.result_id not in self._fused or isinstance(index, Flat):
-            raise Misaligned
+            raise MisalignedError
         for part, k in zip(index, kept, strict=True):
             if k not in axes and part != along(self.frame.position(k)):
-                raise Misaligned
+                raise MisalignedError
 
     def _elements(self, step: OpStep, key: Key) -> list[Key]:
         """Return the few elements that an unrolled reduction combines, in row-major order."""
         shape, axes = self.program.meta[step.input_ids[0]].shape, reduced_axes(self.program, step)
-        parts = list(self.unflatten(key.index, self.program.meta[key.value].shape))
+        parts = list(self.unflatten(key.where, self.program.meta[key.value].shape))
         if not step.attr("keepdims"):
             for a in axes:
                 parts.insert(a, ZERO)
@@ -283,17 +285,17 @@ class BodyBuilder:
     # ------------------------------------------------------------------ views: from a result's map to the operand's
     def _in_broadcast_to(self, step: OpStep, key: Key) -> list[Key]:
         shape = self.program.meta[step.input_ids[0]].shape
-        return [Key(step.input_ids[0], self._operand_map(key.index, step.attr("shape"), shape), key.mask)]
+        return [Key(step.input_ids[0], self._operand_map(key.where, step.attr("shape"), shape), key.mask)]
 
     def _in_transpose(self, step: OpStep, key: Key) -> list[Key]:
-        parts = self.unflatten(key.index, self.program.meta[key.value].shape)
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         inverse: list[Any] = [ZERO] * len(parts)
         for part, axis in zip(parts, step.attr("axes"), strict=True):
             inverse[axis] = part
         return [Key(step.input_ids[0], tuple(inverse), key.mask)]
 
     def _in_slice(self, step: OpStep, key: Key) -> list[Key]:
-        parts = self.unflatten(key.index, self.program.meta[key.value].shape)
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         moved = tuple(
             self._affine(p, step_, start)
             for p, start, step_ in zip(parts, step.attr("starts"), step.attr("steps"), strict=True)
@@ -302,7 +304,7 @@ class BodyBuilder:
 
     def _in_reshape(self, step: OpStep, key: Key) -> list[Key]:
         old, new = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
-        return [Key(step.input_ids[0], self.reshaped(key.index, new, old), key.mask)]
+        return [Key(step.input_ids[0], self.reshaped(key.where, new, old), key.mask)]
 
     def reshaped(self, index: IndexMap, new: tuple[int, ...], old: tuple[int, ...]) -> IndexMap:
         """Return an index into `old` for an index into its reshape `new`: by blocks of axes where they match."""
@@ -320,7 +322,7 @@ class BodyBuilder:
             inner = tuple(new[j] for j in group.new)
             position = flatten_linear(inner, tuple(index[j] for j in group.new))
             if len(group.old) == 1:
-                parts[group.old[0]] = position if position is not None else self._flat_node(inner, [index[j] for j in group.new])
+                parts[group.old[0]] = position or self._flat_node(inner, [index[j] for j in group.new])
             elif len(group.new) == 1 and group.old and all(old[k] == 1 for k in group.old[:-1]):
                 parts[group.old[-1]] = index[group.new[0]]
             else:
@@ -345,7 +347,9 @@ class BodyBuilder:
         linear = self.index_node(index.index)
         parts: list[Any] = []
         for k, weight in enumerate(row_major(shape)):
-            part = linear if weight == 1 and k == len(shape) - 1 else self.node("floor_divide", "int64", (linear, self._number(weight)))
+            part = linear
+            if k < len(shape) - 1:
+                part = self.node("floor_divide", "int64", (linear, self._number(weight)))
             if k:
                 part = self.node("remainder", "int64", (part, self._number(shape[k])))
             parts.append(part)
@@ -381,12 +385,13 @@ class BodyBuilder:
     # ------------------------------------------------------------------ joins and updates: masks
     def _in_concat(self, step: OpStep, key: Key) -> list[Key]:
         axis = step.attr("axis")
-        parts = self.unflatten(key.index, self.program.meta[key.value].shape)
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         axis %= len(parts)
         position, start, keys = self.index_node(parts[axis]), 0, []
         for i in step.input_ids:
             extent = self.program.meta[i].shape[axis]
-            inside = self._both(self._compare("greater_equal", position, start), self._compare("less", position, start + extent))
+            above = self._compare("greater_equal", position, start)
+            inside = self._both(above, self._compare("less", position, start + extent))
             moved = (*parts[:axis], self._affine(parts[axis], 1, -start), *parts[axis + 1 :])
             keys.append(Key(i, moved, self._both(key.mask, inside)))
             start += extent
@@ -394,7 +399,7 @@ class BodyBuilder:
 
     def _in_update_slice(self, step: OpStep, key: Key) -> list[Key]:
         target, value = step.input_ids
-        parts = self.unflatten(key.index, self.program.meta[key.value].shape)
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
         inside: Node | None = None
         moved: list[Any] = []
         for part, start, stride, count, extent in zip(
@@ -423,7 +428,7 @@ class BodyBuilder:
         if inside is None:
             return [Key(value, source, key.mask)]
         outside = self._both(key.mask, self.node("logical_not", "bool", (inside,)))
-        return [Key(value, source, self._both(key.mask, inside)), Key(target, key.index, outside)]
+        return [Key(value, source, self._both(key.mask, inside)), Key(target, key.where, outside)]
 
     def _compare(self, op: str, a: Node, number: int) -> Node:
         return self.node(op, "bool", (a, self._number(number)))
@@ -470,13 +475,14 @@ class BodyBuilder:
 
     def _load(self, key: Key, buffer: Any, layout: Layout) -> Node:
         dtype = self.program.meta[key.value].dtype
-        index = key.index
+        index = key.where
         if isinstance(index, Flat) and not layout.contiguous:
             index = self.unflatten(index, layout.shape)
         operand = self._operand(buffer, dtype, layout, index, out=False)
         offset = self._offset(index, layout, dtype)
         args = tuple(n for n in (offset, key.mask) if n is not None)
-        level = max((INNER if a >= self.n_grid else POINT for a, c in enumerate(operand.access.classes) if c != "0"), default=UNIFORM)
+        moving = [a for a, c in enumerate(operand.access.classes) if c != "0"]
+        level = max((INNER if a >= self.n_grid else POINT for a in moving), default=UNIFORM)
         return self.node("load", dtype, args, (operand, offset is not None, key.mask is not None), level)
 
     def _offset(self, index: IndexMap, layout: Layout, dtype: str) -> Node | None:
@@ -520,12 +526,13 @@ class BodyBuilder:
     def _make_extent(self, step: OpStep, key: Key) -> Node:
         found = self._literals.get(step.result_id)
         if found is None:
-            found = self._literals[step.result_id] = self._param(self.program.meta[key.value].dtype, step.attr("value"))
+            dtype = self.program.meta[key.value].dtype
+            found = self._literals[step.result_id] = self._param(dtype, step.attr("value"))
         return found
 
     def _make_arange(self, step: OpStep, key: Key) -> Node:
         dtype = self.program.meta[key.value].dtype
-        (part,) = self.unflatten(key.index, self.program.meta[key.value].shape)
+        (part,) = self.unflatten(key.where, self.program.meta[key.value].shape)
         at = self.index_node(part)
         if dtype != "int64":
             at = self.node("astype", dtype, (at,))
@@ -536,7 +543,7 @@ class BodyBuilder:
     def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
         state, call = step.input_ids
         shape = self.program.meta[key.value].shape
-        position = key.index.index if isinstance(key.index, Flat) else self._position(shape, key.index)
+        position = key.where.index if isinstance(key.where, Flat) else self._position(shape, key.where)
         seed = self.value(Key(state, (Lin(0),)))
         counter = self.value(Key(state, (Lin(1),)))
         index = self.value(Key(call, ()))
@@ -544,7 +551,7 @@ class BodyBuilder:
         return self.node("random", self.program.meta[key.value].dtype, (seed, counter, index, element))
 
     def _make_random_advance(self, step: OpStep, key: Key) -> Node:
-        (part,) = self.unflatten(key.index, (2,))
+        (part,) = self.unflatten(key.where, (2,))
         return self.node("add", "int64", (self.value(Key(step.input_ids[0], (part,))), self.index_node(part)))
 
 

@@ -114,7 +114,8 @@ class _Finisher:
         return blocks
 
     def _extent(self, block: list[int]) -> int:
-        return math.prod(self.body.extents[a] for a in block)
+        extents: tuple[int, ...] = self.body.extents
+        return math.prod(extents[a] for a in block)
 
     def _unit_score(self, block: list[int]) -> int:
         return sum((3 if o.out else 1) for o in self.operands if o.access.classes[block[-1]] == "1")

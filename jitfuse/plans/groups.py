@@ -16,7 +16,7 @@ from typing import Any, Final
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.body import BodyBuilder, Frame, Key, Misaligned, contiguous_layout, reduced_axes
+from jitfuse.plans.body import BodyBuilder, Frame, Key, MisalignedError, contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Lin
 from jitfuse.plans.values import Values
 
@@ -89,7 +89,9 @@ class Probe:
 class Grouping:
     """Groups the steps of a primitive program. `materialise` adds values that must be stored."""
 
-    def __init__(self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), *, fuse: bool = True) -> None:
+    def __init__(
+        self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), *, fuse: bool = True
+    ) -> None:
         self.program = program
         self.values = values
         self.groups: list[Group] = []
@@ -177,7 +179,7 @@ class Grouping:
             fused = group.fused | ({value} if is_reduction else frozenset())
             try:
                 probe = self._probe(frame, fused, key, group)
-            except Misaligned:
+            except MisalignedError:
                 reason = Refusal.MISALIGNED
                 continue
             refused = self._refuses(group, frame, probe, key, is_reduction)
@@ -206,7 +208,7 @@ class Grouping:
         related = bool(probe.reductions & group.fused) or bool(probe.inlined & set(group.roots))
         if not related and not any(leaf in group.leaves for leaf in probe.leaves if leaf[1] != ()):
             return Refusal.UNRELATED
-        swept = any(a >= len(frame.grid_axes) for p in key.index if isinstance(p, Lin) for a, _ in p.terms)
+        swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
         splits = is_reduction and not group.reductions and _is_split(frame)
         if splits or (group.split and (probe.reductions if is_reduction else swept)):
             return Refusal.SPLIT
@@ -262,7 +264,7 @@ def _walk(
     while stack:
         top = stack.pop()
         if place(top.value) is not None:
-            probe.leaves.add((top.value, top.index))
+            probe.leaves.add((top.value, top.where))
             continue
         if top.value in fused:
             builder.dependencies(top)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,8 @@ def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
         strides.append(step)
         step *= max(extent, 1)
     rank = len(shape)
-    return Layout(shape, tuple(reversed(strides)), ("n",) * (rank - 1) + ("1",) * (rank > 0), (True,) * max(rank - 1, 0))
+    classes = ("n",) * (rank - 1) + ("1",) * (rank > 0)
+    return Layout(shape, tuple(reversed(strides)), classes, (True,) * max(rank - 1, 0))
 
 
 def strided(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Layout:
@@ -89,7 +90,7 @@ class Flat(NamedTuple):
     index: Any
 
 
-IndexMap = Union[tuple[Any, ...], Flat]
+IndexMap = tuple[Any, ...] | Flat
 """One `Lin` or SSA node for each axis of a value, or a `Flat` position."""
 
 

@@ -27,7 +27,7 @@ class Node:
         self.dtype = dtype
         self.args = args
         self.imm = imm
-        self.level = max((level, *(a.level for a in args)))
+        self.level: int = max((level, *(a.level for a in args)))
         # the cost of computing this again at an inner point: inner work only, capped to stay small
         own = _COSTS.get(op, 1)
         self.cost: int = min(own + sum(a.cost for a in args if a.level == self.level), 10_000)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Union
+from typing import Any
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
@@ -46,7 +46,7 @@ class HostCall:
     step: int
 
 
-RuntimeStep = Union[Launch, HostCall]
+RuntimeStep = Launch | HostCall
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ def launch_ns(launch: Launch) -> int:
     rows = size_class(inner) * sum(itemsize(d) for d in launch.form.keeps)
     rate = CACHE_BYTES_PER_NS if rows <= ROW_CACHE_BYTES else MEMORY_BYTES_PER_NS
     scratch = 2 * size_class(points) * rows // rate
-    return LAUNCH_NS + max(size_class(launch.bytes_moved) // MEMORY_BYTES_PER_NS, operations // OPERATIONS_PER_NS) + scratch
+    memory = size_class(launch.bytes_moved) // MEMORY_BYTES_PER_NS
+    return LAUNCH_NS + max(memory, operations // OPERATIONS_PER_NS) + scratch
 
 
 def _inner_operations(form: KernelForm) -> int:
