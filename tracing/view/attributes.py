@@ -9,7 +9,9 @@ from typing import Any, Final
 from jitfuse.tracing.view import swap
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.classify import Classifier
-from jitfuse.tracing.view.userland import MISSING, class_member, is_user_class, is_user_function, is_user_module
+from jitfuse.tracing.view.userland import (
+    MISSING, class_member, is_user_class, is_user_function, is_user_module, own_attributes,
+)
 
 _IDENTITY_NAMES: Final = frozenset({
     "__class__", "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__wrapped__"})
@@ -67,7 +69,8 @@ class Attributes(Classifier):
         """Pass on a value that is not guarded itself, making sure that its code is seen."""
         if isinstance(value, types.MethodType):
             self._bound(value)
-            return value
+            substitute = self.hooks.substitute(value)
+            return value if substitute is None else substitute
         if callable(value) or isinstance(value, types.ModuleType):
             if id(value) in self.origin:
                 return self.known(value)
@@ -129,10 +132,20 @@ class Attributes(Classifier):
             return self.arrived(value)
         if name == "__code__" and isinstance(owner, types.FunctionType):
             value = swap.original_code(owner)
-        seen = self.read(step, value, raw)
+        seen = self.read(step, value, raw, computed=self._computed(owner, name))
         if not raw:
             self.quick[id(owner), name] = value, seen
         return seen
+
+    @staticmethod
+    def _computed(owner: Any, name: str) -> bool:
+        """Tell whether reading the attribute runs code of its class, so that it may give a new object each time."""
+        own = own_attributes(owner)
+        if own is not None and name in own:
+            return False
+        member = class_member(type(owner), name)
+        return member is MISSING or (hasattr(type(member), "__get__")
+                                     and not isinstance(member, types.MemberDescriptorType))
 
     def _read_method(self, step: Chain, method: types.MethodType) -> Any:
         """A method bound by the read itself: the function is what counts; the owner is known already."""
@@ -147,6 +160,8 @@ class Attributes(Classifier):
             self.function(fn, where)
         else:
             self.guard(where, "IS", fn)
+            substitute = self.hooks.substitute(method)
+            return method if substitute is None else substitute
         return method
 
     def _instance_attr(self, owner: Any, chain: Chain, name: str, raw: bool) -> Any:
@@ -162,8 +177,8 @@ class Attributes(Classifier):
                 self.see_class(type(member))
                 return self.arrived(getattr(owner, name))
             return self._general(owner, chain, name, raw)
-        own = getattr(owner, "__dict__", None)
-        if isinstance(own, dict) and name in own:
+        own = own_attributes(owner)
+        if own is not None and name in own:
             return self._general(owner, chain, name, raw)
         if isinstance(member, functools.cached_property):
             return self._cached_property(owner, chain, name, member)

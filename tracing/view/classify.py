@@ -1,6 +1,8 @@
 """What the function sees for each kind of value that a chain leads to, and how it is guarded."""
 from __future__ import annotations
 
+import array
+import collections
 import copy
 import enum
 import functools
@@ -16,10 +18,10 @@ from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.shadow import Shadow, empty_like, fill, is_container, is_plain_and_large
 from jitfuse.tracing.view.state import State, same_value
 from jitfuse.tracing.view.substitutes import SUBSTITUTES, CachedCall
-from jitfuse.tracing.view.userland import is_user_class, is_user_function
+from jitfuse.tracing.view.userland import is_user_class, is_user_function, own_attributes
 
 _EQUAL: Final = (int, float, str, bytes, complex, slice, range, np.dtype)
-_FROZEN_COPY: Final = (set, frozenset, bytearray)
+_FROZEN_COPY: Final = (set, frozenset, bytearray, collections.deque, array.array)
 _IDENTITY: Final = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
                     types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
                     property, staticmethod, classmethod, np.ufunc)
@@ -42,14 +44,15 @@ class Classifier(State):
         self._waiting: list[tuple[types.FunctionType, frozenset[str], bool]] = []
         self._acquired: list[types.FunctionType] = []
 
-    def read(self, chain: Chain, real: Any, raw: bool = False) -> Any:
+    def read(self, chain: Chain, real: Any, raw: bool = False, computed: bool = False) -> Any:
         """Return what the function sees for the value now at the end of the chain.
 
         raw: the value is only subscripted, so a container comes as it is and only the items used are guarded.
+        computed: each read may give a new object for the same state.
         """
         found = self.values.get(chain)
         if found is not None:
-            if same_value(found[0], real):
+            if same_value(found[0], real, computed):
                 if found[1] is not real or not raw:
                     return found[1]
             else:
@@ -109,6 +112,8 @@ class Classifier(State):
 
     def substitute(self, real: Any) -> Any | None:
         """Return what takes the place of a callable or module: the tracer's, then the view's own."""
+        if is_user_class(type(real)):
+            return None
         found = self.hooks.substitute(real)
         if found is not None:
             if type(found) is types.FunctionType:
@@ -135,6 +140,8 @@ class Classifier(State):
             self.see_class(type(real))
             if not user:
                 self.reach(real)
+                if hasattr(type(real), "__next__"):
+                    self.trail.volatile.append(f"{chain} is an iterator: its position is not seen, and moves")
         return real
 
     def _method(self, chain: Chain, real: types.MethodType) -> Any:
@@ -341,7 +348,7 @@ class Classifier(State):
                     inner.append(cell.cell_contents)
                 except ValueError:
                     continue
-        inner += list(getattr(value, "__dict__", {}).values())
+        inner += list((own_attributes(value) or {}).values())
         for held in inner:
             nested = held.values() if isinstance(held, dict | types.MappingProxyType) else (held,)
             for item in nested:
@@ -361,8 +368,9 @@ def functions_in(value: Any) -> list[types.FunctionType]:
         parts = (value.fget, value.fset, value.fdel)
     elif isinstance(value, functools.cached_property | functools.partial | functools.partialmethod):
         parts = (value.func,)
-    elif isinstance(getattr(value, "__wrapped__", None), types.FunctionType):
-        parts = () if isinstance(value, functools._lru_cache_wrapper) else (value.__wrapped__,)
+    elif not isinstance(value, functools._lru_cache_wrapper):
+        wrapped = (own_attributes(value) or {}).get("__wrapped__")
+        parts = (wrapped,) if isinstance(wrapped, types.FunctionType) else ()
     return [fn for part in parts for fn in functions_in(part)]
 
 

@@ -6,6 +6,7 @@ Owns `View` and `run`. How values are classified is in `jitfuse.tracing.view.cla
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from jitfuse.tracing.view.attributes import Attributes
 from jitfuse.tracing.view.chain import Chain, Trail
 from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.shadow import is_container, leak, write_back
-from jitfuse.tracing.view.userland import MISSING, claim, class_member, is_user_class, is_user_function
+from jitfuse.tracing.view.userland import MISSING, claim, class_member, is_user_class, is_user_function, own_attributes
 
 _BUILTINS: Final[dict[str, Any]] = vars(builtins)
 _FOLDER: Final = os.path.dirname(__file__) + os.sep
@@ -227,9 +228,12 @@ class View(Attributes):
     def _note_attr(self, owner: Any, name: str, chain: Chain | None) -> None:
         old = MISSING
         if chain is not None:
-            attributes = getattr(owner, "__dict__", {})
-            own = name in attributes if "__dict__" in dir(type(owner)) or attributes else hasattr(owner, name)
-            old = getattr(owner, name) if own else MISSING
+            slot = class_member(type(owner), name)
+            if isinstance(slot, types.MemberDescriptorType):
+                with contextlib.suppress(AttributeError):
+                    old = slot.__get__(owner)
+            else:
+                old = (own_attributes(owner) or {}).get(name, MISSING)
         self.note_write(owner, name, chain, old, lambda value: setattr(owner, name, value),
                         lambda: delattr(owner, name))
 

@@ -8,16 +8,21 @@ from typing import Any, Final
 
 from jitfuse.tracing.view.chain import Chain, Guard, Trail, equal
 from jitfuse.tracing.view.hooks import Hooks
-from jitfuse.tracing.view.userland import MISSING
+from jitfuse.tracing.view.userland import MISSING, own_attributes
 
 _PLAIN_EQUAL: Final = frozenset({int, float, complex, str, bytes, range, slice})
 _CONSTANTS: Final = frozenset({bool, type(None), type(...), type(NotImplemented)})
 
 
-def same_value(a: Any, b: Any) -> bool:
-    """Tell whether a place still holds what was read there: the same object, or an equal plain value."""
+def same_value(a: Any, b: Any, computed: bool = False) -> bool:
+    """Tell whether a place still holds what was read there: the same object, or an equal plain value.
+
+    computed: the place makes a new object at each read, as a property written in C does.
+    """
     if a is b:
         return True
+    if computed and type(a) is type(b) and type(a) not in _PLAIN_EQUAL and type(a) not in _CONSTANTS:
+        return type(a) is not tuple or (len(a) == len(b) and all(same_value(x, y, True) for x, y in zip(a, b)))
     if type(a) is float and type(b) is float and math.isnan(a) and math.isnan(b):
         return True
     return type(a) in _PLAIN_EQUAL and equal(a, b)
@@ -66,8 +71,8 @@ class State:
 
     def guard_absent(self, chain: Chain, owner: Any, name: str) -> None:
         """Pin that an instance has no attribute of its own under this name."""
-        attributes = getattr(owner, "__dict__", None)
-        if isinstance(attributes, dict) and name not in attributes:
+        attributes = own_attributes(owner)
+        if attributes is not None and name not in attributes:
             where = Chain.object(attributes, f"{chain}.__dict__") if chain.kind == "object" \
                 else chain.attr("__dict__")
             self.guard(where, "ABSENT", name, len(attributes))

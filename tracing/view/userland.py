@@ -86,10 +86,15 @@ def is_user_class(cls: type) -> bool:
 def _decide_class(cls: type) -> bool:
     if issubclass(cls, enum.Enum):
         return False
-    module = sys.modules.get(cls.__module__)
+    if not isinstance(cls.__module__, str):  # some types of C extensions hold a descriptor there
+        return False
+    name = cls.__module__
+    if not isinstance(name, str):  # some extension modules
+        return False
+    module = sys.modules.get(name)
     if module is None:
-        return _user_namespace(cls.__module__, None)
-    return cls.__module__ != "builtins" and is_user_module(module)
+        return _user_namespace(name, None)
+    return name != "builtins" and is_user_module(module)
 
 
 def class_member(kind: type, name: str) -> Any:
@@ -98,3 +103,12 @@ def class_member(kind: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     return MISSING
+
+
+def own_attributes(value: Any) -> dict[str, Any] | None:
+    """Return an object's ``__dict__`` without asking a ``__getattr__`` of its class; None where it has none."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None
