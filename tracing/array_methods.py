@@ -66,8 +66,14 @@ class ArrayMethods(AbstractTensor):
         return self.ravel(order).as_copy()
 
     def ravel(self, order: str = "C") -> Any:
-        """Return all elements as one axis: a view where the memory allows it."""
-        return self.reshape(-1 if self.size else 0, order=order)
+        """Return all elements as one axis: a view of an array in C order, else a copy."""
+        flat = self.reshape(-1 if self.size else 0, order=order)
+        return flat if self.is_contiguous else flat.as_copy()
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other in C order."""
+        raise NotImplementedError
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None, **attrs: Any) -> Any:
         """Return the elements under another shape: a view where the memory allows it."""

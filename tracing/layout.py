@@ -25,6 +25,12 @@ def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
     return Layout(0, tuple(reversed(strides)))
 
 
+def is_contiguous(shape: tuple[int, ...], layout: Layout, itemsize: int) -> bool:
+    """Return whether elements follow each other in C order; strides of axes of extent 1 do not matter."""
+    plain = contiguous(shape, itemsize).strides
+    return 0 in shape or all(n == 1 or s == p for n, s, p in zip(shape, layout.strides, plain, strict=True))
+
+
 def sliced(layout: Layout, starts: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
     """Return the layout of a strided region."""
     offset = layout.offset + sum(a * s for a, s in zip(starts, layout.strides, strict=True))

@@ -47,7 +47,7 @@ def refuse(function: str, options: dict[str, Any], way_out: str = "") -> None:
 
 def require_c_order(function: str, order: str) -> None:
     """Raise UnsupportedError for orders of elements other than row by row."""
-    if order not in ("C", "K", "A"):
+    if order != "C":
         raise UnsupportedError(
             f"np.{function}(order={order!r}) is not available, at {user_line()}. Transpose first: x.T.reshape(...)."
         )

@@ -41,6 +41,8 @@ _INSTEAD: Final[dict[str, str]] = {
     "around": "Write np.floor(x + 0.5), which rounds halves up.",
     "linalg.norm": "Write np.sqrt(np.sum(x * x)).",
     "einsum": "Write it with np.matmul, np.transpose and np.sum.",
+    "array_equal": "Write np.all(x == y).",
+    "allclose": "Write np.all(np.abs(x - y) <= atol + rtol * np.abs(y)).",
     "tile": "Write np.concatenate([x] * n), or np.broadcast_to.",
     "repeat": "Write np.broadcast_to(x[..., None], ...) and reshape.",
     "cumsum": "It is not available yet; keep it outside the fused function.",

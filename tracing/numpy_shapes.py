@@ -16,7 +16,6 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import (
     Tensor,
-    all_,
     deliver,
     extents,
     implements,
@@ -284,14 +283,3 @@ def result_type(*args: Any) -> Any:
 def iscomplexobj(x: Tensor) -> bool:
     """Return False: all supported dtypes are real."""
     return False
-
-
-@implements("array_equal")
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Tensor:
-    """Return whether two arrays have one shape and equal elements."""
-    x, y = lifted(a1, a2)
-    if x.shape != y.shape:
-        return x._lift(np.False_)
-    if equal_nan:
-        raise UnsupportedError(f"np.array_equal(equal_nan=True) is not available, at {user_line()}")
-    return all_(strong(x).call("equal", y))

@@ -104,6 +104,11 @@ class TracedTensor(ArrayMethods):
         found = self._storage.cache.get(self._path)
         return self._run.read(self._storage, self._path) if found is None else found
 
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other in C order, as far as the program knows."""
+        return self._layout is None or layout.is_contiguous(self.shape, self._layout, self.itemsize)
+
     def _where(self) -> layout.Layout:
         return self._layout or layout.contiguous(self.shape, dtypes.itemsize(self._meta.dtype))
 
