@@ -21,9 +21,9 @@ class Kernel:
 
     key: str
     backend: str
-    form: KernelForm
     compile_ms: float
     from_cache: bool
+    form: KernelForm = field(repr=False)
     _object: Any = field(repr=False)
 
     @property
@@ -44,7 +44,7 @@ def kernels_of(specs: Iterable[Any]) -> tuple[Kernel, ...]:
         for mode in spec.plans.values():
             made = mode.kernels
             for k, form in enumerate(made.forms if made is not None else ()):
-                kernel = Kernel(made.key, "llvm", form, made.compile_ms, made.from_cache, made)
+                kernel = Kernel(made.key, "llvm", made.compile_ms, made.from_cache, form, made)
                 found.setdefault((made.key, k), kernel)
     return tuple(found.values())
 

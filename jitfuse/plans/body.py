@@ -1,35 +1,26 @@
 """Emit the bodies of one kernel: from program values under index maps to SSA nodes in stages.
 
 A value is asked for under an index map; what is not in memory is computed on the spot (fusion is nothing
-else), and the same value under the same map is computed once a stage. Owns the meaning of views, joins and
-updates as index maps and masks. Does not own which values share a kernel (`jitfuse.plans.groups`) or the
+else), and the same value under the same map is computed once a stage. Does not own index maps
+(`jitfuse.plans.index_maps`), which values share a kernel (`jitfuse.plans.groups`) or the
 final form (`jitfuse.plans.form`).
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
-from jitfuse.plans.layout import (
-    ZERO,
-    Flat,
-    IndexMap,
-    Layout,
-    Lin,
-    access,
-    along,
-    contiguous,
-    flatten_linear,
-    reshape_groups,
-    row_major,
-)
+from jitfuse.plans.frame import Frame, Key, MisalignedError, reduced_axes
+from jitfuse.plans.index_maps import IndexMaps
+from jitfuse.plans.layout import Flat, IndexMap, Layout, Lin, access, along
 from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, Operand
+from jitfuse.plans.stages import StageDraft
 
 KEEP_COST: Final = 8
 """Inner values that cost at least this much are kept in scratch for later stages, not computed again."""
@@ -40,86 +31,20 @@ _COMBINERS: Final = {
 }
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
-
-class MisalignedError(Exception):
-    """A reduction's result is needed at another grid point than the one that computes it."""
-
-
-class Frame(NamedTuple):
-    """The index space of a kernel in the axes of the values that sweep it: a shape and its reduced axes."""
-
-    shape: tuple[int, ...]
-    reduced: tuple[int, ...]
-
-    @property
-    def grid_axes(self) -> tuple[int, ...]:
-        """The axes that are not reduced."""
-        return tuple(k for k in range(len(self.shape)) if k not in self.reduced)
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """Extents of the kernel's axes: grid first, then inner."""
-        return tuple(self.shape[k] for k in self.grid_axes + self.reduced)
-
-    def position(self, axis: int) -> int:
-        """Return the kernel axis of an axis of the shape."""
-        return (self.grid_axes + self.reduced).index(axis)
-
-    def full_map(self) -> tuple[Lin, ...]:
-        """Return the index map of a value that sweeps the whole shape."""
-        return tuple(along(self.position(k)) for k in range(len(self.shape)))
-
-    def maps(self, shape: tuple[int, ...]) -> Iterable[tuple[str, tuple[Lin, ...]]]:
-        """Yield the ways in which a value of this shape can belong to the frame, by name: see `map_of`."""
-        if shape == self.shape:
-            yield "whole", self.map_of("whole")
-        if self.reduced and shape == tuple(1 if k in self.reduced else n for k, n in enumerate(self.shape)):
-            yield "kept", self.map_of("kept")
-        if self.reduced and shape == tuple(self.shape[k] for k in self.grid_axes):
-            yield "dropped", self.map_of("dropped")
-
-    def map_of(self, placing: str) -> tuple[Lin, ...]:
-        """Return the index map of a placing: the whole shape, or one value per grid point (axes kept or dropped)."""
-        if placing == "whole":
-            return self.full_map()
-        if placing == "kept":
-            return tuple(ZERO if k in self.reduced else along(self.position(k)) for k in range(len(self.shape)))
-        return tuple(along(a) for a in range(len(self.grid_axes)))
-
-
-class Key(NamedTuple):
-    """A value under an index map and a mask."""
-
-    value: int
-    where: IndexMap
-    mask: Node | None = None
-
-
-class StageDraft:
-    """Nodes of one stage in the order they were made, and its reductions (step, operand, result)."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.reductions: list[tuple[OpStep, Node, Node]] = []
-
-
 Place = Callable[[int], "tuple[Any, Layout] | None"]
 
 
-class BodyBuilder:
+class BodyBuilder(IndexMaps):
     """Builds the stages of one kernel. `place(value)` tells what lies in memory, as (buffer, layout)."""
 
     def __init__(
         self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],
         unrolled: frozenset[int], *, keep: bool,
     ) -> None:
-        self.program = program
+        super().__init__(program, len(frame.grid_axes))
         self.frame = frame
-        self.extents = frame.extents
-        self.n_grid = len(frame.grid_axes)
-        self.stages: list[StageDraft] = []
+        self.extents: tuple[int, ...] = frame.extents
         self.operands: list[Operand] = []
-        self.params: list[tuple[str, Any]] = []
         self.keeps: list[Node] = []
         self.results: dict[int, Node] = {}
         self._place = place
@@ -128,7 +53,6 @@ class BodyBuilder:
         self._keep = keep
         self._memo: dict[Key, Node] = {}
         self._past: dict[Key, tuple[int, Node]] = {}
-        self._unique: dict[Any, Node] = {}
         self._operand_of: dict[Any, Operand] = {}
         self._literals: dict[Any, Node] = {}
         self._dependencies: dict[Key, list[Key]] = {}
@@ -145,17 +69,6 @@ class BodyBuilder:
         stage = StageDraft()
         self.stages.append(stage)
         return stage
-
-    def node(self, op: str, dtype: str, args: tuple[Node, ...] = (), imm: Any = None, level: int = UNIFORM) -> Node:
-        """Return the node of an operation, made once in each stage (once at all below inner level)."""
-        new = Node(op, dtype, args, imm, level)
-        stage = len(self.stages) if new.level == INNER else -1
-        key = (op, dtype, tuple(map(id, args)), repr(imm), stage)
-        found = self._unique.get(key)
-        if found is None:
-            self._unique[key] = found = new
-            self.stages[-1].nodes.append(new)
-        return found
 
     def reduce(self, step: OpStep) -> None:
         """Reduce a step's operand over the inner axes in the current stage."""
@@ -176,10 +89,6 @@ class BodyBuilder:
         node = self.value(Key(value, index))
         operand = self._operand(buffer, node.dtype, layout, self.frame.full_map(), out=True, offset=offset)
         self.node("store", node.dtype, (node,), (operand, False, False), POINT)
-
-    def broadcast_map(self, index: IndexMap, out: tuple[int, ...], shape: tuple[int, ...]) -> IndexMap:
-        """Return the index map of an operand of `shape` that is broadcast to `out`."""
-        return self._operand_map(index, out, shape)
 
     # ------------------------------------------------------------------ values
     def value(self, key: Key) -> Node:
@@ -227,16 +136,10 @@ class BodyBuilder:
         assert op is not None
         if op.kind == ops.REDUCTION:
             if step.result_id in self._unrolled:
-                return self._elements(step, key)
+                return self.elements(step, key)
             self._check_aligned(step, key.where)
             return []
-        if op.kind == ops.ELEMENTWISE:
-            out = self.program.meta[key.value].shape
-            shapes = [self.program.meta[i].shape for i in step.input_ids]
-            maps = [self._operand_map(key.where, out, shape) for shape in shapes]
-            return [Key(i, m, key.mask) for i, m in zip(step.input_ids, maps, strict=True)]
-        finder = getattr(self, f"_in_{step.op_name}", None)
-        return finder(step, key) if finder is not None else []
+        return self.operand_keys(step, key)
 
     def _check_aligned(self, step: OpStep, index: IndexMap) -> None:
         axes, keepdims = reduced_axes(self.program, step), step.attr("keepdims")
@@ -248,20 +151,6 @@ class BodyBuilder:
             if k not in axes and part != along(self.frame.position(k)):
                 raise MisalignedError
 
-    def _elements(self, step: OpStep, key: Key) -> list[Key]:
-        """Return the few elements that an unrolled reduction combines, in row-major order."""
-        shape, axes = self.program.meta[step.input_ids[0]].shape, reduced_axes(self.program, step)
-        parts = list(self.unflatten(key.where, self.program.meta[key.value].shape))
-        if not step.attr("keepdims"):
-            for a in axes:
-                parts.insert(a, ZERO)
-        keys = []
-        for position in np.ndindex(*(shape[a] for a in axes)):
-            element = dict(zip(axes, position, strict=True))
-            index = tuple(Lin(element[k]) if k in element else p for k, p in enumerate(parts))
-            keys.append(Key(step.input_ids[0], index, key.mask))
-        return keys
-
     def _fold(self, op: str, elements: list[Node]) -> Node:
         """Combine elements by the lane tree of sum_lanes: l with l + width / 2, the width halving."""
         width = 1 << (len(elements) - 1).bit_length()
@@ -272,169 +161,6 @@ class BodyBuilder:
                 for k, a in enumerate(elements[:width])
             ]
         return elements[0]
-
-    def _operand_map(self, index: IndexMap, out: tuple[int, ...], shape: tuple[int, ...]) -> IndexMap:
-        if shape == out:
-            return index
-        if not shape:
-            return ()
-        parts = self.unflatten(index, out)[len(out) - len(shape) :]
-        aligned = out[len(out) - len(shape) :]
-        return tuple(p if n == m else ZERO for p, n, m in zip(parts, shape, aligned, strict=True))
-
-    # ------------------------------------------------------------------ views: from a result's map to the operand's
-    def _in_broadcast_to(self, step: OpStep, key: Key) -> list[Key]:
-        shape = self.program.meta[step.input_ids[0]].shape
-        return [Key(step.input_ids[0], self._operand_map(key.where, step.attr("shape"), shape), key.mask)]
-
-    def _in_transpose(self, step: OpStep, key: Key) -> list[Key]:
-        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
-        inverse: list[Any] = [ZERO] * len(parts)
-        for part, axis in zip(parts, step.attr("axes"), strict=True):
-            inverse[axis] = part
-        return [Key(step.input_ids[0], tuple(inverse), key.mask)]
-
-    def _in_slice(self, step: OpStep, key: Key) -> list[Key]:
-        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
-        moved = tuple(
-            self._affine(p, step_, start)
-            for p, start, step_ in zip(parts, step.attr("starts"), step.attr("steps"), strict=True)
-        )
-        return [Key(step.input_ids[0], moved, key.mask)]
-
-    def _in_reshape(self, step: OpStep, key: Key) -> list[Key]:
-        old, new = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
-        return [Key(step.input_ids[0], self.reshaped(key.where, new, old), key.mask)]
-
-    def reshaped(self, index: IndexMap, new: tuple[int, ...], old: tuple[int, ...]) -> IndexMap:
-        """Return an index into `old` for an index into its reshape `new`: by blocks of axes where they match."""
-        if isinstance(index, Flat):
-            return index
-        if not old:
-            return ()
-        groups = reshape_groups(old, new)
-        if groups is None:
-            return (ZERO,) * len(old)
-        parts: list[Any] = [ZERO] * len(old)
-        for group in groups:
-            if not group.old:
-                continue
-            inner = tuple(new[j] for j in group.new)
-            position = flatten_linear(inner, tuple(index[j] for j in group.new))
-            if len(group.old) == 1:
-                parts[group.old[0]] = position or self._flat_node(inner, [index[j] for j in group.new])
-            elif len(group.new) == 1 and group.old and all(old[k] == 1 for k in group.old[:-1]):
-                parts[group.old[-1]] = index[group.new[0]]
-            else:
-                return Flat(self._position(new, index))
-        return tuple(parts)
-
-    def _position(self, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
-        linear = flatten_linear(shape, index)
-        return linear if linear is not None else self._flat_node(shape, list(index))
-
-    def _flat_node(self, shape: tuple[int, ...], index: list[Any]) -> Node:
-        total: Node | None = None
-        for part, weight in zip(index, row_major(shape), strict=True):
-            term = self._times(self.index_node(part), weight)
-            total = term if total is None else self.node("add", "int64", (total, term))
-        return total if total is not None else self._number(0)
-
-    def unflatten(self, index: IndexMap, shape: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return one index for each axis of `shape`, by division where only a flat position is known."""
-        if not isinstance(index, Flat):
-            return index
-        linear = self.index_node(index.index)
-        parts: list[Any] = []
-        for k, weight in enumerate(row_major(shape)):
-            part = linear
-            if k < len(shape) - 1:
-                part = self.node("floor_divide", "int64", (linear, self._number(weight)))
-            if k:
-                part = self.node("remainder", "int64", (part, self._number(shape[k])))
-            parts.append(part)
-        return tuple(parts)
-
-    def _affine(self, part: Any, factor: int, shift: int) -> Any:
-        if isinstance(part, Lin):
-            return part.scaled(factor, shift)
-        return self.node("add", "int64", (self._times(part, factor), self._number(shift)))
-
-    def index_node(self, part: Any) -> Node:
-        """Return an index as an int64 node; numbers derived from shapes are parameters."""
-        if isinstance(part, Node):
-            return part
-        total: Node | None = None if part.const == 0 and part.terms else self._number(part.const)
-        for axis, coefficient in part.terms:
-            level = INNER if axis >= self.n_grid else POINT
-            term = self._times(self.node("index", "int64", (), axis, level), coefficient)
-            total = term if total is None else self.node("add", "int64", (total, term))
-        assert total is not None
-        return total
-
-    def _times(self, node: Node, factor: int) -> Node:
-        return node if factor == 1 else self.node("multiply", "int64", (node, self._number(factor)))
-
-    def _number(self, value: int) -> Node:
-        return self._param("int64", value)
-
-    def _param(self, dtype: str, value: Any) -> Node:
-        self.params.append((dtype, value))
-        return self.node("param", dtype, (), len(self.params) - 1)
-
-    # ------------------------------------------------------------------ joins and updates: masks
-    def _in_concat(self, step: OpStep, key: Key) -> list[Key]:
-        axis = step.attr("axis")
-        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
-        axis %= len(parts)
-        position, start, keys = self.index_node(parts[axis]), 0, []
-        for i in step.input_ids:
-            extent = self.program.meta[i].shape[axis]
-            above = self._compare("greater_equal", position, start)
-            inside = self._both(above, self._compare("less", position, start + extent))
-            moved = (*parts[:axis], self._affine(parts[axis], 1, -start), *parts[axis + 1 :])
-            keys.append(Key(i, moved, self._both(key.mask, inside)))
-            start += extent
-        return keys
-
-    def _in_update_slice(self, step: OpStep, key: Key) -> list[Key]:
-        target, value = step.input_ids
-        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
-        inside: Node | None = None
-        moved: list[Any] = []
-        for part, start, stride, count, extent in zip(
-            parts, step.attr("starts"), step.attr("steps"), step.attr("counts"),
-            self.program.meta[key.value].shape, strict=True,
-        ):
-            if (start, stride, count) == (0, 1, extent):
-                moved.append(part)
-                continue
-            low, high = sorted((start, start + (count - 1) * stride))
-            at = self.index_node(part)
-            here = self._both(self._compare("greater_equal", at, low), self._compare("less_equal", at, high))
-            if count == 0:
-                here = self.node("const", "bool", (), False)
-            distance = self._affine(part, 1, -start) if stride > 0 else self._affine(part, -1, start)
-            if abs(stride) != 1:
-                apart = self._number(abs(stride))
-                d = self.index_node(distance)
-                on = self.node("equal", "bool", (self.node("remainder", "int64", (d, apart)), self._number(0)))
-                here = self._both(here, on)
-                distance = self.node("floor_divide", "int64", (d, apart))
-            inside = self._both(inside, here)
-            moved.append(distance)
-        region = tuple(step.attr("counts"))
-        source = self._operand_map(tuple(moved), region, self.program.meta[value].shape)
-        if inside is None:
-            return [Key(value, source, key.mask)]
-        outside = self._both(key.mask, self.node("logical_not", "bool", (inside,)))
-        return [Key(value, source, self._both(key.mask, inside)), Key(target, key.where, outside)]
-
-    def _compare(self, op: str, a: Node, number: int) -> Node:
-        return self.node(op, "bool", (a, self._number(number)))
-
-    def _both(self, a: Node | None, b: Node) -> Node:
-        return b if a is None else self.node("logical_and", "bool", (a, b))
 
     # ------------------------------------------------------------------ nodes of steps
     def _build(self, key: Key, inputs: list[Node]) -> Node:
@@ -543,7 +269,7 @@ class BodyBuilder:
     def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
         state, call = step.input_ids
         shape = self.program.meta[key.value].shape
-        position = key.where.index if isinstance(key.where, Flat) else self._position(shape, key.where)
+        position = key.where.index if isinstance(key.where, Flat) else self.position_of(shape, key.where)
         seed = self.value(Key(state, (Lin(0),)))
         counter = self.value(Key(state, (Lin(1),)))
         index = self.value(Key(call, ()))
@@ -560,18 +286,3 @@ def _arange_terms(step: OpStep, dtype: str) -> tuple[Any, Any]:
     first = np.dtype(dtype).type(step.attr("start"))
     second = np.dtype(dtype).type(step.attr("start") + step.attr("step"))
     return first.item(), (second - first).item()
-
-
-def reduced_axes(program: FusedProgram, step: OpStep) -> tuple[int, ...]:
-    """Return the normalised axes that a reduction step reduces."""
-    axis = step.attr("axis")
-    rank = len(program.meta[step.input_ids[0]].shape)
-    if axis is None:
-        return tuple(range(rank))
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    return tuple(sorted(a % rank for a in axes))
-
-
-def contiguous_layout(meta: Meta) -> Layout:
-    """Return the row-major layout of a value."""
-    return contiguous(meta.shape, itemsize(meta.dtype))

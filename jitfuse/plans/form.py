@@ -23,9 +23,10 @@ from jitfuse.ir.kernel import (
     Stage,
     sum_lanes,
 )
-from jitfuse.plans.body import BodyBuilder, StageDraft
+from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.nodes import Node
 from jitfuse.plans.nodes import Operand as Draft
+from jitfuse.plans.stages import StageDraft
 
 STREAM_BYTES: Final = 1 << 24
 """A launch that moves at least this much stores past the caches."""
@@ -114,8 +115,7 @@ class _Finisher:
         return blocks
 
     def _extent(self, block: list[int]) -> int:
-        extents: tuple[int, ...] = self.body.extents
-        return math.prod(extents[a] for a in block)
+        return int(math.prod(self.body.extents[a] for a in block))
 
     def _unit_score(self, block: list[int]) -> int:
         return sum((3 if o.out else 1) for o in self.operands if o.access.classes[block[-1]] == "1")

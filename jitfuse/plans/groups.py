@@ -16,7 +16,8 @@ from typing import Any, Final
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.body import BodyBuilder, Frame, Key, MisalignedError, contiguous_layout, reduced_axes
+from jitfuse.plans.body import BodyBuilder
+from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Lin
 from jitfuse.plans.values import Values
 

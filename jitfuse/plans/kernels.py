@@ -10,8 +10,9 @@ from typing import Any
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import sum_lanes
 from jitfuse.ir.program import FusedProgram
-from jitfuse.plans.body import BodyBuilder, Frame, contiguous_layout
+from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.form import Launch, finish, finish_split
+from jitfuse.plans.frame import Frame, contiguous_layout
 from jitfuse.plans.groups import Group, Grouping
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.values import Commit
@@ -66,7 +67,7 @@ def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> L
     body = BodyBuilder(program, Frame(shape, ()), place, frozenset(), values.unrolled, keep=False)
     body.open_stage()
     source = program.meta[commit.value].shape
-    index = body.broadcast_map(body.frame.full_map(), shape, source)
+    index = body.operand_map(body.frame.full_map(), shape, source)
     body.write(commit.value, index, ("feed", commit.feed), commit.layout, commit.offset)
     return finish(body)[0]
 

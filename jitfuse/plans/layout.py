@@ -174,13 +174,13 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
             axis_of[a] = k if plain else None
     merges_ = []
     for a in range(rank - 1):
-        k, following = axis_of[a], axis_of[a + 1]
+        own, following = axis_of[a], axis_of[a + 1]
         if classes_[a] == "0" and classes_[a + 1] == "0":
             merges_.append(True)
-        elif k is None or following != k + 1:
+        elif own is None or following != own + 1:
             merges_.append(False)
         else:
             inner = index[following]
             whole = isinstance(inner, Lin) and inner.const == 0 and extents[a + 1] == layout.shape[following]
-            merges_.append(layout.merges[k] and whole)
+            merges_.append(layout.merges[own] and whole)
     return Access(offset, tuple(strides), tuple(classes_), tuple(merges_))

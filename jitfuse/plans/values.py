@@ -15,7 +15,7 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.body import contiguous_layout, reduced_axes
+from jitfuse.plans.frame import contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.nodes import operation_cost
 

@@ -1,0 +1,188 @@
+"""Views, joins and updates as index maps and masks: where an operator's operands are read for its result.
+
+Owns the step from the index map of a result to the index maps (and masks) of its operands. Numbers derived from
+shapes become parameters. Does not own what is computed (`jitfuse.plans.body`).
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.frame import Key, reduced_axes
+from jitfuse.plans.layout import ZERO, Flat, IndexMap, Lin, flatten_linear, reshape_groups, row_major
+from jitfuse.plans.nodes import Node
+from jitfuse.plans.stages import NodeTable
+
+
+class IndexMaps(NodeTable):
+    """The index maps of one kernel over the values of a program."""
+
+    def __init__(self, program: FusedProgram, n_grid: int) -> None:
+        super().__init__(n_grid)
+        self.program = program
+
+    def operand_keys(self, step: OpStep, key: Key) -> list[Key]:
+        """Return the operands of a step that reads elements, each under its map; nothing for creation."""
+        op = ops.get(step.op_name)
+        assert op is not None
+        if op.kind == ops.ELEMENTWISE:
+            out = self.program.meta[key.value].shape
+            shapes = [self.program.meta[i].shape for i in step.input_ids]
+            maps = [self.operand_map(key.where, out, shape) for shape in shapes]
+            return [Key(i, m, key.mask) for i, m in zip(step.input_ids, maps, strict=True)]
+        finder = getattr(self, f"_in_{step.op_name}", None)
+        return finder(step, key) if finder is not None else []
+
+    def elements(self, step: OpStep, key: Key) -> list[Key]:
+        """Return the few elements that an unrolled reduction combines, in row-major order."""
+        shape, axes = self.program.meta[step.input_ids[0]].shape, reduced_axes(self.program, step)
+        parts = list(self.unflatten(key.where, self.program.meta[key.value].shape))
+        if not step.attr("keepdims"):
+            for a in axes:
+                parts.insert(a, ZERO)
+        keys = []
+        for position in np.ndindex(*(shape[a] for a in axes)):
+            element = dict(zip(axes, position, strict=True))
+            index = tuple(Lin(element[k]) if k in element else p for k, p in enumerate(parts))
+            keys.append(Key(step.input_ids[0], index, key.mask))
+        return keys
+
+    def operand_map(self, index: IndexMap, out: tuple[int, ...], shape: tuple[int, ...]) -> IndexMap:
+        """Return the index map of an operand of `shape` that is broadcast to `out`."""
+        if shape == out:
+            return index
+        if not shape:
+            return ()
+        parts = self.unflatten(index, out)[len(out) - len(shape) :]
+        aligned = out[len(out) - len(shape) :]
+        return tuple(p if n == m else ZERO for p, n, m in zip(parts, shape, aligned, strict=True))
+
+    def reshaped(self, index: IndexMap, new: tuple[int, ...], old: tuple[int, ...]) -> IndexMap:
+        """Return an index into `old` for an index into its reshape `new`: by blocks of axes where they match."""
+        if isinstance(index, Flat):
+            return index
+        if not old:
+            return ()
+        groups = reshape_groups(old, new)
+        if groups is None:
+            return (ZERO,) * len(old)
+        parts: list[Any] = [ZERO] * len(old)
+        for group in groups:
+            if not group.old:
+                continue
+            inner = tuple(new[j] for j in group.new)
+            position = flatten_linear(inner, tuple(index[j] for j in group.new))
+            if len(group.old) == 1:
+                parts[group.old[0]] = position or self._flat_node(inner, [index[j] for j in group.new])
+            elif len(group.new) == 1 and group.old and all(old[k] == 1 for k in group.old[:-1]):
+                parts[group.old[-1]] = index[group.new[0]]
+            else:
+                return Flat(self.position_of(new, index))
+        return tuple(parts)
+
+    def position_of(self, shape: tuple[int, ...], index: tuple[Any, ...]) -> Any:
+        """Return the row-major position of an index: linear where it can be, else a node."""
+        linear = flatten_linear(shape, index)
+        return linear if linear is not None else self._flat_node(shape, list(index))
+
+    def _flat_node(self, shape: tuple[int, ...], index: list[Any]) -> Node:
+        total: Node | None = None
+        for part, weight in zip(index, row_major(shape), strict=True):
+            term = self._times(self.index_node(part), weight)
+            total = term if total is None else self.node("add", "int64", (total, term))
+        return total if total is not None else self._number(0)
+
+    def unflatten(self, index: IndexMap, shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Return one index for each axis of `shape`, by division where only a flat position is known."""
+        if not isinstance(index, Flat):
+            return index
+        linear = self.index_node(index.index)
+        parts: list[Any] = []
+        for k, weight in enumerate(row_major(shape)):
+            part = linear
+            if k < len(shape) - 1:
+                part = self.node("floor_divide", "int64", (linear, self._number(weight)))
+            if k:
+                part = self.node("remainder", "int64", (part, self._number(shape[k])))
+            parts.append(part)
+        return tuple(parts)
+
+    def _affine(self, part: Any, factor: int, shift: int) -> Any:
+        if isinstance(part, Lin):
+            return part.scaled(factor, shift)
+        return self.node("add", "int64", (self._times(part, factor), self._number(shift)))
+
+    # ------------------------------------------------------------------ views
+    def _in_broadcast_to(self, step: OpStep, key: Key) -> list[Key]:
+        shape = self.program.meta[step.input_ids[0]].shape
+        return [Key(step.input_ids[0], self.operand_map(key.where, step.attr("shape"), shape), key.mask)]
+
+    def _in_transpose(self, step: OpStep, key: Key) -> list[Key]:
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
+        inverse: list[Any] = [ZERO] * len(parts)
+        for part, axis in zip(parts, step.attr("axes"), strict=True):
+            inverse[axis] = part
+        return [Key(step.input_ids[0], tuple(inverse), key.mask)]
+
+    def _in_slice(self, step: OpStep, key: Key) -> list[Key]:
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
+        moved = tuple(
+            self._affine(p, step_, start)
+            for p, start, step_ in zip(parts, step.attr("starts"), step.attr("steps"), strict=True)
+        )
+        return [Key(step.input_ids[0], moved, key.mask)]
+
+    def _in_reshape(self, step: OpStep, key: Key) -> list[Key]:
+        old, new = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
+        return [Key(step.input_ids[0], self.reshaped(key.where, new, old), key.mask)]
+
+    # ------------------------------------------------------------------ joins and updates: masks
+    def _in_concat(self, step: OpStep, key: Key) -> list[Key]:
+        axis = step.attr("axis")
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
+        axis %= len(parts)
+        position, start, keys = self.index_node(parts[axis]), 0, []
+        for i in step.input_ids:
+            extent = self.program.meta[i].shape[axis]
+            above = self._compare("greater_equal", position, start)
+            inside = self._both(above, self._compare("less", position, start + extent))
+            moved = (*parts[:axis], self._affine(parts[axis], 1, -start), *parts[axis + 1 :])
+            keys.append(Key(i, moved, self._both(key.mask, inside)))
+            start += extent
+        return keys
+
+    def _in_update_slice(self, step: OpStep, key: Key) -> list[Key]:
+        target, value = step.input_ids
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
+        inside: Node | None = None
+        moved: list[Any] = []
+        for part, start, stride, count, extent in zip(
+            parts, step.attr("starts"), step.attr("steps"), step.attr("counts"),
+            self.program.meta[key.value].shape, strict=True,
+        ):
+            if (start, stride, count) == (0, 1, extent):
+                moved.append(part)
+                continue
+            low, high = sorted((start, start + (count - 1) * stride))
+            at = self.index_node(part)
+            here = self._both(self._compare("greater_equal", at, low), self._compare("less_equal", at, high))
+            if count == 0:
+                here = self.node("const", "bool", (), False)
+            distance = self._affine(part, 1, -start) if stride > 0 else self._affine(part, -1, start)
+            if abs(stride) != 1:
+                apart = self._number(abs(stride))
+                d = self.index_node(distance)
+                on = self.node("equal", "bool", (self.node("remainder", "int64", (d, apart)), self._number(0)))
+                here = self._both(here, on)
+                distance = self.node("floor_divide", "int64", (d, apart))
+            inside = self._both(inside, here)
+            moved.append(distance)
+        region = tuple(step.attr("counts"))
+        source = self.operand_map(tuple(moved), region, self.program.meta[value].shape)
+        if inside is None:
+            return [Key(value, source, key.mask)]
+        outside = self._both(key.mask, self.node("logical_not", "bool", (inside,)))
+        return [Key(value, source, self._both(key.mask, inside)), Key(target, key.where, outside)]

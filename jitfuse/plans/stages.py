@@ -1,0 +1,68 @@
+"""Stages and their nodes: the store that the body of a kernel is built in.
+
+Owns `StageDraft` and `NodeTable`, which makes every node once per stage and keeps parameters. Does not own what
+the nodes mean.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from jitfuse.ir.program import OpStep
+from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node
+
+
+class StageDraft:
+    """Nodes of one stage in the order they were made, and its reductions (step, operand, result)."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.reductions: list[tuple[OpStep, Node, Node]] = []
+
+
+class NodeTable:
+    """The nodes and parameters of a kernel under construction; `n_grid` axes are grid axes."""
+
+    def __init__(self, n_grid: int) -> None:
+        self.n_grid = n_grid
+        self.stages: list[StageDraft] = []
+        self.params: list[tuple[str, Any]] = []
+        self._unique: dict[Any, Node] = {}
+
+    def node(self, op: str, dtype: str, args: tuple[Node, ...] = (), imm: Any = None, level: int = UNIFORM) -> Node:
+        """Return the node of an operation, made once in each stage (once at all below inner level)."""
+        new = Node(op, dtype, args, imm, level)
+        stage = len(self.stages) if new.level == INNER else -1
+        key = (op, dtype, tuple(map(id, args)), repr(imm), stage)
+        found = self._unique.get(key)
+        if found is None:
+            self._unique[key] = found = new
+            self.stages[-1].nodes.append(new)
+        return found
+
+    def index_node(self, part: Any) -> Node:
+        """Return an index as an int64 node; numbers derived from shapes are parameters."""
+        if isinstance(part, Node):
+            return part
+        total: Node | None = None if part.const == 0 and part.terms else self._number(part.const)
+        for axis, coefficient in part.terms:
+            level = INNER if axis >= self.n_grid else POINT
+            term = self._times(self.node("index", "int64", (), axis, level), coefficient)
+            total = term if total is None else self.node("add", "int64", (total, term))
+        assert total is not None
+        return total
+
+    def _times(self, node: Node, factor: int) -> Node:
+        return node if factor == 1 else self.node("multiply", "int64", (node, self._number(factor)))
+
+    def _number(self, value: int) -> Node:
+        return self._param("int64", value)
+
+    def _param(self, dtype: str, value: Any) -> Node:
+        self.params.append((dtype, value))
+        return self.node("param", dtype, (), len(self.params) - 1)
+
+    def _compare(self, op: str, a: Node, number: int) -> Node:
+        return self.node(op, "bool", (a, self._number(number)))
+
+    def _both(self, a: Node | None, b: Node) -> Node:
+        return b if a is None else self.node("logical_and", "bool", (a, b))
