@@ -63,15 +63,20 @@ class NumPyTensor(EagerTensor):
         """Return the elements in row-major order under another shape; one extent may be -1."""
         if type(self.value) is np.ndarray and not attrs:
             with suppress(TypeError, ValueError):  # the long way says what is wrong
-                return NumPyTensor(self.value.reshape(*shape))
+                return type(self)(self.value.reshape(*shape))
         return super().reshape(*shape, **attrs)
 
     def _lift(self, value: Any) -> NumPyTensor:
-        return value if isinstance(value, NumPyTensor) else NumPyTensor(value)
+        if isinstance(value, type(self)):
+            return value
+        return type(self)(value.value if isinstance(value, EagerTensor) else value)
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         try:
-            result = NumPyTensor(op.numpy(*[i.value for i in inputs], **attrs))
+            value = op.numpy(*[i.value for i in inputs], **attrs)
+            if type(value) is np.ndarray and not value.shape:
+                value = value[()]
+            result = type(self)(value)
         except (TypeError, ValueError, OverflowError, IndexError) as error:
             typed = self._failure(op, inputs, attrs)
             if typed is None:
@@ -86,4 +91,4 @@ class NumPyTensor(EagerTensor):
     ) -> NumPyTensor:
         """Keep what Python's operators make of Python scalars weak; NumPy itself would make it strong."""
         meta = op.result_meta([i.meta for i in inputs], {k: v for k, v in attrs.items() if k in op.attrs})
-        return NumPyTensor(result.value.item()) if meta.weak and not result.weak else result
+        return type(self)(result.value.item()) if meta.weak and not result.weak else result

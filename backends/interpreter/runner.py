@@ -278,7 +278,7 @@ def tensor_class(values: Iterable[Any]) -> type[EagerTensor]:
     torch = sys.modules.get("torch")
     found: type[EagerTensor] = NumPyTensor
     for value in values:
-        if isinstance(value, EagerTensor) and not isinstance(value, NumPyTensor):
+        if isinstance(value, EagerTensor) and type(value) is not NumPyTensor:
             found = type(value)
         if torch is not None and isinstance(getattr(value, "value", value), torch.Tensor):
             from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor  # loads torch

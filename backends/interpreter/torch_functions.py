@@ -183,7 +183,7 @@ _SAME = (
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: getattr(torch, name) for name in _SAME},
     **{name: getattr(torch, torch_name) for name, torch_name in _RENAMED.items()},
-    "abs": _abs, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),
+    "abs": _abs, "copy": torch.clone, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),
     "trunc": _float_only(torch.trunc), "floor_divide": _floor_divide, "remainder": _remainder,
     "power": _power, "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
     "astype": _astype,

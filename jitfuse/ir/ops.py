@@ -258,6 +258,8 @@ def _infer_creation(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 
 def _infer_arange(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    if attrs["dtype"] == "bool":
+        raise DTypeError("arange counts in integers or floats, not in bool")
     return Meta((attrs["count"],), rules.check_dtype("arange", attrs["dtype"]))
 
 

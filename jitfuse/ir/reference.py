@@ -235,6 +235,8 @@ def random_advance(state: Array) -> Array:
 
 def dropout(x: Array, state: Array, index: Array, *, p: float, training: bool) -> Array:
     """Zero with probability p and scale the rest, in training."""
+    if not 0.0 <= p < 1.0:
+        raise ValueError(f"the probability {p} is not in [0, 1)")
     if not training or p == 0.0:
         return x
     keep = random_uniform(state, index, shape=np.shape(x), dtype=np.asarray(x).dtype.name) >= p

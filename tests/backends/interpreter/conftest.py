@@ -1,0 +1,124 @@
+"""Operands for every operator of the table, over shapes, dtypes and special values."""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitfuse.dtypes import KINDS
+from jitfuse.errors import JitfuseError
+from jitfuse.ir import ops
+from jitfuse.ir.program import Meta
+
+Case = tuple[list[Any], dict[str, Any]]
+SHAPES = [(), (0,), (1,), (7,), (3, 0), (2, 3, 4)]
+SPECIAL: dict[str, list[Any]] = {
+    "float32": [0.0, -0.0, 1.5, -2.5, math.inf, -math.inf, math.nan, 1e30, 3.0, 1e-40, -0.75, 16777217.0],
+    "float64": [0.0, -0.0, 1.5, -2.5, math.inf, -math.inf, math.nan, 1e300, 3.0, 5e-324, -0.75, 2.0**53],
+    "int32": [0, 1, -1, 2**31 - 1, -(2**31), 7, -7, 3, 40, 32, 31, 2],
+    "int64": [0, 1, -1, 2**63 - 1, -(2**63), 7, -7, 3, 70, 64, 63, 2],
+    "bool": [True, False],
+}
+
+
+def special(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
+    """Return an array, or a NumPy scalar for rank 0, of special values in an order of the seed's."""
+    values = np.array(SPECIAL[dtype], dtype)
+    order = np.random.default_rng(seed).permutation(np.arange(math.prod(shape)) % len(values))
+    return values[order].reshape(shape)[()]
+
+
+def cases_of(op: ops.Op) -> Iterator[Case]:
+    """Yield operands and attributes that the table accepts, for every shape and dtype."""
+    for shape, dtype in itertools.product(SHAPES, KINDS):
+        for operands, attrs in _cases(op, shape, dtype):
+            try:
+                op.result_meta([Meta(np.shape(x), np.asarray(x).dtype.name) for x in operands], attrs)
+            except JitfuseError:
+                continue
+            yield operands, op.check_attrs(attrs)
+
+
+def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
+    x = special(shape, dtype, 1)
+    rank, size = len(shape), math.prod(shape)
+    region = {
+        "starts": tuple(max(n - 1, 0) for n in shape), "steps": (-2,) * rank, "counts": tuple((n + 1) // 2 for n in shape),
+    }
+    if op.kind == ops.ELEMENTWISE:
+        yield from _elementwise(op, x, shape, dtype)
+    elif op.kind == ops.REDUCTION:
+        for axis in [None, (), 0, -1, tuple(range(rank)), *((0, a) for a in range(1, rank))]:
+            for more in itertools.product([False, True], [0.0, 1, 99.5]) if op.name == "var" else [(False, 0), (True, 0)]:
+                attrs = {"axis": axis, "keepdims": more[0], "correction": more[1]}
+                yield [x], {name: attrs[name] for name in op.attrs}
+    elif op.name == "reshape":
+        yield from (([x], {"shape": new}) for new in [(size,), (1, *shape), shape[::-1]])
+    elif op.name == "transpose":
+        yield from (([x], {"axes": axes}) for axes in itertools.permutations(range(rank)))
+    elif op.name == "broadcast_to":
+        yield from (([x], {"shape": new}) for new in [shape, (2, *shape), (5,), (2, 1)])
+    elif op.name == "slice":
+        yield [x], region
+        yield [x], {"starts": (0,) * rank, "steps": (1,) * rank, "counts": (0,) * rank}
+    elif op.name == "update_slice":
+        for other in KINDS:
+            yield [x, special(region["counts"], other, 2)], region
+            yield [x, special((), other, 3)], region
+    elif op.name == "concat":
+        for axis in range(-1, rank):
+            yield [x, special(shape, "float64", 2), x], {"axis": axis}
+    elif op.name == "matmul":
+        small = np.asarray(special(shape, "int32", 1) % 7, dtype)
+        yield [small, small], {}
+        yield [small, np.ones((*shape[:-2], *shape[-1:], 3), "float32")], {}
+        yield [small, np.ones(shape[-1:], "int64")], {}
+    else:
+        yield from _made(op, x, shape, dtype)
+
+
+def _elementwise(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
+    attr_choices = [{"dtype": d} for d in KINDS] if "dtype" in op.attrs else [{}]
+    for others in itertools.product(KINDS, repeat=op.arity - 1):
+        for attrs in attr_choices:
+            operands = [x, *(special(shape, d, 2 + k) for k, d in enumerate(others))]
+            if op.name == "power" and np.asarray(operands[1]).dtype.kind == "i":
+                operands[1] = operands[1] & 15  # NumPy raises for integers raised to negative ones
+            yield operands, attrs
+            yield [operands[0], *(special((), d, 9) & 3 if "int" in d else special((), d, 9) for d in others)], attrs
+
+
+def _made(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
+    state, index = np.array([12345, 6]), np.int64(3)
+    if op.name in ("zeros", "random_uniform"):
+        yield [state, index][: op.arity], {"shape": shape, "dtype": dtype}
+    elif op.name in ("full", "extent"):
+        for value in SPECIAL[dtype]:
+            yield [], {k: v for k, v in {"shape": shape, "value": value, "dtype": dtype, "weak": False}.items() if k in op.attrs}
+    elif op.name == "arange":
+        yield from (([], {"start": a, "step": s, "count": math.prod(shape), "dtype": dtype}) for a, s in [(0, 1), (5, -2)])
+    elif op.name == "constant":
+        yield [], {"shape": shape, "dtype": dtype, "data": np.asarray(x).tobytes()}
+    elif op.name == "random_advance":
+        yield [state], {}
+    elif op.name == "dropout":
+        yield from (([x, state, index], {"p": p}) for p in (0.0, 0.25))
+    else:
+        assert op.name == "mode_select", op.name
+        yield [x, special(shape, dtype, 2)], {}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that asks for `op` once for every operator of the table."""
+    if "op" in metafunc.fixturenames:
+        metafunc.parametrize("op", list(ops.table()), ids=lambda op: op.name)
+
+
+@pytest.fixture(scope="session")
+def cases() -> Any:
+    """The function that yields the cases of an operator."""
+    return cases_of

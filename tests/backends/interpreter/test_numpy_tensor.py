@@ -1,0 +1,214 @@
+"""NumPyTensor: every operator against NumPy itself, Python's operators, scalars, errors, and the overhead."""
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
+from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
+from jitfuse.ir import ops, reference
+
+RENAMED = {"bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
+
+
+def at(starts: Any, steps: Any, counts: Any) -> Any:
+    """The same region by index arrays."""
+    ranges = zip(starts, steps, counts, strict=True)
+    return np.ix_(*[start + step * np.arange(count) for start, step, count in ranges])
+
+
+def updated(x: Any, value: Any, **region: Any) -> Any:
+    result = np.array(x)
+    result[at(**region)] = value
+    return result
+
+
+def clip(x: Any, low: Any, high: Any) -> Any:
+    return np.clip(np.asarray(x, np.result_type(x, low, high)), low, high)
+
+
+EXPECTED: dict[str, Callable[..., Any]] = {
+    "erf": scipy.special.erf, "clip": clip, "copy": np.copy,
+    "softmax": lambda x, axis: scipy.special.softmax(x * np.float32(1), axis),
+    "astype": lambda x, dtype: x.astype(dtype),
+    "var": lambda x, axis, keepdims, correction: np.var(x, axis=axis, keepdims=keepdims, ddof=correction),
+    "slice": lambda x, **region: np.asarray(x)[at(**region)], "update_slice": updated,
+    "concat": lambda *xs, axis: np.concatenate(xs, axis),
+    "full": lambda shape, value, dtype, weak: np.full(shape, value, dtype),
+    "extent": lambda value, dtype, weak: np.dtype(dtype).type(value),
+    "arange": lambda start, step, count, dtype: np.arange(start, start + step * count, step, dtype),
+    "constant": lambda shape, dtype, data: np.frombuffer(data, dtype).reshape(shape),
+    "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
+    "dropout": reference.dropout, "mode_select": lambda a, b, training: a if training else b,
+}
+ROUNDED = {"erf": 4e-16, "softmax": 4e-16, "mean": 0.0, "var": 0.0}
+
+
+def expected(op: ops.Op) -> Callable[..., Any]:
+    return EXPECTED.get(op.name) or getattr(np, RENAMED.get(op.name, op.name))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_an_operator_gives_numpys_values_dtype_and_kind(op: ops.Op, cases: Any) -> None:
+    count = 0
+    for operands, attrs in cases(op):
+        for training in (False, True) if op.mode_sensitive else (None,):
+            if training is not None:
+                attrs = {**attrs, "training": training}
+            want = expected(op)(*operands, **attrs)
+            tensors = [NumPyTensor(x) for x in operands]
+            got = tensors[0].call(op.name, *tensors[1:], **attrs) if tensors else NumPyTensor(0).create(op.name, **attrs)
+            context = f"{op.name} of {operands} with {attrs}"
+            assert isinstance(got.value, np.generic if np.shape(want) == () else np.ndarray), context
+            if op.name in ROUNDED:
+                tolerance = ROUNDED[op.name] or 1e-15
+                tolerance = 3e-7 if got.dtype == "float32" else tolerance
+                np.testing.assert_allclose(got.value, want, rtol=tolerance, err_msg=context)
+            else:
+                np.testing.assert_array_equal(got.value, want, err_msg=context, strict=True)
+            count += 1
+    assert count >= (1 if op.name == "random_advance" else 5)
+
+
+@pytest.mark.parametrize("symbol", [
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow,
+    operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.lt, operator.le,
+    operator.gt, operator.ge, operator.eq, operator.ne,
+], ids=lambda s: s.__name__)
+def test_pythons_operators_work_from_both_sides(symbol: Any) -> None:
+    x, y = np.array([1, 2, 5], "int32"), np.array([3, 1, 2], "int32")
+    for left, right in [(x, y), (x, 2), (3, y), (x, np.int64(2)), (np.int64(3), y)]:
+        want = symbol(left, right)
+        for a, b in [(NumPyTensor(left), right), (left, NumPyTensor(right)), (NumPyTensor(left), NumPyTensor(right))]:
+            np.testing.assert_array_equal(symbol(a, b).value, want, strict=True)
+
+
+def test_unary_operators_and_matmul() -> None:
+    x = np.array([[1.0, -2.0], [3.0, 4.0]])
+    t = NumPyTensor(x)
+    np.testing.assert_array_equal((-t).value, -x)
+    np.testing.assert_array_equal((+t).value, x)
+    np.testing.assert_array_equal(abs(t).value, abs(x))
+    np.testing.assert_array_equal((~NumPyTensor(x > 0)).value, ~(x > 0))
+    np.testing.assert_array_equal((t @ x).value, x @ x)
+    np.testing.assert_array_equal((x @ t).value, x @ x)
+
+
+def test_aliases_and_positional_parameters() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    t = NumPyTensor(x)
+    np.testing.assert_array_equal(t.sum(1).value, x.sum(1))
+    np.testing.assert_array_equal(t.sum(dim=1, keepdim=True).value, x.sum(1, keepdims=True))
+    np.testing.assert_array_equal(t.var(ddof=1).value, x.var(ddof=1))
+    assert t.reshape(3, -1).shape == t.reshape((3, -1)).shape == t.reshape(shape=(3, 2)).shape == (3, 2)
+    assert t.transpose().shape == t.transpose(1, 0).shape == t.T.shape == (3, 2)
+
+
+# ---------------------------------------------------------------- scalars
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+def test_python_scalars_are_weak_and_numpy_scalars_are_strong(dtype: str) -> None:
+    t = NumPyTensor(np.ones(2, dtype))
+    assert (t * 2).dtype == dtype
+    assert (t * 2.0).dtype == (dtype if "float" in dtype else "float64")
+    assert (t * np.float64(2)).dtype == "float64"
+    assert NumPyTensor(2.0).weak and not NumPyTensor(np.float64(2)).weak
+
+
+def test_operators_of_scalars_stay_weak_and_functions_do_not() -> None:
+    a, b = NumPyTensor(2), NumPyTensor(3.5)
+    assert type((a * b).value) is float and (a * b).value == 7.0
+    assert type((a < b).value) is bool
+    assert type((a**a).value) is int
+    assert type(a.minimum(b).value) is np.float64
+    assert type(b.exp().value) is np.float64
+    assert type(NumPyTensor(True).where(1, 2).value) is np.int64
+
+
+def test_python_looks_at_values_as_at_numpys() -> None:
+    assert bool(NumPyTensor(np.array([0.0])) + 1)
+    assert int(NumPyTensor(np.int32(3))) == 3 and float(NumPyTensor(1.5)) == 1.5
+    assert [10, 20][NumPyTensor(np.int64(1))] == 20
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(NumPyTensor(np.ones(2)))
+    np.testing.assert_array_equal(np.asarray(NumPyTensor(np.arange(3))), np.arange(3))
+    assert "NumPyTensor(array([1, 2]))" == repr(NumPyTensor(np.array([1, 2])))
+
+
+# ---------------------------------------------------------------- errors
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda t: t + np.ones(3), ShapeError, r"shapes \(2,\), \(3,\) do not broadcast"),
+    (lambda t: t & 1, DTypeError, "Bitwise operators want bool or integer"),
+    (lambda t: (t > 0) - (t > 0), DTypeError, "subtract does not take bool"),
+    (lambda t: (t > 0).exp(), DTypeError, "NumPy answers in float16 here"),
+    (lambda t: (t > 0).erf(), DTypeError, "erf does not take bool"),
+    (lambda t: (t > 0) @ (t > 0), DTypeError, "matmul does not take bool"),
+    (lambda t: t.sum(axis=3), ShapeError, "sum: axis 3 is out of bounds"),
+    (lambda t: t.reshape(3), ShapeError, r"cannot reshape \(2,\)"),
+    (lambda t: t.sum(axes=0), ArgumentError, "sum has no attribute 'axes'"),
+    (lambda t: t.sum(axis=0, dim=0), ArgumentError, "sum got both 'dim' and its alias 'axis'"),
+    (lambda t: t.astype("float16"), DTypeError, "dtype float16 is not supported"),
+    (lambda t: t.call("nonsense"), ArgumentError, "there is no operator 'nonsense'"),
+    (lambda t: t.call("add", [1, 2]), ArgumentError, "list is no array"),
+    (lambda t: NumPyTensor(np.ones(2, "float16")), DTypeError, "dtype float16 is not supported; use one of bool"),
+    (lambda t: NumPyTensor(np.ones(2, ">f4")), DTypeError, "is not supported"),
+    (lambda t: NumPyTensor("x"), ArgumentError, "str is no array"),
+    (lambda t: t.call("dropout", np.zeros(2, "int64"), 0, p=2.0, training=True), ArgumentError, r"must be in \[0, 1\)"),
+])
+def test_mistakes_raise_typed_errors(call: Any, error: type[JitfuseError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(NumPyTensor(np.array([1.0, 2.0])))
+
+
+def test_a_failure_that_is_no_mistake_of_shape_or_dtype_is_numpys_own() -> None:
+    with pytest.raises(ValueError, match="Integers to negative integer powers"):
+        NumPyTensor(np.array([2])) ** -1
+
+
+def test_philox_gives_the_published_words_and_the_same_as_plain_python() -> None:
+    def philox(counter: list[int], key: list[int]) -> list[int]:
+        for _ in range(10):
+            a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+            counter = [b >> 32 ^ counter[1] ^ key[0], b & 0xFFFFFFFF, a >> 32 ^ counter[3] ^ key[1], a & 0xFFFFFFFF]
+            key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+        return counter
+
+    assert philox([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert philox([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0]) == [
+        0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1,
+    ]
+    for seed, counter, index in [(0, 0, 0), (2**63 - 1, 5, 3), (-7, 2**32 - 1, 2**31)]:
+        key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
+        assert reference.philox(seed, counter, index, 50).tolist() == [philox([k, 0, counter, index], key) for k in range(50)]
+
+
+def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
+    x = NumPyTensor(np.ones(100_000, "float32"))
+    y = x.dropout(np.array([1, 2]), 0, p=0.25, training=True).value
+    assert set(np.unique(y)) == {np.float32(0), np.float32(1) / np.float32(0.75)}
+    assert abs(float(np.mean(y == 0)) - 0.25) < 0.01
+    assert x.dropout(np.array([1, 2]), 0, p=0.25).value is x.value
+
+
+def test_eager_overhead_is_at_most_two_microseconds_over_numpy() -> None:
+    """Also the ratio to plain NumPy is bounded loosely, so that a busy machine does not fail the test."""
+    x = np.ones(16, "float32")
+    t = NumPyTensor(x)
+
+    def best(call: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(60):
+            start = time.perf_counter()
+            for _ in range(200):
+                call()
+            times.append((time.perf_counter() - start) / 200)
+        return min(times)
+
+    assert best(lambda: t + t) - best(lambda: x + x) < 2e-6
+    assert best(lambda: t.exp()) - best(lambda: np.exp(x)) < 2e-6
+    assert best(lambda: t.reshape(4, 4)) - best(lambda: x.reshape(4, 4)) < 2e-6
