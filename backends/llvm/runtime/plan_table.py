@@ -1,7 +1,7 @@
 """The tables of a plan: what the driver allocates, runs and returns once an entry's guards have passed.
 
-Owns: ops, outputs, result trees and the frame's layout. Does not own guards (tables.py), nor which kernels
-and buffers a program needs.
+Owns: ops, outputs and the frame's layout. Does not own guards (tables.py), results (result_tree.py), nor which
+kernels and buffers a program needs.
 """
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Code, Op, Result
+from jitfuse.backends.llvm.runtime.layout import Code, Op
 from jitfuse.backends.llvm.runtime.layout import Plan as PlanWord
+from jitfuse.backends.llvm.runtime.result_tree import Output, ResultTable, ResultTree
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
 
 ARENA: Final = 0
@@ -22,97 +23,10 @@ ARENA: Final = 0
 
 
 @dataclass(frozen=True)
-class Output:
-    """A result buffer of a plan: its position among the outputs and the value that addresses it."""
-
-    index: int
-    value: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Label:
     """A place in a plan's ops that is jumped to, put down later by `PlanBuilder.place`."""
 
     index: int
-
-
-@dataclass(frozen=True)
-class ArrayResult:
-    """A new ndarray that owns an output's buffer; the same output twice is the same object twice."""
-
-    output: Output
-
-
-@dataclass(frozen=True)
-class ScalarResult:
-    """A NumPy scalar with the bytes at an address: value, offset, dtype."""
-
-    value: int
-    dtype: DTypeLike
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class SlotResult:
-    """The object in a slot: an argument handed back."""
-
-    slot: int
-
-
-@dataclass(frozen=True)
-class ObjectResult:
-    """A constant object."""
-
-    target: object
-
-
-@dataclass(frozen=True)
-class ViewResult:
-    """A view of the array in a slot, `offset` bytes past its data; writeable where the array is."""
-
-    slot: int
-    dtype: DTypeLike
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class TupleResult:
-    """A tuple of results."""
-
-    items: tuple[ResultTree, ...]
-
-
-@dataclass(frozen=True)
-class ListResult:
-    """A list of results."""
-
-    items: tuple[ResultTree, ...]
-
-
-@dataclass(frozen=True)
-class DictResult:
-    """A dict of results under constant keys, in this order."""
-
-    keys: tuple[object, ...]
-    items: tuple[ResultTree, ...]
-
-
-@dataclass(frozen=True)
-class CallResult:
-    """What a callable returns for the list of results: any other container."""
-
-    function: Callable[[list[Any]], object]
-    items: tuple[ResultTree, ...]
-
-
-ResultTree = (
-    ArrayResult | ScalarResult | SlotResult | ObjectResult | ViewResult
-    | TupleResult | ListResult | DictResult | CallResult
-)
 
 
 @dataclass(frozen=True)
@@ -255,10 +169,9 @@ class PlanBuilder:
 
     def finish(self, result: ResultTree) -> None:
         """End the call here with this result."""
-        table: list[int] = []
-        depth = self._result(result, table)
-        self._work = max(self._work, depth)
-        self._op(Op.RETURN, self._keep.words(table), len(table) // layout.RESULT_WORDS)
+        table = ResultTable(self._slots, self._values, self._outputs, self._keep)
+        self._work = max(self._work, table.add(result))
+        self._op(Op.RETURN, self._keep.words(table.words), len(table.words) // layout.RESULT_WORDS)
         self._open = False
 
     def build(self, *, cost: int = 0) -> Plan:
@@ -306,43 +219,6 @@ class PlanBuilder:
             return -2 - (array.value - self._first_output)
         assert array.slot is not None and 0 <= array.slot < self._slots, "name the slot of a guarded value"
         return array.slot
-
-    def _result(self, tree: ResultTree, table: list[int]) -> int:
-        """Append the records that leave a tree's object on the stack; returns the depth they need."""
-        keep = self._keep
-        match tree:
-            case ArrayResult(output):
-                assert output == self._outputs[output.index]
-                table += [Result.ARRAY, output.index, 0, 0]
-            case ScalarResult(value, dtype, offset):
-                table += [Result.SCALAR, self._known(value), offset, keep.ref(np.dtype(dtype))]
-            case SlotResult(slot):
-                assert 0 <= slot < self._slots
-                table += [Result.SLOT, slot, 0, 0]
-            case ObjectResult(target):
-                table += [Result.OBJECT, keep.ref(target), 0, 0]
-            case ViewResult(slot, dtype, shape, strides, offset):
-                assert 0 <= slot < self._slots
-                spec = keep.spec(dtype, shape, strides, flags=layout.FLAGS_BEHAVED)
-                table += [Result.VIEW, slot, spec, offset]
-            case _:
-                return self._container(tree, table)
-        return 1
-
-    def _container(self, tree: TupleResult | ListResult | DictResult | CallResult, table: list[int]) -> int:
-        depth = max([1, *(i + self._result(x, table) for i, x in enumerate(tree.items))])
-        n = len(tree.items)
-        match tree:
-            case TupleResult():
-                table += [Result.TUPLE, n, 0, 0]
-            case ListResult():
-                table += [Result.LIST, n, 0, 0]
-            case DictResult(keys):
-                assert len(keys) == n
-                table += [Result.DICT, n, self._keep.words([self._keep.ref(k) for k in keys]), 0]
-            case CallResult(function):
-                table += [Result.CALL, n, self._keep.ref(function), 0]
-        return depth
 
 
 def _float_bits(code: str, integer: str) -> Callable[[Any], int]:

@@ -1,7 +1,7 @@
 """Python side of the native call path: the tables of words that the fast call and the driver read.
 
-Owns: state blocks, entries and their guards. Plans are in plan_table.py, whose names are imported from here
-too. Does not own the code that reads the tables, nor which guards and plans a program needs.
+Owns: state blocks, entries and their guards. Plans are in plan_table.py, results in result_tree.py: their names
+are imported from here too. Does not own the code that reads the tables, nor which guards and plans a program needs.
 
     state = StateBlock(miss)
     b = EntryBuilder(positional=2, handler=handler)
@@ -30,18 +30,14 @@ import numpy as np
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
 from jitfuse.backends.llvm.runtime.layout import Guard, State
-from jitfuse.backends.llvm.runtime.plan_table import (
-    ARENA,
+from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, Label, Plan, PlanBuilder
+from jitfuse.backends.llvm.runtime.result_tree import (
     ArrayResult,
     CallResult,
     DictResult,
-    HostArray,
-    Label,
     ListResult,
     ObjectResult,
     Output,
-    Plan,
-    PlanBuilder,
     ResultTree,
     ScalarResult,
     SlotResult,

@@ -1,0 +1,300 @@
+"""Emits the interpreter of a plan's ops: launches, host steps, observations, the way out through the handler.
+
+Owns: `jf_ops`, `jf_handle`. Does not own the call's memory (driver.py), result objects, or the pool.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitfuse.backends.llvm.builder import Module, Value
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.layout import Code, Config, Entry, Op, Plan, Spec, State
+from jitfuse.backends.llvm.runtime.pyobject import (
+    ONE,
+    ZERO,
+    add_to_word,
+    address,
+    call_object,
+    config,
+    decref,
+    decref_range,
+    incref,
+    item,
+    set_item,
+    word,
+)
+
+RESTART = Value("inttoptr (i64 2 to ptr)", "ptr")
+"""What comes back where the call is to start again from its guards."""
+
+_MESSAGE = "a call handler of jitfuse returned where it had to raise"
+
+
+def emit_ops(module: Module) -> None:
+    """Add ``ptr jf_ops(ptr plan, ptr entry, ptr state, ptr frame, ptr values, ptr owners)``.
+
+    Runs a plan's ops on memory that is there. Returns the result as a new reference, null with the exception
+    set, or `RESTART`; the memory stays the caller's.
+    """
+    text = _MESSAGE.encode() + b"\0"
+    escaped = "".join(f"\\{c:02x}" if c < 32 else chr(c) for c in text)
+    module.global_("jf_handler_message", f'private constant [{len(text)} x i8] c"{escaped}"')
+    _emit_handle(module)
+    _Ops(module).emit()
+
+
+def _emit_handle(module: Module) -> None:
+    """``ptr jf_handle(ptr entry, i64 kind, i64 a, ptr b)``: ask the handler of an entry about a call's end.
+
+    Takes the reference `b`; null stands for an exception on the way. Returns null or `RESTART`.
+    """
+    parameters = [("entry_words", "ptr"), ("kind", "i64"), ("a", "i64"), ("b", "ptr")]
+    f = module.function("jf_handle", "ptr", parameters, internal=True)
+    entry, kind, a, b = f.args
+    arguments = f.alloca("ptr", 3)
+    f.store(f.call("PyLong_FromLongLong", "ptr", [kind]), arguments)
+    set_item(f, f.call("PyLong_FromLongLong", "ptr", [a]), arguments, ONE)
+    set_item(f, b, arguments, Value("2", "i64"))
+    complete = f.const("i1", True)
+    for i in range(3):
+        complete = f.and_(complete, f.icmp("ne", address(f, arguments, i), f.null))
+    with f.if_(f.not_(complete), likely=False):
+        for i in range(3):
+            f.call("Py_DecRef", "void", [address(f, arguments, i)])
+        f.ret(f.null)
+    answer = call_object(f, address(f, entry, Entry.HANDLER), arguments, f.const("i64", 3))
+    decref_range(f, arguments, ZERO, f.const("i64", 3))
+    with f.if_(f.icmp("eq", answer, f.null), likely=True):
+        f.ret(f.null)
+    decref(f, answer)
+    exit_ = f.icmp("eq", kind, f.const("i64", layout.HANDLER_EXIT))
+    with f.if_(f.and_(exit_, f.icmp("eq", answer, config(f, Config.TRUE)))):
+        f.ret(RESTART)
+    f.call("PyErr_SetString", "void", [config(f, Config.SYSTEM_ERROR), Value("@jf_handler_message", "ptr")])
+    f.ret(f.null)
+
+
+class _Ops:
+    """Builds `jf_ops`: the interpreter of a plan's ops; each method appends the blocks of one op."""
+
+    def __init__(self, module: Module) -> None:
+        parameters = [("plan", "ptr"), ("entry_words", "ptr"), ("state", "ptr"), ("frame", "ptr"),
+                      ("values", "ptr"), ("owners", "ptr")]
+        self.f = module.function("jf_ops", "ptr", parameters, internal=True)
+        self.plan, self.caller, self.state, self.frame, self.values, self.owners = self.f.args
+        self.op = Value("%op", "ptr")
+        self.jumps: list[tuple[Value, str]] = []
+        self.failures: list[str] = []
+
+    def emit(self) -> None:
+        f = self.f
+        self.base = address(f, self.plan, Plan.OPS)
+        self.work = f.offset(self.frame, word(f, self.plan, Plan.WORK), "i64")
+        f.label("next")
+        f.emit(f"%op = phi ptr [ {self.base.ref}, %entry ], [ %following, %advance ], [ %target, %jump ]")
+        kinds: dict[int, Callable[[], None]] = {
+            Op.LAUNCH: self.launch, Op.HOST: self.host, Op.OBSERVE: self.observe, Op.CHECK: self.check,
+            Op.JUMP: self.jump, Op.RETURN: self.return_,
+        }
+        f.switch(self.word(0), "invalid", [(op, f"op{op}") for op in kinds])
+        for op, emit in kinds.items():
+            f.label(f"op{op}")
+            emit()
+        f.label("advance")
+        f.emit(f"%following = getelementptr i64, ptr %op, i64 {self.word(1).ref}")
+        f.br("next")
+        f.label("jump")
+        index = f.phi("i64", self.jumps)
+        f.emit(f"%target = getelementptr i64, ptr {self.base.ref}, i64 {index.ref}")
+        f.br("next")
+        f.label("invalid")
+        f.unreachable()
+
+    # ------------------------------------------------------------------ parts
+    def word(self, index: int) -> Value:
+        return word(self.f, self.op, index)
+
+    def address(self, index: int) -> Value:
+        return address(self.f, self.op, index)
+
+    def data(self, table: Value, index: Value | int = 0) -> Value:
+        """Return the address that two words (value, offset) of a table stand for."""
+        f = self.f
+        pair = f.offset(table, index, "i64")
+        return f.offset(item(f, self.values, f.load("i64", pair)), f.field("i64", pair, layout.WORD))
+
+    def end(self, kind: int, a: Value, b: Value) -> None:
+        """Leave through the handler."""
+        self.f.ret(self.f.call("jf_handle", "ptr", [self.caller, self.f.const("i64", kind), a, b]))
+
+    def end_where_status(self, status: Value, site: Value) -> None:
+        f = self.f
+        with f.if_(f.icmp("ne", status, ZERO), likely=False):
+            self.end(layout.HANDLER_STATUS, site, f.call("PyLong_FromLongLong", "ptr", [status]))
+
+    # ------------------------------------------------------------------ launch
+    def launch(self) -> None:
+        f = self.f
+        self.launch_words()
+        add_to_word(f, self.state, State.LAUNCHES, 1)
+        kernel, units, threads, stride = self.address(2), self.word(3), self.word(4), self.word(5)
+        plain = f.and_(f.icmp("eq", threads, ONE), f.icmp("eq", f.or_(stride, self.word(6)), ZERO))
+        f.cond_br(plain, "plain_launch", "full_launch")
+        f.label("plain_launch")
+        plain_status = f.call_pointer(kernel, "i64", [self.work, ZERO, units, f.null])
+        f.br("launched")
+        f.label("full_launch")
+        scratch, nbytes = self.scratch(threads, stride)
+        status = self.released(kernel, units, threads, scratch, stride)
+        f.call("jf_free", "void", [scratch, nbytes])
+        last = f.block
+        f.label("launched")
+        self.end_where_status(f.phi("i64", [(plain_status, "plain_launch"), (status, last)]), self.word(7))
+        f.br("advance")
+
+    def launch_words(self) -> None:
+        """Write the launch's words: patched addresses, then the rest of the template."""
+        f = self.f
+        total, patches, template = self.word(8), self.word(9), self.address(10)
+        table = f.offset(self.op, 11 * layout.WORD)
+        with f.loop(ZERO, patches) as loop:
+            set_item(f, self.data(table, f.shl(loop.index, ONE)), self.work, loop.index)
+        with f.loop(patches, total) as loop:
+            set_item(f, item(f, template, loop.index), self.work, loop.index)
+
+    def scratch(self, threads: Value, stride: Value) -> tuple[Value, Value]:
+        """Return memory of `stride` bytes for each thread (null for none) and its size."""
+        f = self.f
+        available = f.call("jf_pool_threads", "i64", [])
+        nbytes = f.mul(f.select(f.icmp("eq", threads, ZERO), available, threads), stride)
+        before = f.block
+        want, have = f.fresh("want"), f.fresh("have")
+        f.cond_br(f.icmp("eq", nbytes, ZERO), have, want)
+        f.label(want)
+        memory = f.call("jf_alloc", "ptr", [nbytes])
+        with f.if_(f.icmp("eq", memory, f.null), likely=False):
+            f.ret(f.call("PyErr_NoMemory", "ptr", []))
+        wanted = f.block
+        f.label(have)
+        return f.phi("ptr", [(f.null, before), (memory, wanted)]), nbytes
+
+    def released(self, kernel: Value, units: Value, threads: Value, scratch: Value, stride: Value) -> Value:
+        """Run the pool, without the GIL where the op says so; returns the status."""
+        f = self.f
+        release = f.icmp("ne", self.word(6), ZERO)
+        before, save, run, restore, end = f.block, *(f.fresh(n) for n in ("save", "run", "restore", "end"))
+        f.cond_br(release, save, run)
+        f.label(save)
+        thread = f.call("PyEval_SaveThread", "ptr", [])
+        f.label(run)
+        saved = f.phi("ptr", [(f.null, before), (thread, save)])
+        status = f.call("jf_parallel", "i64", [kernel, self.work, units, threads, scratch, stride])
+        f.cond_br(release, restore, end)
+        f.label(restore)
+        f.call("PyEval_RestoreThread", "void", [saved])
+        f.label(end)
+        return status
+
+    # ------------------------------------------------------------------ host steps
+    def host(self) -> None:
+        f = self.f
+        count = self.word(3)
+        table = f.offset(self.op, 5 * layout.WORD)
+        with f.loop(ZERO, count) as loop:
+            array = self.host_array(f.offset(table, f.shl(loop.index, Value("2", "i64")), "i64"))
+            with f.if_(f.icmp("eq", array, f.null), likely=False):
+                decref_range(f, self.work, ZERO, loop.index)
+                f.ret(f.null)
+            set_item(f, array, self.work, loop.index)
+        answer = call_object(f, self.address(2), self.work, count)
+        decref_range(f, self.work, ZERO, count)
+        with f.if_(f.icmp("eq", answer, f.null), likely=False):
+            f.ret(f.null)
+        decref(f, answer)
+        f.br("advance")
+
+    def host_array(self, record: Value) -> Value:
+        """Make the array of a record (value, offset, spec, owner), based on what owns its memory."""
+        f = self.f
+        owner = word(f, record, 3)
+        slot, buffer, known = f.fresh("slot"), f.fresh("buffer"), f.fresh("known")
+        f.cond_br(f.icmp("sge", owner, ZERO), slot, buffer)
+        f.label(slot)
+        target = item(f, self.frame, owner)
+        f.br(known)
+        f.label(buffer)
+        made = f.call("jf_owner", "ptr", [self.plan, self.values, self.owners, f.not_(owner)])
+        last = f.block
+        f.label(known)
+        base = f.phi("ptr", [(target, slot), (made, last)])
+        spec = address(f, record, 2)
+        return f.call("jf_view", "ptr", [spec, self.data(record), word(f, spec, Spec.FLAGS), base])
+
+    # ------------------------------------------------------------------ control
+    def observe(self) -> None:
+        f = self.f
+        data = self.data(f.offset(self.op, 2 * layout.WORD))
+        reads: dict[int, Callable[[], Value]] = {
+            Code.BOOL: lambda: f.cast("zext", f.load("i8", data), "i64"),
+            Code.INT32: lambda: f.cast("sext", f.load("i32", data), "i64"),
+            Code.INT64: lambda: f.load("i64", data),
+            Code.FLOAT32: lambda: f.cast("zext", f.load("i32", data), "i64"),
+            Code.FLOAT64: lambda: f.load("i64", data),
+        }
+        f.switch(self.word(4), "invalid", [(code, f"read{code}") for code in reads])
+        seen = []
+        for code, read in reads.items():
+            f.label(f"read{code}")
+            seen.append((read(), f"read{code}"))
+            f.br("observed")
+        f.label("observed")
+        bits = f.phi("i64", seen)
+        cases = f.offset(self.op, 7 * layout.WORD)
+        with f.loop(ZERO, self.word(5)) as loop:
+            case = f.offset(cases, f.shl(loop.index, ONE), "i64")
+            target = f.field("i64", case, layout.WORD)
+            other = f.fresh("other")
+            self.jumps.append((target, f.block))
+            f.cond_br(f.icmp("eq", f.load("i64", case), bits), "jump", other)
+            f.label(other)
+        self.leave(bits)
+
+    def leave(self, bits: Value) -> None:
+        """End the call at an observed value that no case lists, handed over as a Python scalar."""
+        f = self.f
+        known = config(f, Config.TRUE), config(f, Config.FALSE)
+        single = f.cast("bitcast", f.cast("trunc", bits, "i32"), "float")
+        scalars: dict[int, Callable[[], Value]] = {
+            Code.BOOL: lambda: f.select(f.icmp("ne", bits, ZERO), *known),
+            Code.INT32: lambda: f.call("PyLong_FromLongLong", "ptr", [bits]),
+            Code.FLOAT32: lambda: f.call("PyFloat_FromDouble", "ptr", [f.cast("fpext", single, "double")]),
+            Code.FLOAT64: lambda: f.call("PyFloat_FromDouble", "ptr", [f.cast("bitcast", bits, "double")]),
+        }
+        cases = [(code, f"scalar{code}") for code in scalars]
+        f.switch(self.word(4), "invalid", [*cases, (Code.INT64, f"scalar{Code.INT32}")])
+        made = []
+        for code, make in scalars.items():
+            f.label(f"scalar{code}")
+            scalar = make()
+            if code == Code.BOOL:
+                incref(f, scalar)
+            made.append((scalar, f.block))
+            f.br("leave")
+        f.label("leave")
+        scalar = f.phi("ptr", made)
+        self.end(layout.HANDLER_EXIT, self.word(6), scalar)
+
+    def check(self) -> None:
+        status = self.f.load("i64", self.data(self.f.offset(self.op, 2 * layout.WORD)))
+        self.end_where_status(status, self.word(4))
+        self.f.br("advance")
+
+    def jump(self) -> None:
+        self.jumps.append((self.word(2), self.f.block))
+        self.f.br("jump")
+
+    def return_(self) -> None:
+        f = self.f
+        f.ret(f.call("jf_result", "ptr", [
+            self.plan, self.frame, self.values, self.owners, self.work, self.address(2), self.word(3),
+        ]))

@@ -1,0 +1,149 @@
+"""What a call returns, as a tree of descriptions, and the result table that stands for it.
+
+Owns: the kinds of results and their records. Does not own the code that makes the objects (results.py).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.layout import Result
+from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result buffer of a plan: its position among the outputs and the value that addresses it."""
+
+    index: int
+    value: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ArrayResult:
+    """A new ndarray that owns an output's buffer; the same output twice is the same object twice."""
+
+    output: Output
+
+
+@dataclass(frozen=True)
+class ScalarResult:
+    """A NumPy scalar with the bytes at an address: value, offset, dtype."""
+
+    value: int
+    dtype: DTypeLike
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class SlotResult:
+    """The object in a slot: an argument handed back."""
+
+    slot: int
+
+
+@dataclass(frozen=True)
+class ObjectResult:
+    """A constant object."""
+
+    target: object
+
+
+@dataclass(frozen=True)
+class ViewResult:
+    """A view of the array in a slot, `offset` bytes past its data; writeable where the array is."""
+
+    slot: int
+    dtype: DTypeLike
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class TupleResult:
+    """A tuple of results."""
+
+    items: tuple[ResultTree, ...]
+
+
+@dataclass(frozen=True)
+class ListResult:
+    """A list of results."""
+
+    items: tuple[ResultTree, ...]
+
+
+@dataclass(frozen=True)
+class DictResult:
+    """A dict of results under constant keys, in this order."""
+
+    keys: tuple[object, ...]
+    items: tuple[ResultTree, ...]
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What a callable returns for the list of results: any other container."""
+
+    function: Callable[[list[Any]], object]
+    items: tuple[ResultTree, ...]
+
+
+ResultTree = (
+    ArrayResult | ScalarResult | SlotResult | ObjectResult | ViewResult
+    | TupleResult | ListResult | DictResult | CallResult
+)
+
+
+class ResultTable:
+    """The records of a result under construction, for a plan with so many slots and values."""
+
+    def __init__(self, slots: int, values: int, outputs: Sequence[Output], keep: Keeper) -> None:
+        self._slots, self._values, self._outputs = slots, values, outputs
+        self._keep = keep
+        self.words: list[int] = []
+
+    def add(self, tree: ResultTree) -> int:
+        """Append the records that leave a tree's object on the stack; returns the depth they need."""
+        keep, table = self._keep, self.words
+        match tree:
+            case ArrayResult(output):
+                assert output == self._outputs[output.index]
+                table += [Result.ARRAY, output.index, 0, 0]
+            case ScalarResult(value, dtype, offset):
+                assert 0 <= value < self._values, value
+                table += [Result.SCALAR, value, offset, keep.ref(np.dtype(dtype))]
+            case SlotResult(slot):
+                assert 0 <= slot < self._slots, slot
+                table += [Result.SLOT, slot, 0, 0]
+            case ObjectResult(target):
+                table += [Result.OBJECT, keep.ref(target), 0, 0]
+            case ViewResult(slot, dtype, shape, strides, offset):
+                assert 0 <= slot < self._slots, slot
+                spec = keep.spec(dtype, shape, strides, flags=layout.FLAGS_BEHAVED)
+                table += [Result.VIEW, slot, spec, offset]
+            case _:
+                return self._container(tree)
+        return 1
+
+    def _container(self, tree: TupleResult | ListResult | DictResult | CallResult) -> int:
+        depth = max([1, *(i + self.add(x) for i, x in enumerate(tree.items))])
+        table, n = self.words, len(tree.items)
+        match tree:
+            case TupleResult():
+                table += [Result.TUPLE, n, 0, 0]
+            case ListResult():
+                table += [Result.LIST, n, 0, 0]
+            case DictResult(keys):
+                assert len(keys) == n
+                table += [Result.DICT, n, self._keep.words([self._keep.ref(k) for k in keys]), 0]
+            case CallResult(function):
+                table += [Result.CALL, n, self._keep.ref(function), 0]
+        return depth
