@@ -10,7 +10,12 @@ from jitfuse.tracing.view import swap
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.classify import Classifier
 from jitfuse.tracing.view.userland import (
-    MISSING, class_member, is_user_class, is_user_function, is_user_module, own_attributes,
+    MISSING,
+    class_member,
+    is_user_class,
+    is_user_function,
+    is_user_module,
+    own_attributes,
 )
 
 _IDENTITY_NAMES: Final = frozenset({

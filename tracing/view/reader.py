@@ -30,7 +30,7 @@ class View(Attributes):
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks)
         self.namespaces: dict[int, dict[str, Any]] = {}
-        self._args: tuple[Sequence[Any], Mapping[str, Any]] = ((), {})
+        self._settled = False
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function with its code and all user code that it reaches seen by this view.
@@ -60,20 +60,31 @@ class View(Attributes):
             self.see_class(type(target))
             self.read(Chain.object(target), target)
 
-    def commit(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
-        """Do to real containers what the function did to their shadows, and settle what writes mean.
+    def settle(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[str]:
+        """Decide what the function's writes mean, without touching real containers; return `Trail.volatile`.
 
-        args and kwargs are the call's own, for chains that start at an argument. Raises UntraceableError where
-        a traced value would stay in a container; then no container is changed.
+        args and kwargs are the call's own, for chains that start at an argument. Where the answer is not empty,
+        the trace cannot stand for later calls: `commit` and use it once, or `rollback` and run the function.
         """
+        if not self._settled:
+            self._settled = True
+            changed = (shadow for shadow in self.shadows.values() if shadow.changed())
+            self.trail.volatile += [f"{shadow.chain} is changed by the function" for shadow in changed]
+            self.settle_writes(lambda chain: chain.resolve(args, kwargs))
+        return self.trail.volatile
+
+    def commit(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
+        """Settle, and do to real containers what the function did to their shadows.
+
+        Raises UntraceableError where a traced value would stay in a container; then no container is changed.
+        """
+        self.settle(args, kwargs)
         changed = [shadow for shadow in self.shadows.values() if shadow.changed()]
         for shadow in changed:
             for value in shadow.seen.values() if isinstance(shadow.seen, dict) else shadow.seen:
                 self._container_value(str(shadow.chain), value)
         for shadow in changed:
             write_back(shadow, self._container_value)
-            self.trail.volatile.append(f"{shadow.chain} is changed by the function")
-        self.settle_writes(lambda chain: chain.resolve(args, kwargs))
 
     def rollback(self) -> None:
         """Put back what the function wrote to globals, closure cells and attributes; shadows are dropped."""
