@@ -72,7 +72,7 @@ def own_results(program: FusedProgram) -> FusedProgram:
 def simplify(program: FusedProgram) -> FusedProgram:
     """Remove steps that change nothing, and merge runs of views.
 
-    x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast to the same dtype, a
+    x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast to the same dtype, a
     view that keeps every element in place, a reshape of a reshape and a transpose of a transpose go too.
     """
     makers: dict[int, OpStep] = {}
@@ -95,14 +95,15 @@ def _simpler(
     builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...], makers: dict[int, OpStep]
 ) -> int | None:
     name = step.op_name
+    if name == "power" and _is_literal(makers.get(inputs[1]), 2):
+        return builder.step("multiply", (inputs[0], inputs[0]), (), meta=builder.old.meta[step.result_id])
     if name in _NEUTRAL:
         neutral, commutes = _NEUTRAL[name]
         for k in (1, 0) if commutes else (1,):
             maker = makers.get(inputs[k])
             other = inputs[1 - k]
             if (
-                maker is not None and maker.op_name == "full" and maker.attr("value") == neutral
-                and str(maker.attr("value"))[0] != "-"
+                _is_literal(maker, neutral)
                 and builder.meta[other].shape == _shape(builder, inputs)
                 and not builder.meta[other].weak
             ):
@@ -131,6 +132,14 @@ def _simpler(
         whole = step.attr("counts") == meta.shape and all(s == 1 for s in step.attr("steps"))
         return x if whole else None
     return None
+
+
+def _is_literal(maker: OpStep | None, value: float) -> bool:
+    """Return whether a step makes this number (and not -0.0 for 0.0)."""
+    if maker is None or maker.op_name != "full":
+        return False
+    given = maker.attr("value")
+    return bool(given == value) and not (value == 0 and str(given).startswith("-"))
 
 
 def _shape(builder: ProgramBuilder, inputs: tuple[int, ...]) -> tuple[int, ...]:

@@ -53,8 +53,8 @@ def bits(dtype: str, value: Any) -> int:
     elif dtype == "float32":
         raw = _float32(value)
     else:
-        value = int(value) & 0xFFFFFFFFFFFFFFFF
-        return value - (1 << 64) if value >= 1 << 63 else value
+        word = int(value) & 0xFFFFFFFFFFFFFFFF
+        return word - (1 << 64) if word >= 1 << 63 else word
     return int.from_bytes(raw, "little", signed=True)
 
 
