@@ -16,7 +16,9 @@ from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
 
 ENTRY: Final = 0
 UNIT: Final = 1
-BODY: Final = 2
+POINT: Final = 2
+"""Different in every lane, where lanes lie on the grid, but the same along the inner axes."""
+BODY: Final = 3
 
 _MAX_VECTORS: Final = 12
 _MAX_TEXT: Final = 4000
@@ -107,7 +109,7 @@ class Analysis:
     def info(self) -> list[Info]:
         """Scope and uniformity of every value."""
         result: list[Info] = []
-        point = Info(BODY, False) if self.lanes_on_grid else Info(UNIT, True)
+        point = Info(POINT, False) if self.lanes_on_grid else Info(UNIT, True)
         for stage, body, reductions in self.numbered():
             for _, instr in body:
                 result.append(self._info(instr, stage, result))
@@ -128,12 +130,17 @@ class Analysis:
             moved = {axis for axis, c in enumerate(classes) if c != "0"}
         else:
             return Info(scope, uniform)
-        looped = self.varying | set(self.inner_axes)
+        shared = uniform and not moved & self.varying
         if instr.op == "store":
-            in_unit = not self.lanes_on_grid and (stage.kind == "point" or not self.form.inner)
-            return Info(UNIT if in_unit else BODY, uniform and not moved & self.varying)
-        own = BODY if moved & looped else UNIT if moved else ENTRY
-        return Info(max(scope, own), uniform and not moved & self.varying)
+            once = stage.kind == "point" or not self.form.inner
+            return Info((POINT if self.lanes_on_grid else UNIT) if once else BODY, shared)
+        if moved & set(self.inner_axes):
+            scope = BODY
+        elif moved & self.varying:
+            scope = max(scope, POINT)
+        elif moved:
+            scope = max(scope, UNIT)
+        return Info(scope, shared)
 
     @cached_property
     def splatted(self) -> frozenset[int]:
@@ -141,11 +148,15 @@ class Analysis:
         used: set[int] = set()
         for _, body, reductions in self.numbered():
             for number, instr in body:
-                if self.info[number] == (BODY, False) or instr.op == "store":
+                if self.in_lanes(number) or instr.op == "store":
                     used.update(instr.args)
             for _, r in reductions:
                 used.update(r.values)
-        return frozenset(n for n in used if self.info[n].uniform and self.info[n].scope < BODY)
+        return frozenset(n for n in used if self.info[n].uniform and self.info[n].scope < POINT)
+
+    def in_lanes(self, number: int) -> bool:
+        """Return whether a value is computed in vectors."""
+        return self.info[number].scope >= POINT and not self.info[number].uniform
 
     # ------------------------------------------------------------------ widths
     def lanes(self, vector_bytes: int) -> int:
@@ -182,17 +193,19 @@ class Analysis:
         heavy = False
         for _, body, reductions in self.numbered():
             for number, instr in body:
-                if self.info[number] == (BODY, False):
+                if self.in_lanes(number):
                     order.append((number, instr.args))
                     heavy |= instr.op in TRANSCENDENTAL and KIND[instr.dtype] == "float"
                     heavy |= instr.op == "random" or (KIND[instr.dtype] == "int" and instr.op in TRANSCENDENTAL)
             order += [(n, r.values) for n, r in reductions]
         last = {a: at for at, (_, args) in enumerate(order) for a in args}
         alive: set[int] = set()
+        # reductions in loops of their own hold one accumulator for each vector all the time
+        held = sum(len(r.values) for s in self.form.stages for r in s.reductions) if self.loops_inside else 0
         most = 1
         for at, (number, args) in enumerate(order):
             alive -= {a for a in args if last[a] == at}
             if last.get(number, at) > at:
                 alive.add(number)
             most = max(most, len(alive))
-        return len(order), most, heavy
+        return len(order), most + held, heavy

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from jitfuse.backends.llvm.builder import Function, Value, vector
 from jitfuse.backends.llvm.codegen import elementwise, integers, philox
-from jitfuse.backends.llvm.codegen.analysis import BODY, Analysis, access
+from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis, access
 from jitfuse.backends.llvm.codegen.casts import astype
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
 from jitfuse.backends.llvm.codegen.masks import any_lane
@@ -81,6 +81,12 @@ class Body:
     def run(self, body: Sequence[tuple[int, Instr]], frame: Frame) -> None:
         """Write the instructions of a body that belong in its loops, for a frame's vectors."""
         self.hoist(body, BODY, frame)
+
+    def run_point(self, body: Sequence[tuple[int, Instr]], frame: Frame) -> None:
+        """Write a body that no loop over inner axes surrounds, for a frame's vectors."""
+        for number, instr in body:
+            if self.analysis.info[number].scope >= POINT:
+                self._write(number, instr, frame)
 
     def _write(self, number: int, instr: Instr, frame: Frame) -> None:
         uniform = self.analysis.info[number].uniform
@@ -197,7 +203,8 @@ class Body:
         ahead = [f.mul(address.stride, i64(j * self.lanes)) for j in range(frame.count)]
         return [f.add(address.steps, f.splat(a, self.lanes)) for a in ahead]
 
-    def _masks(self, mask: int | None, frame: Frame) -> list[Value | None]:
+    def masks(self, mask: int | None, frame: Frame) -> list[Value | None]:
+        """Return, for each vector of a frame, the lanes that are active and whose `mask` is set; None for all."""
         own: list[Value | None] = [None] * frame.count if frame.masks is None else list(frame.masks)
         if mask is None:
             return own
@@ -210,23 +217,24 @@ class Body:
         address = self._address(operand, offset, frame)
         if uniform:
             return self._load_shared(instr.dtype, address.base, mask)
-        type_ = memory_type(instr.dtype, self.lanes)
-        masks = self._masks(mask, frame)
-        size = ITEMSIZE[instr.dtype]
-        zero = self.f.const(type_, 0)
+        return self.load_each(instr.dtype, address, self.masks(mask, frame))
+
+    def load_each(self, dtype: str, address: Address, masks: Sequence[Value | None]) -> Batch:
+        """Return the vectors at an address, one for each mask (None: all lanes); 0 in lanes that are off."""
+        f, size = self.f, ITEMSIZE[dtype]
+        type_ = memory_type(dtype, self.lanes)
+        zero = f.const(type_, 0)
         loaded = []
         for j, m in enumerate(masks):
             if address.kind == "next":
-                pointer = self.f.offset(address.base, j * self.lanes, MEMORY[instr.dtype])
+                pointer = f.offset(address.base, j * self.lanes, MEMORY[dtype])
                 loaded.append(
-                    self.f.load(type_, pointer, size) if m is None
-                    else self.f.masked_load(type_, pointer, m, zero, size)
+                    f.load(type_, pointer, size) if m is None else f.masked_load(type_, pointer, m, zero, size)
                 )
             else:
-                every = m or self.f.const(vector("i1", self.lanes), True)
-                pointers = self._pointers(address, j)
-                loaded.append(self.f.masked_gather(type_, pointers, every, zero, size))
-        return self.context.batch([self._from_memory(v, instr.dtype) for v in loaded])
+                every = m or f.const(vector("i1", self.lanes), True)
+                loaded.append(f.masked_gather(type_, self._pointers(address, j), every, zero, size))
+        return self.context.batch([self._from_memory(v, dtype) for v in loaded])
 
     def _address(self, operand: int, offset: int | None, frame: Frame) -> Address:
         address = frame.address(operand)
@@ -267,18 +275,22 @@ class Body:
         if uniform:
             self._store_shared(self.values[instr.args[0]].values[0], dtype, address.base, mask)
             return
-        size = ITEMSIZE[dtype]
-        values = [self._to_memory(v, dtype) for v in self.vectors(instr.args[0], frame).values]
-        for j, (v, m) in enumerate(zip(values, self._masks(mask, frame), strict=True)):
+        self.store_each(self.vectors(instr.args[0], frame), dtype, address, self.masks(mask, frame))
+
+    def store_each(self, x: Batch, dtype: str, address: Address, masks: Sequence[Value | None]) -> None:
+        """Store vectors at an address, the lanes that are on in each mask (None: all)."""
+        f, size = self.f, ITEMSIZE[dtype]
+        values = [self._to_memory(v, dtype) for v in x.values]
+        for j, (v, m) in enumerate(zip(values, masks, strict=True)):
             if address.kind == "next":
-                pointer = self.f.offset(address.base, j * self.lanes, MEMORY[dtype])
+                pointer = f.offset(address.base, j * self.lanes, MEMORY[dtype])
                 if m is None:
-                    self.f.store(v, pointer, size)
+                    f.store(v, pointer, size)
                 else:
-                    self.f.masked_store(v, pointer, m, size)
+                    f.masked_store(v, pointer, m, size)
             else:
-                every = m or self.f.const(vector("i1", self.lanes), True)
-                self.f.masked_scatter(v, self._pointers(address, j), every, size)
+                every = m or f.const(vector("i1", self.lanes), True)
+                f.masked_scatter(v, self._pointers(address, j), every, size)
 
     def _store_shared(self, x: Value, dtype: str, pointer: Value, mask: int | None) -> None:
         x = self._to_memory(x, dtype)

@@ -6,26 +6,44 @@ order of the stages in it. Does not own the loops over inner axes.
 from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Value
+from jitfuse.backends.llvm.codegen.analysis import POINT
 from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.column_loops import Columns, unrolled
+from jitfuse.backends.llvm.codegen.combine import parts
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import block
 from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.types import i64
 
 
-def emit_block(body: Body, unit: Frame, start: Value, stop: Value, vector_bytes: int) -> None:
+def emit_block(
+    body: Body, unit: Frame, start: Value, stop: Value, scratch: Value, vector_bytes: int
+) -> None:
     """Write the loops over the lanes from `start` to `stop`: all stages, first in groups, then masked."""
     f, lanes = body.f, body.lanes
     vectors = min(body.analysis.vectors(vector_bytes), block(body.analysis) // lanes)
     step = lanes * vectors
     whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
     with f.loop(start, whole, step) as loop:
-        _stages(body, unit.group(vectors, loop.index))
+        _stages(body, unit.group(vectors, loop.index), scratch)
     with f.loop(whole, stop, lanes) as loop:
         masks = tail_masks(f, loop.index, stop, lanes, 1, vector_bytes)
-        _stages(body, unit.group(1, loop.index, masks))
+        _stages(body, unit.group(1, loop.index, masks), scratch)
 
 
-def _stages(body: Body, frame: Frame) -> None:
-    for _, instructions, _ in body.analysis.numbered():
-        body.run(instructions, frame)
+def _stages(body: Body, frame: Frame, scratch: Value) -> None:
+    analysis = body.analysis
+    if analysis.form.inner:
+        frame = frame.prepare()
+    columns = Columns(body, frame, scratch) if analysis.loops_inside else None
+    for stage, instructions, reductions in analysis.numbered():
+        if stage.kind == "point" or not analysis.form.inner:
+            body.run_point(instructions, frame)
+            continue
+        body.hoist(instructions, POINT, frame)
+        if columns is None:
+            unrolled(body, frame, instructions, reductions)
+        elif reductions:
+            columns.reduce(instructions, parts(reductions))
+        else:
+            columns.map(instructions)

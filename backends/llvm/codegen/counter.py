@@ -4,8 +4,9 @@ Owns: the levels of one sum whose virtual lanes fit in a few vectors: 128 bytes 
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Loop, Value
+from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.combine import Part
 from jitfuse.backends.llvm.codegen.layout import ROW_BYTES
 from jitfuse.backends.llvm.codegen.types import MEMORY, i64
@@ -14,32 +15,6 @@ from jitfuse.backends.llvm.math.lockstep import Batch
 _LEVELS = 48
 """Enough for 2**48 blocks."""
 _ALIGN = 64
-
-
-class Carried:
-    """Batches that a loop carries, in the order in which they are added."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._count = 0
-        self._slots: list[tuple[int, Batch]] = []
-
-    def add(self, initial: Batch) -> Batch:
-        """Carry a batch; returns what it is at the start of a round. Call before writing the body."""
-        inside = initial.context.batch([self._loop.carry(v) for v in initial.values])
-        self._slots.append((self._count, initial))
-        self._count += len(initial.values)
-        return inside
-
-    def update(self, k: int, x: Batch) -> None:
-        """Give the k-th carried batch its value for the next round."""
-        for j, v in enumerate(x.values):
-            self._loop.update(self._slots[k][0] + j, v)
-
-    def result(self, k: int) -> Batch:
-        """Return the k-th carried batch after the loop."""
-        at, initial = self._slots[k]
-        return initial.context.batch([self._loop.result(at + j) for j in range(len(initial.values))])
 
 
 class Counter:

@@ -80,5 +80,5 @@ def _unit(
     extent = launch.extents[analysis.form.lane_axis]
     stop = f.intrinsic("smin", "i64", f.add(start, i64(block(analysis))), extent)
     unit.pointers = dict(enumerate(streams.redirect(pointers, start)))
-    emit_block(body, unit, start, stop, vector_bytes)
+    emit_block(body, unit, start, stop, scratch, vector_bytes)
     streams.flush(pointers, start, stop)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.codegen.analysis import BODY, Analysis, access
+from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis, access
 from jitfuse.backends.llvm.codegen.elementwise import TRANSCENDENTAL
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
 from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, KernelForm, Reduction, sum_lanes
@@ -90,7 +90,7 @@ def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     points = min(inner, CHUNK) if analysis.partial else inner
     depth = 1 if analysis.has_phases and not analysis.partial else SUM_DEPTH * sum_lanes(8)
     levels = max(0, -(-points // depth) - 1).bit_length()
-    return width * (kept * inner + ROW_BYTES * sums * (1 + levels)) + 64 * len(form.keeps)
+    return width * (kept * inner + ROW_BYTES * sums * (1 + levels))
 
 
 # picoseconds for each element, rough: streaming bytes, a plain and a long instruction in vectors
@@ -106,7 +106,7 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
         points, inner = math.prod(sizes[: len(form.grid) - 1]), inner
     once = many = 0
     for stage, body, _ in analysis.numbered():
-        picoseconds = sum(_instruction_cost(i.op, i.dtype) for n, i in body if analysis.info[n].scope == BODY)
+        picoseconds = sum(_instruction_cost(i.op, i.dtype) for n, i in body if analysis.info[n].scope >= POINT)
         if stage.kind == "point":
             once += picoseconds
         else:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import UNIT
 from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.combine import Part, parts
-from jitfuse.backends.llvm.codegen.counter import Carried, Counter
+from jitfuse.backends.llvm.codegen.counter import Counter
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import ROW_PADDING
 from jitfuse.backends.llvm.codegen.masks import tail_masks

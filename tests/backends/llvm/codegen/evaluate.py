@@ -199,7 +199,9 @@ class Evaluator:
 
 
 def join(combine: str, a: Array, b: Array) -> Array:
-    """Combine two parts of a reduction, the older one first."""
+    """Combine two parts of a reduction, the older one first; of zeros -0.0 is the smaller one."""
+    if a.dtype.kind == "f" and combine in ("min", "max"):
+        b = np.where((a == b) & (np.signbit(a) == (combine == "min")), a, b)
     functions: dict[str, Any] = {
         "sum": np.add, "min": np.minimum, "max": np.maximum, "any": np.logical_or, "all": np.logical_and,
     }
