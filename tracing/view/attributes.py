@@ -137,20 +137,21 @@ class Attributes(Classifier):
             return self.arrived(value)
         if name == "__code__" and isinstance(owner, types.FunctionType):
             value = swap.original_code(owner)
-        seen = self.read(step, value, raw, computed=self._computed(owner, name))
+        seen = self.read(step, value, raw, computed=self._computed(owner, name, value))
         if not raw:
             self.quick[id(owner), name] = value, seen
         return seen
 
     @staticmethod
-    def _computed(owner: Any, name: str) -> bool:
-        """Tell whether reading the attribute runs code of its class, so that it may give a new object each time."""
+    def _computed(owner: Any, name: str, value: Any) -> bool:
+        """Tell whether each read of the attribute makes a new object, as properties of installed classes may."""
         own = own_attributes(owner)
         if own is not None and name in own:
             return False
         member = class_member(type(owner), name)
-        return member is MISSING or (hasattr(type(member), "__get__")
-                                     and not isinstance(member, types.MemberDescriptorType))
+        if member is not MISSING and not hasattr(type(member), "__get__"):
+            return False
+        return getattr(owner, name) is not value
 
     def _read_method(self, step: Chain, method: types.MethodType) -> Any:
         """A method bound by the read itself: the function is what counts; the owner is known already."""

@@ -61,13 +61,13 @@ class Classifier(Functions):
             return self.remember(chain, real, real)
         if is_container(real):
             return self._container(chain, real, raw)
-        return self.remember(chain, real, self._object(chain, real))
+        return self.remember(chain, real, self._object(chain, real, computed))
 
     def _number(self, chain: Chain, real: Any) -> Any:
         self.trail.feeds.append((chain, real))
         return self.remember(chain, real, self.hooks.number(chain, real))
 
-    def _object(self, chain: Chain, real: Any) -> Any:
+    def _object(self, chain: Chain, real: Any, computed: bool) -> Any:
         """Classify what is neither a plain value nor a container."""
         substitute = self.substitute(real)
         if substitute is not None:
@@ -97,7 +97,7 @@ class Classifier(Functions):
             return real
         if isinstance(real, _FROZEN_COPY) and not is_user_class(type(real)):
             return self._snapshot(chain, real)
-        return self._instance(chain, real)
+        return self._instance(chain, real, computed)
 
     def substitute(self, real: Any) -> Any | None:
         """Return what takes the place of a callable or module: the tracer's, then the view's own."""
@@ -120,12 +120,16 @@ class Classifier(Functions):
         self.trail.feeds.append((chain, real))
         return self.hooks.array(chain, real)
 
-    def _instance(self, chain: Chain, real: Any) -> Any:
-        """An object of a user's class may be exchanged for another; what installed classes hide may not."""
+    def _instance(self, chain: Chain, real: Any, computed: bool) -> Any:
+        """An object of a user's class may be exchanged for another; what installed classes hide may not.
+
+        Where each read makes a new object, it can only be known by its type.
+        """
         known = self.alias(chain, real)
         if known is None:
             user = is_user_class(type(real))
-            self.guard(chain, "TYPE" if user else "IS", type(real) if user else real)
+            by_type = user or computed
+            self.guard(chain, "TYPE" if by_type else "IS", type(real) if by_type else real)
             self.see_class(type(real))
             if not user:
                 self.reach(real)

@@ -69,9 +69,10 @@ def is_user_module(module: types.ModuleType) -> bool:
     """Tell whether a module's state is the user's; builtin and installed modules are not."""
     if module.__name__ in sys.builtin_module_names:
         return False
-    filename = getattr(module, "__file__", None)
-    if filename is None and getattr(module, "__spec__", None) is not None and hasattr(module, "__path__"):
-        filename = next(iter(module.__path__), None)  # a namespace package
+    namespace = vars(module)
+    filename = namespace.get("__file__")
+    if filename is None and namespace.get("__path__"):
+        filename = next(iter(namespace["__path__"]), None)  # a namespace package
     return _user_namespace(module.__name__, filename)
 
 
