@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float32]
 
 FRAMES: Final = 8
 HEIGHT, WIDTH = 2160, 3840
-TOLERANCE: Final = 5e-5
+TOLERANCE: Final = 1e-5
 """Largest difference that counts as equal. Results lie in [0, 1]. NumPy and jitfuse add up the 8.3 million
 pixels of a plane in different orders, and a power of float32 is exact to about 1e-7 in either; the gamma of
 at least 1 makes nothing steeper than gamma itself."""

@@ -32,7 +32,7 @@ def test_it_agrees_with_numpy_and_saves_a_picture(tmp_path: Path, capsys: pytest
     Image = pytest.importorskip("PIL.Image")
     assert demo.run(frames=3, runs=2, folder=tmp_path / "new" / "out", size=SIZE) == 0
     printed = capsys.readouterr().out
-    for part in ("NumPy", "jitfuse", "speed-up", "launches per call", "compile time, cold", "equal"):
+    for part in ("NumPy", "jitfuse", "speed-up", "launches per call", "compile time, cold", "equal", "demo.py:"):
         assert part in printed
     (path,) = (tmp_path / "new" / "out").glob("*.png")
     assert str(path.resolve()) in printed

@@ -20,11 +20,13 @@ _LIBRARIES: Final = tuple(
     {os.path.dirname(m.__file__ or "") + os.sep for m in (np, optree)}
     | {p + os.sep for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")) if p}
 )
+_APPLICATIONS: Final = (_HERE + "demo.py", os.path.join(_HERE, "cli", "doctor.py"))
+"""Code of ours that uses jitfuse as users do."""
 _is_library: dict[str, bool] = {}
 
 
 def _classify(filename: str) -> bool:
-    found = filename.startswith((*_OWN, *_LIBRARIES)) or filename.startswith("<frozen")
+    found = filename.startswith((*_OWN, *_LIBRARIES, "<frozen")) and filename not in _APPLICATIONS
     _is_library[filename] = found
     return found
 
