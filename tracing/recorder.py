@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -148,8 +149,8 @@ class Recorder:
             if nth < len(same):
                 self._matched[key] = nth + 1
                 return same[nth]
-        metas = [self.graph.metas[i] for i in inputs]
-        meta = row.infer(metas, dict(frozen))
+        metas = tuple(self.graph.metas[i] for i in inputs)
+        meta = row.infer(metas, dict(frozen)) if frozen else _infer_plain(row, metas)
         return self.graph.add_op(
             op_name, inputs, frozen, meta, mode_sensitive=row.mode_sensitive, source=self.fixed_source or user_line(),
         )
@@ -256,6 +257,12 @@ class Recorder:
         if meta.shape != shape:
             value = self.emit("broadcast_to", (value,), {"shape": shape})
         return value
+
+
+@lru_cache(maxsize=4096)
+def _infer_plain(row: ops.Op, metas: tuple[Meta, ...]) -> Meta:
+    """Return the result's meta of an operator without attributes; the same few come again and again."""
+    return row.infer(metas, {})
 
 
 def _match_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:

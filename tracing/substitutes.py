@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 import time
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -30,8 +31,8 @@ def substitute(value: Any) -> Callable[..., Any] | None:
     found = _TABLE.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
-    owner = getattr(value, "__self__", None)
-    if isinstance(owner, _GENERATORS) and callable(value):
+    owner = value.__self__ if isinstance(value, _BOUND) else None
+    if isinstance(owner, _GENERATORS):
         return _refuse(f"{type(owner).__name__}.{getattr(value, '__name__', 'call')}", _RANDOM_WAY_OUT)
     return None
 
@@ -237,6 +238,7 @@ for _original, _function in (
 
 # ---------------------------------------------------------------- what cannot be replayed
 _GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
+_BOUND: Final = (types.BuiltinMethodType, types.MethodType)
 _RANDOM_WAY_OUT: Final = (
     "Its numbers would be the same in every call. Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew, "
     "or draw outside and pass the numbers as an argument."

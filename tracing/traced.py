@@ -67,16 +67,18 @@ class TracedTensor(ArrayMethods):
         return self._meta.weak
 
     def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
-        attrs = {k: plain(v) for k, v in attrs.items()}
-        if attrs.get("dtype") is not None:
-            attrs["dtype"] = dtype_name(attrs["dtype"], op.name)
+        if attrs:
+            attrs = {k: plain(v) for k, v in attrs.items()}
+            if attrs.get("dtype") is not None:
+                attrs["dtype"] = dtype_name(attrs["dtype"], op.name)
         if op.name in _VIEWS:
             return self._view(op, attrs)
-        ids = tuple(tensor_id(t) for t in inputs)
+        ids = tuple([tensor_id(t) for t in inputs])
         if op.loop is not None:
             metas = [self._run.graph.metas[i] for i in ids]
-            if any(m.weak for m in metas):
-                if all(m.weak for m in metas) and _needs_values(self._run, op.name, ids, metas):
+            weak = [m.weak for m in metas]
+            if True in weak:
+                if False not in weak and _needs_values(self._run, op.name, ids, metas):
                     python = python_operator(op.name)
                     if python is not None:
                         return python(*[known_value(self._run.session, i) for i in ids])
