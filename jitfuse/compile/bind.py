@@ -96,13 +96,11 @@ class BoundEntry:
         elif guard.kind == "LEN":
             b.guard_length(slot, guard.expected)
         elif guard.kind == "KEYS":
-            b.guard_length(slot, len(guard.expected))
-            for key in guard.expected:
-                b.item(slot, key)
+            b.guard_equal(b.call(slot, tuple), guard.expected)
         elif guard.chain.kind == "object" and type(guard.chain.value) is dict:
             b.guard_absent(guard.chain.value, guard.expected)
         else:
-            b.guard_length(slot, guard.count)
+            b.guard_identity(b.call(slot, _has(guard.expected)), False)
 
     # ------------------------------------------------------------------ feeds
     def _bind_feed(self, feed: int) -> None:
@@ -149,6 +147,10 @@ class BoundEntry:
                         extent_a=_extent(arrays[a].meta, arrays[a].strides),
                         extent_b=_extent(arrays[other].meta, arrays[other].strides),
                     )
+
+
+def _has(key: Any) -> Callable[[Any], bool]:
+    return lambda mapping: key in mapping
 
 
 def _is_c_order(meta: Meta, strides: tuple[int, ...]) -> bool:

@@ -64,6 +64,7 @@ class _Guards:
             Guard.TYPE: self.type_, Guard.IS: self.identity, Guard.EQ: self.equal, Guard.LEN: self.length,
             Guard.FLOAT: self.float_, Guard.INT: self.int_, Guard.BOOL: self.bool_,
             Guard.NPSCALAR: self.numpy_scalar, Guard.ARRAY: self.array, Guard.OVERLAP: self.overlap,
+            Guard.CALL: self.call,
         }
         f.switch(self.word(0), "failed", [(op, f"guard{op}") for op in kinds])
         for op, emit in kinds.items():
@@ -159,6 +160,11 @@ class _Guards:
         f.label(general)
         target = f.call("PyObject_GetItem", "ptr", [source, key])
         self.require(f.icmp("ne", target, f.null), "raised")
+        self.find(target)
+
+    def call(self) -> None:
+        target = self.f.call("PyObject_CallOneArg", "ptr", [self.address(3), self.source(2)])
+        self.require(self.f.icmp("ne", target, self.f.null), "raised")
         self.find(target)
 
     def index(self) -> None:

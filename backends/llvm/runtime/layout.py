@@ -164,6 +164,7 @@ class Guard:
     NPSCALAR: Final = 14
     ARRAY: Final = 15
     OVERLAP: Final = 16
+    CALL: Final = 17
 
 
 class Op:

@@ -198,6 +198,10 @@ class EntryBuilder:
         assert position >= 0
         return self._slot(Guard.INDEX, self._known(slot), position)
 
+    def call(self, slot: int, function: Callable[[Any], object]) -> int:
+        """Return a slot with ``function(slot)``, for the rare fact that no other guard can read."""
+        return self._slot(Guard.CALL, self._known(slot), self._keep.ref(function))
+
     # ------------------------------------------------------------------ conditions
     def guard_absent(self, mapping: dict[Any, Any], key: object) -> None:
         """Pass where this very dict does not have the key: the name is found elsewhere."""
