@@ -35,7 +35,7 @@ Call = Callable[[], Any]
 
 def erf(x: Any) -> Any:
     """NumPy has no erf; each system brings its own in place of this one."""
-    from scipy.special import erf as of_scipy
+    from scipy.special import erf as of_scipy  # type: ignore[import-untyped]
 
     return of_scipy(x)
 
@@ -178,10 +178,12 @@ def _numba(row: Row, arguments: tuple[Any, ...]) -> Call:
 def _jax(row: Row, arguments: tuple[Any, ...]) -> Call:
     import jax
 
-    jax.config.update("jax_enable_x64", True)
+    finish: Any = jax.block_until_ready
+    configuration: Any = jax.config
+    configuration.update("jax_enable_x64", True)
     compiled = jax.jit(with_modules(row.function, np=jax.numpy, erf=jax.scipy.special.erf))
     there = [jax.numpy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    return lambda: jax.block_until_ready(compiled(*there))
+    return lambda: finish(compiled(*there))
 
 
 def _torch(row: Row, arguments: tuple[Any, ...]) -> Call:
