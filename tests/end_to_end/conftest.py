@@ -1,0 +1,7 @@
+"""Puts the helpers of these tests on the import path."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
