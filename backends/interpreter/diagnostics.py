@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from jitfuse.errors import (
     ArgumentError,
@@ -127,27 +127,27 @@ def clash(expected: Meta | None, actual: Meta) -> Clash | None:
     return None
 
 
-def producers(program: FusedProgram, ids: Iterable[int], distance: int = 1) -> Iterator[Neighbour]:
-    """Yield the steps behind the values, nearest first on each wire, two wires deep, each step once."""
-    yield from _walk(program, ids, distance, backwards=True, seen=set())
+def producers(program: FusedProgram, ids: Iterable[int]) -> Iterator[Neighbour]:
+    """Yield the steps that make the values, each followed by those before it, two deep, each step once."""
+    yield from _walk(program, ids, 1, backwards=True, seen=set())
 
 
-def consumers(program: FusedProgram, ids: Iterable[int], distance: int = 1) -> Iterator[Neighbour]:
-    """Yield the steps that read the values, nearest first on each wire, two wires deep, each step once."""
-    yield from _walk(program, ids, distance, backwards=False, seen=set())
+def consumers(program: FusedProgram, ids: Iterable[int]) -> Iterator[Neighbour]:
+    """Yield the steps that read the values, each followed by those after it, two deep, each step once."""
+    yield from _walk(program, ids, 1, backwards=False, seen=set())
 
 
 def _walk(
     program: FusedProgram, ids: Iterable[int], distance: int, *, backwards: bool, seen: set[int]
 ) -> Iterator[Neighbour]:
-    for i in dict.fromkeys(ids):
+    beside: dict[int, OpStep] = {}
+    for i in ids:
         made = program.producers.get(i)
-        beside = ((made,) if made else ()) if backwards else program.consumers.get(i, ())
-        for step in beside:
-            if step.step_id in seen:
-                continue
-            seen.add(step.step_id)
-            yield Neighbour(step.step_id, step.op_name, distance, step_text(program, step))
-            if distance < DEPTH:
-                further: Any = step.input_ids if backwards else step.result_ids
-                yield from _walk(program, further, distance + 1, backwards=backwards, seen=seen)
+        steps = ((made,) if made else ()) if backwards else program.consumers.get(i, ())
+        beside.update((step.step_id, step) for step in steps if step.step_id not in seen)
+    seen.update(beside)
+    for step in beside.values():
+        yield Neighbour(step.step_id, step.op_name, distance, step_text(program, step))
+        if distance < DEPTH:
+            further = step.input_ids if backwards else step.result_ids
+            yield from _walk(program, further, distance + 1, backwards=backwards, seen=seen)

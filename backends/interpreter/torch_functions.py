@@ -68,6 +68,14 @@ def _abs(x: Tensor) -> Tensor:
     return x.clone() if x.dtype == torch.bool else torch.abs(x)
 
 
+def _inexact_in_torch(name: str, a: Tensor, b: Tensor) -> Tensor:
+    """Divide by the reference: torch's vectorised fmod gives NaN for huge quotients and loses signs of zero."""
+    op = ops.get(name)
+    assert op is not None
+    with np.errstate(all="ignore"):
+        return by_reference(op, [a, b], {}, a.device)
+
+
 def _harmless_divisor(b: Tensor) -> Tensor:
     """Return integer divisors with 1 for 0 and -1, which trap."""
     return torch.where((b == 0) | (b == -1), torch.ones_like(b), b)
@@ -75,15 +83,14 @@ def _harmless_divisor(b: Tensor) -> Tensor:
 
 def _floor_divide(a: Tensor, b: Tensor) -> Tensor:
     if a.dtype.is_floating_point:
-        return torch.floor_divide(a, b)
+        return _inexact_in_torch("floor_divide", a, b)
     quotient = torch.floor_divide(a, _harmless_divisor(b))
     return torch.where(b == 0, torch.zeros_like(quotient), torch.where(b == -1, -a, quotient))
 
 
 def _remainder(a: Tensor, b: Tensor) -> Tensor:
     if a.dtype.is_floating_point:
-        result = torch.remainder(a, b)
-        return torch.where((result == 0) & (b != 0), torch.copysign(result, b), result)
+        return _inexact_in_torch("remainder", a, b)
     result = torch.remainder(a, _harmless_divisor(b))
     return torch.where((b == 0) | (b == -1), torch.zeros_like(result), result)
 

@@ -276,7 +276,9 @@ _add(Op("constant", 0, CREATION, {"shape": REQUIRED, "dtype": REQUIRED, "data": 
 
 # ---------------------------------------------------------------- random numbers and the mode
 def _infer_uniform(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-    return Meta(tuple(attrs["shape"]), rules.check_dtype("random_uniform", attrs["dtype"]), metas[0].device)
+    if attrs["dtype"] not in ("float32", "float64"):
+        raise DTypeError(f"random_uniform makes float32 or float64, not {attrs['dtype']}")
+    return Meta(tuple(attrs["shape"]), attrs["dtype"], metas[0].device)
 
 
 def _infer_first(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

@@ -220,6 +220,8 @@ def philox(seed: int, counter: int, index: int, n: int) -> np.ndarray[Any, np.dt
 
 def random_uniform(state: Array, index: Array, *, shape: tuple[int, ...], dtype: str) -> Array:
     """Return numbers in [0, 1): 24 bits of word 0 for float32, 53 bits of words 0 and 1 for float64."""
+    if dtype not in ("float32", "float64"):
+        raise TypeError(f"there are no random numbers of dtype {dtype}")
     words = philox(int(state[0]), int(state[1]), int(index), math.prod(shape))
     if dtype == "float32":
         low = (words[:, 0] >> np.uint64(8)).astype("float32") * np.float32(2.0**-24)
