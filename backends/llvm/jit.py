@@ -31,6 +31,12 @@ from jitfuse.errors import CompileError
 
 _T = TypeVar("_T")
 
+_OPTIONS = (
+    "-enable-misched=false",  # the scheduler undoes the interleaving of independent chains
+    "-optimize-regalloc=true",  # level 0 would keep every value on the stack
+)
+"""Options of LLVM for the whole process, set before the first compilation."""
+
 KERNEL_ATTRIBUTES = 'nounwind "no-builtins"'
 """Attributes of every function that must not reach outside its object."""
 
@@ -131,8 +137,8 @@ class _Engine:
         llvm.initialize_native_asmprinter()
         llvm.initialize_native_asmparser()  # inline assembly aborts the process without it
         if not self._machines:
-            # the scheduler undoes the interleaving of independent chains, and halves compile speed
-            llvm.set_option("jitfuse", "-enable-misched=false")
+            for option in _OPTIONS:
+                llvm.set_option("jitfuse", option)
         host = host_target()
         machine = llvm.Target.from_triple(host.triple).create_target_machine(
             cpu=host.cpu, features=host.features, opt=level, reloc="pic", codemodel="small", jit=True
