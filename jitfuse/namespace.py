@@ -21,8 +21,8 @@ from jitfuse.tracing.recorder import active
 _STANDARD_NAMES: Final = {"power": "pow"}
 _SHARED_WITH_NUMPY: Final = (
     "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "where", "clip", "reshape",
-    "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to", "broadcast_arrays",
-    "concat", "stack", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
+    "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
+    "broadcast_arrays", "concat", "stack", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
 )
 _CREATION: Final = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace", "asarray")
 

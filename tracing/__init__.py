@@ -1,0 +1,1 @@
+"""Tracing: from a Python function on arrays to a scheduled program."""

@@ -100,14 +100,13 @@ class AbstractTensor:
     # ------------------------------------------------------------------ shape conveniences
     def reshape(self, *shape: Any, **attrs: Any) -> Any:
         """Return the elements in row-major order under another shape; one extent may be -1."""
-        new = _extents(attrs.pop("shape", shape) if not shape else shape)
+        new = _extents(shape or attrs.pop("shape", ()))
         return self.call("reshape", shape=rules.reshape_shape("reshape", self.shape, new), **attrs)
 
     def transpose(self, *axes: Any, **attrs: Any) -> Any:
         """Permute the axes; reverse them where none are given."""
-        given = _extents(attrs.pop("axes", None) or axes) if (axes or attrs.get("axes")) else ()
-        if len(given) == 0 and not (axes and axes[0] is not None and self.ndim == 0):
-            given = tuple(range(self.ndim))[::-1]
+        asked = attrs.pop("axes", None) or (axes if axes != (None,) else ())
+        given = _extents(asked) if asked else tuple(range(self.ndim))[::-1]
         return self.call("transpose", axes=tuple(rules.normalize_axis("transpose", a, self.ndim) for a in given))
 
     def flatten(self) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import rules
 from jitfuse.tracing import numpy_functions as functions
@@ -124,8 +123,7 @@ class ArrayMethods(AbstractTensor):
 
     def ptp(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
         """Return the largest minus the smallest."""
-        return functions.deliver("ptp", self.max(axis=axis, keepdims=keepdims)
-                                 - self.min(axis=axis, keepdims=keepdims), out)
+        return functions.ptp(self, axis, out, keepdims)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other

@@ -34,13 +34,13 @@ class DTypeName(str):
     def __getattr__(self, name: str) -> Any:
         return getattr(np.dtype(str(self)), name)
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """Answer isinstance(x.dtype, np.dtype) as NumPy code expects."""
         return type(np.dtype(str(self)))
 
     def __repr__(self) -> str:
-        return f"dtype('{str(self)}')"
+        return f"dtype('{self!s}')"
 
 
 DTYPES: Final[dict[str, DTypeName]] = {name: DTypeName(name) for name in KINDS}
@@ -66,4 +66,4 @@ def dtype_name(value: Any, where: str = "dtype") -> str:
         raise DTypeError(f"{where}: {value!r} is no dtype; use one of {', '.join(KINDS)}") from None
     if dtype.name not in KINDS or not dtype.isnative:
         raise DTypeError(f"{where}: dtype {dtype} is not supported; use one of {', '.join(KINDS)}")
-    return dtype.name
+    return str(dtype.name)

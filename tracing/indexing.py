@@ -114,7 +114,7 @@ def extend_path(path: Path, name: str, attrs: dict[str, Any], before: tuple[int,
     """Return a view's path with one more step, merged into the last where both are of one kind."""
     if path and path[-1][0] == name:
         _, last, shape = path[-1]
-        old = dict(last)
+        old: dict[str, Any] = dict(last)
         if name == "slice":
             merged: dict[str, Any] = {
                 "starts": tuple(a + b * s for a, b, s in zip(old["starts"], attrs["starts"], old["steps"])),
@@ -190,7 +190,8 @@ def _set_masked(x: Any, mask: Any, value: Any) -> None:
     where = mask if isinstance(mask, AbstractTensor) else x._lift(np.asarray(mask))
     lead, rest = x.shape[: where.ndim], x.shape[where.ndim :]
     if where.shape != lead:
-        raise BoundsError(f"boolean index of shape {where.shape} does not match the array's {x.shape}, at {user_line()}")
+        raise BoundsError(f"boolean index of shape {where.shape} does not match the array's {x.shape}, "
+                          f"at {user_line()}")
     new = value if isinstance(value, AbstractTensor) else x._lift(value)
     fits = len(new.shape) <= len(rest) and all(n in (1, m) for n, m in zip(new.shape[::-1], rest[::-1]))
     if not fits:

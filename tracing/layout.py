@@ -5,7 +5,7 @@ here is arithmetic on tuples; no array is touched.
 """
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Layout(NamedTuple):
@@ -88,3 +88,24 @@ def reshaped(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...], items
         j += 1
     strides += [itemsize] * (len(new) - len(strides))
     return Layout(layout.offset, tuple(strides))
+
+
+def is_identity(name: str, attrs: dict[str, Any]) -> bool:
+    """Return whether a view operator that keeps the shape shows the very same elements, writably."""
+    if name == "transpose":
+        return tuple(attrs["axes"]) == tuple(range(len(attrs["axes"])))
+    if name == "slice":
+        return not any(attrs["starts"]) and all(s == 1 for s in attrs["steps"])
+    return name == "reshape"
+
+
+def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, ...], new: tuple[int, ...],
+           itemsize: int) -> Layout | None:
+    """Return the layout of a view operator's result, or None where NumPy copies."""
+    if name == "reshape":
+        return reshaped(layout, shape, new, itemsize)
+    if name == "transpose":
+        return transposed(layout, attrs["axes"])
+    if name == "slice":
+        return sliced(layout, attrs["starts"], attrs["steps"])
+    return broadcast(layout, shape, new)

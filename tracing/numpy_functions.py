@@ -14,18 +14,18 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from jitfuse.ir import rules
+from jitfuse.errors import DTypeError, UnsupportedError
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.source import user_line
 
 Tensor = Any
 FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {}
-_NO_VALUE: Final = np._NoValue  # type: ignore[attr-defined]
+_NO_VALUE: Final = np._NoValue
 
 
 def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function into the table under NumPy functions' names; names that this NumPy lacks are skipped."""
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             if hasattr(np, name):
@@ -101,6 +101,7 @@ def deliver(function: str, result: Tensor, out: Any) -> Tensor:
 
 
 def extents(shape: Any) -> tuple[int, ...]:
+    """Return a shape given as an int or a sequence as a tuple of ints."""
     return tuple(int(n) for n in shape) if isinstance(shape, Sequence) else (int(shape),)
 
 

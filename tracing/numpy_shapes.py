@@ -4,6 +4,7 @@ Owns their entries in the table of `jitfuse.tracing.numpy_functions`; each has N
 """
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -185,20 +186,20 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
             raise ShapeError(f"np.split: {extent} elements do not divide into {parts} equal parts, at {user_line()}")
         cuts = list(range(0, extent + 1, extent // parts)) if extent else [0] * (parts + 1)
     lead = (slice(None),) * axis
-    return [ary[(*lead, slice(a, b))] for a, b in zip(cuts, cuts[1:])]
+    return [ary[(*lead, slice(a, b))] for a, b in itertools.pairwise(cuts)]
 
 
 # ---------------------------------------------------------------- creation like another array
 def _filled(a: Tensor, value: Any, dtype: Any, shape: Any) -> Tensor:
     name = dtype_name(a.dtype if dtype is None else dtype, "dtype")
-    extents = a.shape if shape is None else extents(shape)
+    new = tuple(a.shape) if shape is None else extents(shape)
     if isinstance(value, AbstractTensor):
         cast = value.astype(name, copy=False)  # type: ignore[attr-defined]
-        return cast.call("broadcast_to", shape=extents).as_copy()
+        return cast.call("broadcast_to", shape=new).as_copy()
     number = np.asarray(value).astype(name).item()
     if number == 0 and not math.copysign(1.0, number) < 0:
-        return a.create("zeros", shape=extents, dtype=name)
-    return a.create("full", shape=extents, value=number, dtype=name)
+        return a.create("zeros", shape=new, dtype=name)
+    return a.create("full", shape=new, value=number, dtype=name)
 
 
 @implements("zeros_like", "empty_like")
@@ -275,8 +276,11 @@ def size(a: Tensor, axis: int | None = None) -> int:
 @implements("result_type")
 def result_type(*args: Any) -> Any:
     """Return the dtype that operands promote to."""
-    plain = [np.dtype(str(a.dtype)) if isinstance(a, AbstractTensor) and not a.weak else a for a in args]
-    return np.result_type(*[p.dtype.type(0).item() if isinstance(p, AbstractTensor) else p for p in plain])
+    zero = {"bool": False, "int64": 0, "float64": 0.0}
+    traced = [a if isinstance(a, AbstractTensor) else None for a in args]
+    plain = [a if t is None else zero[str(t.dtype)] if t.weak else np.dtype(str(t.dtype))
+             for a, t in zip(args, traced, strict=True)]
+    return np.result_type(*plain)
 
 
 @implements("iscomplexobj")

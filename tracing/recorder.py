@@ -158,7 +158,7 @@ class Recorder:
     def literal(self, value: bool | int | float) -> int:
         """Return the weak constant of a Python scalar; one step for each value and type."""
         kind = type(value)
-        if kind is int:
+        if type(value) is int:
             check_int(value, *_INT64, "int64")
         key = (kind, value.hex() if kind is float else value)  # type: ignore[union-attr]
         found = self.session.literals.get(key)
@@ -236,8 +236,9 @@ class Recorder:
             elif name == "reshape":
                 new = self.emit("reshape", (new,), {"shape": before})
             else:
-                axes = dict(attrs)["axes"]
-                new = self.emit("transpose", (new,), {"axes": tuple(np.argsort(axes).tolist())})
+                axes: Any = dict(attrs)["axes"]
+                inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+                new = self.emit("transpose", (new,), {"axes": inverse})
             prefixes[path[:k]] = new
         storage.value = new
         last = self.graph.metas[prefixes[path]]

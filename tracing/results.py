@@ -91,8 +91,8 @@ def register_dataclass(cls: type) -> None:
     def flatten(value: Any) -> tuple[list[Any], None, tuple[str, ...]]:
         return [getattr(value, n) for n in names], None, names
 
-    def unflatten(_: None, children: Any) -> Any:
-        made = object.__new__(cls)
+    def unflatten(_: Any, children: Any) -> Any:
+        made: Any = object.__new__(cls)
         for name, child in zip(names, children, strict=True):
             object.__setattr__(made, name, child)
         return made

@@ -130,7 +130,7 @@ def _slack(problem: SchedulingProblem, before: list[list[int]]) -> list[int]:
         for p in needed:
             after[p].append(k)
     slack = [late - early for late, early in zip(_alap(before), _asap(before), strict=True)]
-    reads = [[t for t in dict.fromkeys(read)] for read in problem.inputs]
+    reads = [list(dict.fromkeys(read)) for read in problem.inputs]
     readers = _reader_counts(problem)
     remaining = dict.fromkeys(readers, 0)
     cost = [sum(problem.nbytes[t] for t in made) for made in problem.results]

@@ -9,7 +9,7 @@ import math
 import random
 import time
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,7 @@ from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.recorder import Recorder, active
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.traced import TracedTensor, fresh, lift
+from jitfuse.tracing.traced import fresh, lift
 
 _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
@@ -55,9 +55,9 @@ def _run() -> Recorder:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    if isinstance(shape, Sequence) and type(shape) is not TracedTensor:
+    if isinstance(shape, list | tuple):
         return tuple(int(n.__index__()) for n in shape)
-    if isinstance(shape, np.ndarray) or (type(shape) is TracedTensor and shape.ndim):
+    if isinstance(shape, np.ndarray):  # traced arrays of known values too
         return tuple(int(n) for n in np.asarray(shape))
     return (int(shape.__index__()),)
 
@@ -141,17 +141,15 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
                                f"at {user_line()}")
     run, count = _run(), int(num)
     name = dtype_name("float64" if dtype is None else dtype, "np.linspace")
-    begin, end = (lift(run, v) for v in (start, stop))
+    begin: Any = lift(run, start)
+    end: Any = lift(run, stop)
     if begin.ndim or end.ndim:
         raise UnsupportedError(f"np.linspace between arrays is not available, at {user_line()}. Write start + "
                                "(stop - start) * np.linspace(0, 1, num).")
     divisor = count - 1 if endpoint else count
     begin, end = (t.call("astype", dtype="float64") if t.dtype != "float64" or t.weak else t for t in (begin, end))
-    result = arange(count, dtype="float64")
-    if divisor > 0:
-        result = result * ((end - begin) / float(divisor)) + begin
-    else:
-        result = result * (end - begin) + begin
+    span = (end - begin) / float(divisor) if divisor > 0 else end - begin
+    result = arange(count, dtype="float64") * span + begin
     if endpoint and count > 1:
         result[-1] = end
     if name.startswith("int"):

@@ -15,20 +15,15 @@ from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, ShapeError, UnsupportedAttributeError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta, make_attrs
-from jitfuse.tracing import indexing, layout, numpy_protocol
+from jitfuse.tracing import indexing, layout, numpy_protocol, weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 from jitfuse.tracing.look import UnknownValueError, known_value, look_error, python_operator
-from jitfuse.tracing.recorder import Feed, Path, Recorder, Storage, check_int
+from jitfuse.tracing.recorder import Feed, Path, Recorder, Storage
 from jitfuse.tracing.source import user_line
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to"})
-_KEEPS_BOOL: Final = frozenset({
-    "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater",
-    "greater_equal", "divide",
-})
-_INT32: Final = (-(2**31), 2**31 - 1)
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "float64": float}
 
 
@@ -76,13 +71,13 @@ class TracedTensor(ArrayMethods):
         ids = tuple([tensor_id(t) for t in inputs])
         if op.loop is not None:
             metas = [self._run.graph.metas[i] for i in ids]
-            weak = [m.weak for m in metas]
-            if True in weak:
-                if False not in weak and _needs_values(self._run, op.name, ids, metas):
+            are_weak = [m.weak for m in metas]
+            if True in are_weak:
+                if False not in are_weak and weak.needs_values(self._run, op.name, ids, metas):
                     python = python_operator(op.name)
                     if python is not None:
                         return python(*[known_value(self._run.session, i) for i in ids])
-                _check_weak_ints(self._run, op, ids, metas)
+                weak.check_int_operands(self._run, op, ids, metas)
         return fresh(self._run, self._run.emit(op.name, ids, make_attrs(attrs)), scalar=op.kind != ops.CREATION)
 
     def _lift(self, value: Any) -> TracedTensor:
@@ -118,9 +113,11 @@ class TracedTensor(ArrayMethods):
         """Return a view where NumPy returns one, else a fresh array (a reshape that must copy)."""
         source = self._id()
         meta = op.infer([self._meta], op.check_attrs(attrs))
-        if op.name != "broadcast_to" and meta.shape == self.shape and _is_identity(op.name, attrs):
+        if meta.shape == self.shape and layout.is_identity(op.name, attrs):
             return TracedTensor(self._run, self._storage, meta, self._path, self._layout)
-        lay = None if self._meta.weak else _view_layout(self, op.name, attrs, meta.shape)
+        lay = None
+        if not self._meta.weak:
+            lay = layout.viewed(self._where(), op.name, attrs, self.shape, meta.shape, self.itemsize)
         if lay is None:
             return fresh(self._run, self._run.emit(op.name, (source,), make_attrs(attrs)), scalar=False)
         path = indexing.extend_path(self._path, op.name, attrs, self.shape)
@@ -142,7 +139,7 @@ class TracedTensor(ArrayMethods):
         self._id()
         new = tensor_id(value)
         if self._meta.dtype == "int32" and value._meta.weak and value._meta.dtype == "int64":
-            _check_int32(self._run, new)
+            weak.check_int32(self._run, new)
         self._run.write(self._storage, self._path if path is None else path, new,
                         self.shape if shape is None else shape)
 
@@ -220,8 +217,8 @@ class TracedTensor(ArrayMethods):
             raise look_error(self._run.graph.describe(self._id()), "iter()")
         return iter([self[k] for k in range(self.shape[0])])
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         """Answer isinstance as the plain run would: float for a Python float, np.ndarray for an array."""
         if self._meta.weak:
             return _PYTHON_TYPE[self._meta.dtype]
@@ -318,67 +315,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
-
-
-# ---------------------------------------------------------------- weak operands
-def _needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: list[Meta]) -> bool:
-    """Tell whether the type of a result among Python scalars depends on their values or leaves 64 bits."""
-    if name in ("bitwise_left_shift", "bitwise_right_shift", "bitwise_invert"):
-        return True
-    if all(m.dtype == "bool" for m in metas):
-        return name not in _KEEPS_BOOL
-    if name != "power":
-        return False
-    base, exponent = ids
-    if metas[0].dtype == "float64":
-        positive = (_literal(run, base) or 0.0) > 0.0
-        whole = metas[1].dtype != "float64" or float(_literal(run, exponent) or 0.5).is_integer()
-        return not (positive or whole)
-    return metas[1].dtype == "float64" or (_literal(run, exponent) or -1) < 0
-
-
-def _literal(run: Recorder, tensor: int) -> Any:
-    node = run.graph.node(tensor)
-    return dict(node.attrs)["value"] if node is not None and node.op_name == "full" else None
-
-
-def _check_weak_ints(run: Recorder, op: ops.Op, ids: tuple[int, ...], metas: list[Meta]) -> None:
-    if not any(m.dtype == "int32" and not m.weak for m in metas):
-        return
-    assert op.loop is not None
-    loop = op.loop(op.name, metas)
-    for tensor, meta, dtype in zip(ids, metas, loop.inputs, strict=True):
-        if meta.weak and meta.dtype == "int64" and dtype == "int32":
-            _check_int32(run, tensor)
-
-
-def _check_int32(run: Recorder, tensor: int) -> None:
-    """Refuse a Python int that does not fit int32, now and, as a range on its feed, in every later call."""
-    feed = run.session.feeds.get(tensor)
-    value = feed.value if feed is not None else known_value(run.session, tensor)
-    check_int(value, *_INT32, "int32")
-    if feed is not None:
-        run.session.int_ranges[tensor] = _INT32
-
-
-# ---------------------------------------------------------------- views
-def _is_identity(name: str, attrs: dict[str, Any]) -> bool:
-    if name == "transpose":
-        return tuple(attrs["axes"]) == tuple(range(len(attrs["axes"])))
-    if name == "slice":
-        return all(s == 0 for s in attrs["starts"]) and all(s == 1 for s in attrs["steps"])
-    return True
-
-
-def _view_layout(x: TracedTensor, name: str, attrs: dict[str, Any], shape: tuple[int, ...]) -> layout.Layout | None:
-    here = x._where()
-    if name == "reshape":
-        return layout.reshaped(here, x.shape, shape, dtypes.itemsize(x._meta.dtype))
-    if name == "transpose":
-        return layout.transposed(here, attrs["axes"])
-    if name == "slice":
-        return layout.sliced(here, attrs["starts"], attrs["steps"])
-    return layout.broadcast(here, x.shape, shape)
 
 
 def _inplace(name: str) -> Callable[[TracedTensor, Any], Any]:

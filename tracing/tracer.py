@@ -281,7 +281,8 @@ def _refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
     arrays = [f for f in session.feeds.values() if f.kind == "array"]
     for feed in (session.feeds[w] for w in writes):
         name = session.graph.feed_names[feed.id]
-        if any(s == 0 and n > 1 for n, s in zip(feed.meta.shape, feed.layout.strides, strict=True)):
+        repeats = any(s == 0 and n > 1 for n, s in zip(feed.meta.shape, feed.layout.strides, strict=True))
+        if repeats and 0 not in feed.meta.shape:
             raise OverlapError(f"{name} is written and its elements share memory")
         for other in arrays:
             if other is not feed and np.may_share_memory(feed.value, other.value):
