@@ -14,7 +14,7 @@ import threading
 import types
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError, NumericError, OverlapError
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
+
+MAX_SIGNATURES: Final = 512
+"""Signatures that a function keeps ready; past that it starts over, with every kernel still cached."""
+MANY_VALUES: Final = 8
 
 
 def fuse(
@@ -91,6 +95,9 @@ class FusedFunction(NativeCallable):
         self._state: Any = None
         self._counts = {"traces": 0, "compiles": 0, "cache_hits": 0, "cache_misses": 0, "fallbacks": 0, "splits": 0}
         self._warned: set[str] = set()
+        self._looked_at: dict[str, set[str]] = {}
+        self._retired: Any = None
+        self._launches = 0
         self._busy = threading.local()
 
     # ------------------------------------------------------------------ calling
@@ -135,10 +142,13 @@ class FusedFunction(NativeCallable):
         self._start_native()
         spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
         if spec is None:
+            if len(self._specs) >= MAX_SIGNATURES:
+                self._forget_signatures()
             trace = self._trace(training, args, kwargs)
             spec = compiler.specialise(trace, {RANDOM_STATE: jf_random.state()}, self._handle, None)
             self._specs.insert(0, spec)
             self._state.prepend(spec.bound.entry)
+            self._warn_of_many_values(trace)
         if training not in spec.plans:
             before = vars(compiler.totals()).copy()
             compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
@@ -155,6 +165,28 @@ class FusedFunction(NativeCallable):
         )
         self._counts["traces"] += 1
         return made
+
+    def _forget_signatures(self) -> None:
+        """Start over with no signatures: their number is bounded, their kernels stay cached."""
+        self._launches += self._state.launches
+        self._specs.clear()
+        # another thread may be walking the old entries: they die with the next round
+        self._retired, self._state = self._state, None
+        self._start_native()
+
+    def _warn_of_many_values(self, trace: Any) -> None:
+        """Say once that a number is looked at by Python and keeps changing: every value is traced anew."""
+        for feed, value in trace.guarded_values.items():
+            place = str(trace.feeds[feed].source)
+            values = self._looked_at.setdefault(place, set())
+            values.add(repr(value))
+            if len(values) == MANY_VALUES + 1:
+                warnings.warn(
+                    f"{self.name}: Python looks at the value of {place} (range, reshape, if, int(), ...), so each new "
+                    f"value is traced anew; more than {MANY_VALUES} came so far. Where it need not be looked at, use it "
+                    "as a number only; a 0-d array stays run-time data.",
+                    FallbackWarning, stacklevel=5,
+                )
 
     def _start_native(self) -> None:
         if self._state is not None:
@@ -262,7 +294,8 @@ class FusedFunction(NativeCallable):
 
     def stats(self) -> dict[str, int]:
         """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits."""
-        return {**self._counts, "launches": self._state.launches if self._state is not None else 0}
+        running = self._state.launches if self._state is not None else 0
+        return {**self._counts, "launches": self._launches + running}
 
     @property
     def kernels(self) -> tuple[Any, ...]:
