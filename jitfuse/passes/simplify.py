@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.ir import ops
+from jitfuse.ir import ops, rules
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
@@ -73,7 +73,8 @@ def simplify(program: FusedProgram) -> FusedProgram:
     """Remove steps that change nothing, and merge runs of views.
 
     x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast to the same dtype, a
-    view that keeps every element in place, a reshape of a reshape and a transpose of a transpose go too.
+    view that keeps every element in place, a reduction over no axis, a reshape of a reshape and a transpose of a
+    transpose go too.
     """
     makers: dict[int, OpStep] = {}
 
@@ -89,6 +90,9 @@ def simplify(program: FusedProgram) -> FusedProgram:
 
 
 _NEUTRAL = {"multiply": (1.0, True), "divide": (1.0, False), "subtract": (0.0, False), "power": (1.0, False)}
+
+
+_REDUCTIONS = ("sum", "min", "max", "any", "all")
 
 
 def _simpler(
@@ -113,6 +117,8 @@ def _simpler(
         return None
     (x,) = inputs
     meta = builder.meta[x]
+    if name in _REDUCTIONS:
+        return x if not rules.normalize_axes(name, step.attr("axis"), meta.ndim) else None
     if name == "astype":
         return x if step.attr("dtype") == meta.dtype and not meta.weak else None
     if name == "reshape":

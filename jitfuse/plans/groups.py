@@ -207,7 +207,7 @@ class Grouping:
         self, group: Group, frame: Frame, probe: Probe, key: Key, is_reduction: bool
     ) -> Refusal | None:
         related = bool(probe.reductions & group.fused) or bool(probe.inlined & set(group.roots))
-        if not related and not any(leaf in group.leaves for leaf in probe.leaves if leaf[1] != ()):
+        if not related and not any(leaf in group.leaves for leaf in probe.leaves if leaf[1] != () or not frame.shape):
             return Refusal.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
         splits = is_reduction and not group.reductions and _is_split(frame)

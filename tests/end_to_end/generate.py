@@ -242,7 +242,11 @@ class _Drawing:
         if x is None:
             return
         k = np.shape(self.values[x])[-1]
-        y = self._pick(lambda v: np.ndim(v) > 0 and np.shape(v)[0 if np.ndim(v) == 1 else -2] == k)
+
+        def both_bool(v: Any) -> bool:
+            return np.asarray(v).dtype == bool and np.asarray(self.values[x]).dtype == bool
+
+        y = self._pick(lambda v: np.ndim(v) > 0 and np.shape(v)[0 if np.ndim(v) == 1 else -2] == k and not both_bool(v))
         if y is not None:
             self._assign_to(self.rng.choice((f"{x} @ {y}", f"np.matmul({x}, {y})")), (x, y), f"matmul {x} {y}")
 

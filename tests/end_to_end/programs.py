@@ -124,7 +124,7 @@ SPECIAL_INTS = (0, 1, -1, 2, 3, 7, 31, 32, 63, 64, -2, 100, 2**31 - 1, -(2**31),
 def make(shape: tuple[int, ...], dtype: str, seed: int, layout: str = "C", style: str = "plain", shift: int = 0) -> Any:
     """Return an array of random elements in a layout; see `_elements` and `_laid_out`."""
     rng = np.random.default_rng((seed, shift))
-    return _laid_out(lambda s: _elements(rng, s, dtype, style), shape, layout)
+    return _laid_out(lambda s: np.asarray(_elements(rng, s, dtype, style)), shape, layout)
 
 
 def _elements(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, style: str) -> np.ndarray[Any, Any]:
@@ -155,7 +155,7 @@ LAYOUTS = ("C", "F", "strided", "reversed", "transposed", "broadcast", "offset",
 def _laid_out(draw: Callable[[tuple[int, ...]], Any], shape: tuple[int, ...], layout: str) -> Any:
     rank = len(shape)
     if layout == "F":
-        return np.asfortranarray(draw(shape))
+        return draw(shape).copy("F")
     if layout == "strided":
         return draw(tuple(2 * n for n in shape))[(slice(None, None, 2),) * rank]
     if layout == "reversed":
