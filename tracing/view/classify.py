@@ -56,7 +56,7 @@ class Classifier(Functions):
         if real is None or kind is bool or real is ... or real is NotImplemented or isinstance(real, enum.Enum):
             self.guard(chain, "IS", real)
             return self.remember(chain, real, real)
-        if isinstance(real, _EQUAL):  # their subclasses too, and those of numbers
+        if isinstance(real, _EQUAL) and not isinstance(real, np.number):  # their subclasses too, and those of numbers
             self.guard(chain, "EQ", real)
             return self.remember(chain, real, real)
         if is_container(real):
