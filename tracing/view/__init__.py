@@ -16,18 +16,19 @@ library, site-packages, jitfuse) runs as it is.
 | items of dict, list, tuple and their subclasses, however they are read; nested ones too | seen |
 | functions, methods, lambdas, partials, callables, decorated helpers; their code and defaults | seen |
 | operators and other special methods of user classes, also when C code calls them | seen |
-| ``getattr hasattr setattr vars globals``, dataclasses.replace/asdict/astuple, copy.copy, attrgetter | seen |
+| ``getattr hasattr setattr vars globals``, eval, exec, copy.copy, attrgetter, dataclasses.replace/asdict | seen |
 | an attribute or key that is absent | seen |
 | writes to globals, cells, attributes, containers | real; read and changed: Python runs at each call |
 | a traced value put into a container that outlives the call | raises UntraceableError |
 | a traced value stored in a global, cell or attribute | as `Hooks.stored` decides |
 | what the tracer substitutes (np.random, random, clocks) | raises, by the tracer's stubs |
-| numbers in containers of more than 2,000 plain items; sets | seen: compared with a copy |
+| containers of more than 2,000 plain items; sets, deques, array.array | seen: compared with a copy |
 | constants of installed modules (``math.pi``), enumerations, the type of what a chain leads to | frozen |
 | what installed code reads by itself: attributes of an instance passed to it, its own state | frozen |
 | results of functools.lru_cache (as in plain Python; ``cache_clear()`` is not seen) | frozen |
 | a class attribute added later under a name that was absent | frozen |
-| files, environment variables, C state, sys.modules, code run by eval or exec, other threads | frozen |
+| iterators, generators and open files that exist before the call | Python runs at each call |
+| files, environment variables, C state, sys.modules, other threads | frozen |
 """
 from __future__ import annotations
 

@@ -157,18 +157,15 @@ class Attributes(Classifier):
         """A method bound by the read itself: the function is what counts; the owner is known already."""
         fn = method.__func__
         where = step.attr("__func__")
+        self.guard(where, "IS", fn)
+        substitute = self.substitute(fn)
+        if substitute is not None:
+            return types.MethodType(substitute, method.__self__)
         if isinstance(fn, types.FunctionType):
-            substitute = self.hooks.substitute(fn)
-            if substitute is not None:
-                self.guard(where, "IS", fn)
-                return types.MethodType(substitute, method.__self__)
-            self.guard(where, "IS", fn)
             self.function(fn, where)
-        else:
-            self.guard(where, "IS", fn)
-            substitute = self.hooks.substitute(method)
-            return method if substitute is None else substitute
-        return method
+            return method
+        substitute = self.hooks.substitute(method)
+        return method if substitute is None else substitute
 
     def _instance_attr(self, owner: Any, chain: Chain, name: str, raw: bool) -> Any:
         kind = type(owner)

@@ -38,7 +38,7 @@ class View(Attributes):
         args and kwargs are passed as they are: whatever in them is not the trace's own must have gone through
         `read`. Errors of the function pass, without the view's frames. Call `commit` or `rollback` afterwards.
         """
-        self.adopt_function(fn)
+        fn = self._adopt_callable(fn)
         token = gate.current.set(self)
         try:
             self.exchange()
@@ -50,15 +50,13 @@ class View(Attributes):
             gate.current.reset(token)
             self.release()
 
-    def adopt_function(self, fn: Callable[..., Any]) -> None:
-        """See the decorated function itself (or the method or callable that it is)."""
+    def _adopt_callable(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """See the decorated function, method, partial or callable object; return what to call."""
         target = fn.__func__ if isinstance(fn, types.MethodType) else fn
         if isinstance(target, types.FunctionType):
             claim(target)
-            self.function(target, Chain.object(target))
-        elif not isinstance(target, type):
-            self.see_class(type(target))
-            self.read(Chain.object(target), target)
+        seen: Callable[..., Any] = self.read(Chain.object(fn), fn)
+        return seen
 
     def settle(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[str]:
         """Decide what the function's writes mean, without touching real containers; return `Trail.volatile`.

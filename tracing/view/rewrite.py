@@ -24,7 +24,14 @@ _SUBSCRIPT: Final = 26  # of BINARY_OP, from 3.14 on
 _CONSTANTS: Final = frozenset(_OPS[name] for name in ("LOAD_CONST", "LOAD_SMALL_INT") if name in _OPS)
 _KEYS: Final = _CONSTANTS | {_OPS[name] for name in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF") if name in _OPS}
 
+# Up to here the instruction set has been read and fitted; later ones are not refused, but run unrewritten.
+_LAST_KNOWN: Final = (3, 13)
+
 Rule = Callable[["_Rewriter", Step, bool], None]
+
+
+class UnknownPythonError(Exception):
+    """This Python is newer than the instruction sets known here; never reaches the user."""
 
 
 class _Rewriter:
@@ -248,6 +255,8 @@ def rewrite(code: types.CodeType, defaults: frozenset[str] = frozenset(), nested
     """Return the code with gates.
 
     `defaults` names the parameters whose defaults the view wants to see; `nested` code, made by rewritten
-    code, does not announce its calls.
+    code, does not announce its calls. Raises UnknownPythonError where the instructions are not known.
     """
+    if sys.version_info[:2] > _LAST_KNOWN:
+        raise UnknownPythonError
     return _Rewriter(code, defaults, nested).run()

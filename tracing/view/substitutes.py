@@ -1,19 +1,26 @@
 """What runs in place of builtins and standard functions that read Python state on the function's behalf."""
 from __future__ import annotations
+import __future__
 
 import builtins
+import contextlib
 import copy
 import dataclasses
 import functools
+import operator
 import sys
+import types
 from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.tracing.view import gate
 from jitfuse.tracing.view.chain import Chain
+from jitfuse.tracing.view.rewrite import UnknownPythonError, rewrite
 from jitfuse.tracing.view.userland import class_member, is_user_class
 
 _REQUIRED: Final = object()
+_FUTURE_FLAGS: Final = functools.reduce(
+    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 
 
 def _getattr(owner: Any, name: str, default: Any = _REQUIRED, /) -> Any:
@@ -59,6 +66,27 @@ def _globals() -> dict[str, Any]:
     if view is not None:
         view.namespaces[id(namespace)] = namespace
     return namespace
+
+
+def _run_source(run: Callable[..., Any], source: Any, namespace: Any, local: Any) -> Any:
+    """Run source text or a code object through the view, in the caller's namespaces by default."""
+    frame = sys._getframe(2)
+    if namespace is None:
+        namespace, local = frame.f_globals, frame.f_locals if local is None else local
+    if not isinstance(source, types.CodeType):
+        source = compile(source.strip() if run is eval and isinstance(source, str) else source, "<string>",
+                         run.__name__, dont_inherit=True, flags=frame.f_code.co_flags & _FUTURE_FLAGS)
+    with contextlib.suppress(UnknownPythonError):
+        source = rewrite(source, nested=True)
+    return run(source, namespace, local)
+
+
+def _eval(source: Any, namespace: Any = None, local: Any = None, /) -> Any:
+    return _run_source(eval, source, namespace, local)
+
+
+def _exec(source: Any, namespace: Any = None, local: Any = None, /) -> None:
+    _run_source(exec, source, namespace, local)
 
 
 def _replace(owner: Any, /, **changes: Any) -> Any:
@@ -146,10 +174,9 @@ class CachedCall:
 
 
 def _table() -> dict[int, Any]:
-    import operator
-
     pairs = [
         (builtins.getattr, _getattr), (builtins.hasattr, _hasattr), (builtins.setattr, _setattr),
+        (builtins.eval, _eval), (builtins.exec, _exec),
         (builtins.delattr, _delattr), (builtins.vars, _vars), (builtins.globals, _globals),
         (dataclasses.replace, _replace), (dataclasses.asdict, _asdict), (dataclasses.astuple, _astuple),
         (copy.copy, _copy), (operator.attrgetter, _attrgetter), (object.__setattr__, _object_setattr),

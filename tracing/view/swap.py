@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import functools
 import opcode
+import os
 import threading
 import types
 import weakref
 from typing import Any, Final
 
 from jitfuse.tracing.view import gate
-from jitfuse.tracing.view.rewrite import is_rewritten, rewrite
+from jitfuse.tracing.view.rewrite import UnknownPythonError, is_rewritten, rewrite
 from jitfuse.tracing.view.wordcode import Step, assemble, parse
 
 _lock: Final = threading.RLock()
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class _Swap:
@@ -133,7 +135,7 @@ def _rewritten_code(swap: _Swap) -> types.CodeType | None:
     key = (id(swap.original), swap.defaults)
     try:
         code = rewrite(swap.original, swap.defaults)
-    except Exception:  # an opcode of a newer Python: whatever the package raises, the function runs as it is
+    except UnknownPythonError:
         return None
     _rewritten[key] = (weakref.ref(swap.original, lambda _: _rewritten.pop(key, None)), code)
     return code

@@ -37,16 +37,19 @@ def _in_library(filename: str) -> bool:
 
 
 def claim(fn: types.FunctionType) -> None:
-    """Count the package of a decorated function as user code, wherever it is installed."""
-    package = str(fn.__globals__.get("__name__", "")).partition(".")[0]
-    if package and package not in _user_packages and _in_library(fn.__code__.co_filename):
+    """Count the package of a decorated function as user code, wherever it is installed; of jitfuse, the module."""
+    name = str(fn.__globals__.get("__name__", ""))
+    package = name.partition(".")[0]
+    if package in {"jitfuse", "__main__"}:
+        package = name
+    if package and package not in _user_packages and _in_library(original_code(fn).co_filename):
         _user_packages.add(package)
         _classes.clear()
 
 
 def _user_namespace(name: str, filename: str | None) -> bool:
     package = name.partition(".")[0]
-    if package in _user_packages:
+    if package in _user_packages or name in _user_packages:
         return True
     return package != "jitfuse" and (filename is None or not _in_library(filename))
 
@@ -87,10 +90,8 @@ def is_user_class(cls: type) -> bool:
 def _decide_class(cls: type) -> bool:
     if issubclass(cls, enum.Enum):
         return False
-    if not isinstance(cls.__module__, str):  # some types of C extensions hold a descriptor there
-        return False
     name = cls.__module__
-    if not isinstance(name, str):  # some extension modules
+    if not isinstance(name, str) or name.startswith("_cython_"):  # types of some extension modules
         return False
     module = sys.modules.get(name)
     if module is None:

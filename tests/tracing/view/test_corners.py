@@ -276,3 +276,45 @@ def test_settle_before_commit(trace: Any) -> None:
     assert view.settle((X,)) == ["items is changed by the function"] and items == []
     view.commit((X,))
     assert items == [1] and len(view.trail.volatile) == 1
+
+
+def test_eval_and_exec(follows: Any) -> None:
+    k = 3.0
+    follows(lambda x: x * eval("gain + k", globals(), {"k": k}), set_gain, X, by="feed")
+
+    def f(x: Any) -> Any:
+        space = {"x": x}
+        exec("y = x * 2\ndef g(v):\n    return v + y\nz = g(x)", space)
+        return eval(" space['z'] * gain ")
+
+    globals()["gain"] = 2.0
+    follows(f, set_gain, X, by="feed")
+
+
+def test_cached_method(follows: Any, trace: Any) -> None:
+    class Table:
+        k = 2.0
+
+        @functools.lru_cache  # noqa: B019
+        def row(self, n: int) -> Any:
+            return np.arange(3.0) * n
+
+    table = Table()
+    got = trace(lambda x: x + table.row(2) * table.k, X)
+    np.testing.assert_array_equal(got.result, X + np.arange(3.0) * 4)
+    assert type(table.row(2)) is np.ndarray and got.holds
+    follows(lambda x: x + table.row(2) * table.k, lambda: setattr(table, "k", 5.0), X, by="feed")
+
+
+def test_decorated_partial_method_and_callable(follows: Any) -> None:
+    class Scaler:
+        k = 2.0
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.k
+
+    s = Scaler()
+    follows(s, lambda: setattr(s, "k", 5.0), X, by="feed")
+    follows(s.__call__, lambda: setattr(s, "k", 6.0), X, by="feed")
+    w = X.copy()
+    follows(functools.partial(lambda w, x: w * x * gain, w), lambda: w.__setitem__(0, 9.0), X, by="feed")

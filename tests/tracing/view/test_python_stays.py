@@ -259,7 +259,7 @@ def test_trace_in_a_trace(trace: Any) -> None:
 def test_code_that_cannot_be_rewritten_is_guarded_from_its_chains(
         trace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
-        raise ValueError("unknown instruction")
+        raise rewrite.UnknownPythonError
 
     monkeypatch.setattr(swap, "rewrite", refuse)
     monkeypatch.setattr(swap, "_rewritten", {})
