@@ -185,7 +185,9 @@ class Analysis:
         side_by_side = min(side_by_side, max(1, _MAX_TEXT // max(1, length)))
         if side_by_side >= _MAX_VECTORS and length > 24:
             return _MAX_VECTORS
-        return min(8, 1 << (side_by_side.bit_length() - 1))
+        # longer pieces of rows that are far apart: a row's elements arrive as operands of what adds them up
+        most = 16 if self.loops_inside and live * width <= 2 and length <= 8 else 8
+        return min(most, 1 << (most * side_by_side // 8).bit_length() - 1)
 
     def _pressure(self) -> tuple[int, int, bool]:
         """Return the loops' instructions, the most vector values alive at once, and whether some are long."""

@@ -1,7 +1,7 @@
 """Loops over inner axes in which every lane of a vector goes through its own column.
 
-Owns: map and reduce stages of such kernels, the phases of their reductions, prefetching, and the places of
-kept rows and sums in scratch memory. Does not own the tree of float sums (`column_sums`).
+Owns: map and reduce stages of such kernels, the phases of their reductions, and the places of kept rows and
+sums in scratch memory. Does not own the tree of float sums (`column_sums`).
 """
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from jitfuse.backends.llvm.builder import Function, Loop, Value
-from jitfuse.backends.llvm.codegen.analysis import access
+from jitfuse.backends.llvm.builder import Loop, Value
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum, used_lanes
@@ -23,7 +22,6 @@ from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import CHUNK, Instr, Reduction
 
 Numbered = list[tuple[int, Instr]]
-_PREFETCH_ROWS = 16
 _LINE = 64
 
 
@@ -117,6 +115,8 @@ class Columns:
         sums = {p.number: self._column_sum(p, k) for k, p in enumerate(trees)}
         if reduced[0].reduction.phase == "final":
             totals = self._final(free, sums)
+        elif len({p.row for p in trees}) == 1:
+            totals = self._lane_by_lane(instructions, free, sums)
         elif trees:
             totals = self._in_blocks(instructions, free, sums)
         else:
@@ -144,29 +144,67 @@ class Columns:
         """Write the loop over elements; returns what the reductions of free order come to."""
         with self._loop(start, stop) as (loop, odometer):
             carried = Carried(loop, 0 if odometer is None else len(self.axes))
-            accumulators = [carried.add(b) for b in initial]
-            frame = self._place(loop, odometer)
-            self._prefetch(instructions, frame)
-            self.body.run(instructions, frame)
-            for k, p in enumerate(free):
-                assert p.value is not None
-                carried.update(k, p.absorb(accumulators[k], self.body.vectors(p.value, frame)))
+            totals = self._round(carried, instructions, free, initial, self._place(loop, odometer))
             for column_sum in sums.values():
                 value = column_sum.part.value
                 assert value is not None
                 element = self.f.sub(loop.index, self.start)
-                column_sum.add(element, self.body.vectors(value, frame))
+                column_sum.add(element, self.body.vectors(value, self.frame))
+        return totals
+
+    def _lane_by_lane(
+        self, instructions: Numbered, free: list[Part], sums: Mapping[int, ColumnSum]
+    ) -> list[Batch]:
+        """Write the loop over elements for float sums that have their number of virtual lanes in common.
+
+        Within a block it takes all elements of one virtual lane after the other, so that sums stay in registers.
+        """
+        f = self.f
+        parts_ = [*free, *(s.part for s in sums.values())]
+        shape = next(iter(sums.values()))
+        self._clear_empty(sums)
+        with f.loop(self.start, self.stop, shape.part.block) as blocks:
+            carried = Carried(blocks)
+            initial = [carried.add(self._initial(p)) for p in free]
+            end = f.intrinsic("smin", "i64", f.add(blocks.index, i64(shape.part.block)), self.stop)
+            with f.loop(i64(0), shape.used) as lanes:
+                inside = Carried(lanes)
+                totals = [inside.add(b) for b in initial]
+                totals += [self._initial(s.part) for s in sums.values()]
+                with f.loop(f.add(blocks.index, lanes.index), end, shape.part.row) as loop:
+                    frame = self._at(loop.index, dict(zip(self.axes, self._positions(loop.index), strict=True)))
+                    totals = self._round(Carried(loop), instructions, parts_, totals, frame)
+                for k in range(len(free)):
+                    inside.update(k, totals[k])
+                for s, total in zip(sums.values(), totals[len(free) :], strict=True):
+                    s.save(lanes.index, total)
+            for k in range(len(free)):
+                carried.update(k, inside.result(k))
+            self._push_finished(sums, end, shape.part.block)
+        self._finish(sums)
         return [carried.result(k) for k in range(len(free))]
+
+    def _round(
+        self, carried: Carried, instructions: Numbered, reduced: list[Part], initial: list[Batch], frame: Frame
+    ) -> list[Batch]:
+        """Write the body of a loop that carries accumulators; returns them as they are after the loop."""
+        accumulators = [carried.add(b) for b in initial]
+        self.body.run(instructions, frame)
+        for k, p in enumerate(reduced):
+            assert p.value is not None
+            carried.update(k, p.absorb(accumulators[k], self.body.vectors(p.value, frame)))
+        return [carried.result(k) for k in range(len(reduced))]
+
+    def _positions(self, linear: Value) -> list[Value]:
+        return [linear] if len(self.axes) == 1 else decode(self.f, linear, self.extents)
 
     def _in_blocks(
         self, instructions: Numbered, free: list[Part], sums: Mapping[int, ColumnSum]
     ) -> list[Batch]:
-        """Write the loop over elements in blocks of float sums, pushing each that is finished."""
+        """Write the loop over elements, in order, for float sums whose blocks differ."""
         f = self.f
         size = min(s.part.block for s in sums.values())
-        with f.if_(f.icmp("eq", self.count, i64(0)), likely=False):
-            for s in sums.values():
-                s.clear()
+        self._clear_empty(sums)
         with f.loop(self.start, self.stop, size) as loop:
             carried = Carried(loop)
             initial = [carried.add(self._initial(p)) for p in free]
@@ -177,15 +215,29 @@ class Columns:
             after = self._rounds(instructions, free, initial, sums, loop.index, end)
             for k, batch in enumerate(after):
                 carried.update(k, batch)
-            done = f.sub(end, self.start)
-            with f.if_(f.icmp("slt", end, self.stop)):
-                for s in sums.values():
-                    with self._where_block(s.part, done, size):
-                        s.push(f.sub(f.lshr(done, i64(s.part.block.bit_length() - 1)), i64(1)))
-        last = f.intrinsic("smax", "i64", f.sub(self.count, i64(1)), i64(0))
-        for s in sums.values():
-            s.finish(f.lshr(last, i64(s.part.block.bit_length() - 1)))
+            self._push_finished(sums, end, size)
+        self._finish(sums)
         return [carried.result(k) for k in range(len(free))]
+
+    def _clear_empty(self, sums: Mapping[int, ColumnSum]) -> None:
+        """Set the sums where there is no element, and so no block."""
+        with self.f.if_(self.f.icmp("eq", self.count, i64(0)), likely=False):
+            for s in sums.values():
+                s.clear()
+
+    def _push_finished(self, sums: Mapping[int, ColumnSum], end: Value, size: int) -> None:
+        """Merge the blocks that end here, unless they are the last, which `ColumnSum.finish` takes."""
+        f = self.f
+        done = f.sub(end, self.start)
+        with f.if_(f.icmp("slt", end, self.stop)):
+            for s in sums.values():
+                with self._where_block(s.part, done, size):
+                    s.push(f.sub(f.lshr(done, i64(s.part.block.bit_length() - 1)), i64(1)))
+
+    def _finish(self, sums: Mapping[int, ColumnSum]) -> None:
+        last = self.f.intrinsic("smax", "i64", self.f.sub(self.count, i64(1)), i64(0))
+        for s in sums.values():
+            s.finish(self.f.lshr(last, i64(s.part.block.bit_length() - 1)))
 
     def _where_block(self, part: Part, element: Value, size: int) -> AbstractContextManager[None]:
         """Guard what happens only where a block of this sum begins or ends, in a loop by `size` elements."""
@@ -250,24 +302,3 @@ class Columns:
                 ])
             address = self._lane_address(operand, part.dtype, loop.index, {})
             self.body.store_each(lane, part.dtype, address, self.body.masks(None, self.frame))
-
-    def _prefetch(self, instructions: Numbered, frame: Frame) -> None:
-        """Ask for the rows a few rounds ahead: hardware prefetchers stop at the end of a page."""
-        f, axis = self.f, self.axes[-1]
-        for _, instr in instructions:
-            if instr.op != "load" or instr.args:
-                continue
-            operand = access(instr).operand
-            o = self.body.launch.form.operands[operand]
-            if o.strides[axis] != "n" or o.strides[self.body.analysis.form.lane_axis] != "1":
-                continue
-            ahead = f.mul(self.body.launch.stride(operand, axis), i64(_PREFETCH_ROWS))
-            pointer = f.offset(frame.address(operand).base, ahead)
-            for at in range(0, self.width * ITEMSIZE[o.dtype], _LINE):
-                prefetch(f, f.offset(pointer, at))
-
-
-def prefetch(f: Function, pointer: Value) -> None:
-    """Bring a cache line close, to be read; any address is allowed."""
-    flags = [Value("0", "i32"), Value("3", "i32"), Value("1", "i32")]
-    f.intrinsic("prefetch", "void", pointer, *flags, overload=["ptr"])

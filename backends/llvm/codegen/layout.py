@@ -16,7 +16,7 @@ from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, KernelForm, Reduction, sum_lanes
 MAX_BLOCK: Final = 4096
 TILE_BYTES: Final = 16_384
 """What the outputs of one block may take in the first-level cache on their way past the caches."""
-LOOP_BLOCK: Final = 128
+LOOP_BLOCK: Final = 256
 KEEP_BLOCK: Final = 64
 ROW_PADDING: Final = 256
 """Elements that a row of kept values is rounded up to: vectors past its end stay inside."""
