@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 Array = Any
 
@@ -90,7 +91,7 @@ def _as_float(x: Array) -> Array:
 def _reduced(x: Array, axis: Any) -> int:
     """Return how many elements go into each result."""
     shape = np.shape(x)
-    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = range(len(shape)) if axis is None else normalize_axis_tuple(axis, len(shape))
     return math.prod(shape[a] for a in axes)
 
 

@@ -54,7 +54,8 @@ SCALARS: st.SearchStrategy[Any] = (
     | st.sampled_from([0.0, -0.0, float("inf"), -float("inf"), float("nan"), -float("nan"), 5e-324, 1e22])
 )
 VALUES = st.recursive(SCALARS, lambda v: st.lists(v, max_size=3).map(tuple), max_leaves=6)
-NAMES = st.sampled_from(["nan", "inf", "program", "weak"]) | st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=8)
+LETTERS = "abcdefghijklmnopqrstuvwxyz_"
+NAMES = st.sampled_from(["nan", "inf", "program", "weak"]) | st.text(LETTERS, min_size=1, max_size=8)
 IDS = st.integers(0, 40)
 METAS = st.builds(
     Meta, st.lists(st.integers(0, 9), max_size=3).map(tuple), st.sampled_from(["bool", "int32", "float64"]),

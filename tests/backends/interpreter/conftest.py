@@ -46,15 +46,14 @@ def cases_of(op: ops.Op) -> Iterator[Case]:
 def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
     x = special(shape, dtype, 1)
     rank, size = len(shape), math.prod(shape)
-    region = {
-        "starts": tuple(max(n - 1, 0) for n in shape), "steps": (-2,) * rank, "counts": tuple((n + 1) // 2 for n in shape),
-    }
+    starts, counts = tuple(max(n - 1, 0) for n in shape), tuple((n + 1) // 2 for n in shape)
+    region = {"starts": starts, "steps": (-2,) * rank, "counts": counts}
     if op.kind == ops.ELEMENTWISE:
         yield from _elementwise(op, x, shape, dtype)
     elif op.kind == ops.REDUCTION:
         for axis in [None, (), 0, -1, tuple(range(rank)), *((0, a) for a in range(1, rank))]:
-            for more in itertools.product([False, True], [0.0, 1, 99.5]) if op.name == "var" else [(False, 0), (True, 0)]:
-                attrs = {"axis": axis, "keepdims": more[0], "correction": more[1]}
+            for keepdims, correction in itertools.product([False, True], [0.0, 1, 99.5] if op.name == "var" else [0]):
+                attrs = {"axis": axis, "keepdims": keepdims, "correction": correction}
                 yield [x], {name: attrs[name] for name in op.attrs}
     elif op.name == "reshape":
         yield from (([x], {"shape": new}) for new in [(size,), (1, *shape), shape[::-1]])
@@ -98,9 +97,11 @@ def _made(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Ca
         yield [state, index][: op.arity], {"shape": shape, "dtype": dtype}
     elif op.name in ("full", "extent"):
         for value in SPECIAL[dtype]:
-            yield [], {k: v for k, v in {"shape": shape, "value": value, "dtype": dtype, "weak": False}.items() if k in op.attrs}
+            attrs = {"shape": shape, "value": value, "dtype": dtype, "weak": False}
+            yield [], {name: attrs[name] for name in op.attrs}
     elif op.name == "arange":
-        yield from (([], {"start": a, "step": s, "count": math.prod(shape), "dtype": dtype}) for a, s in [(0, 1), (5, -2)])
+        for start, step in [(0, 1), (5, -2)]:
+            yield [], {"start": start, "step": step, "count": math.prod(shape), "dtype": dtype}
     elif op.name == "constant":
         yield [], {"shape": shape, "dtype": dtype, "data": np.asarray(x).tobytes()}
     elif op.name == "random_advance":

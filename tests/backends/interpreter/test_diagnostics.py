@@ -113,7 +113,7 @@ class Elsewhere(NumPyTensor):
     """A NumPyTensor that says it lives on another device."""
 
     __slots__ = ()
-    device = "gpu"  # type: ignore[assignment]
+    device = "gpu"
 
 
 def test_a_wrong_device() -> None:
@@ -143,7 +143,7 @@ def test_an_unknown_operator_names_the_closest_and_the_class() -> None:
 def test_an_operator_that_the_class_lacks() -> None:
     class Poor(NumPyTensor):
         __slots__ = ()
-        add = None  # type: ignore[assignment]
+        add = None
 
     error = cut(PROGRAM, {0: Poor(X), 1: Y})
     assert "'add' is no method of this class; looked at" in error.reason and "Poor: the closest are" in error.reason
@@ -236,7 +236,8 @@ def test_an_operator_that_fails_on_a_value() -> None:
 
 def test_a_python_int_out_of_range_fails_on_its_value() -> None:
     program = parse(
-        "program 1 { feed %0: int32[2] feed %1: int64[] weak %2: int32[2] = add(%0, %1) {step 0, level 0} return '': %2 }"
+        "program 1 { feed %0: int32[2] feed %1: int64[] weak "
+        "%2: int32[2] = add(%0, %1) {step 0, level 0} return '': %2 }"
     )
     error = cut(program, {0: np.ones(2, "int32"), 1: 2**40}, NumericError)
     assert "OverflowError" in error.reason

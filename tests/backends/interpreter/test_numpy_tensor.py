@@ -63,7 +63,8 @@ def test_an_operator_gives_numpys_values_dtype_and_kind(op: ops.Op, cases: Any) 
                 attrs = {**attrs, "training": training}
             want = expected(op)(*operands, **attrs)
             tensors = [NumPyTensor(x) for x in operands]
-            got = tensors[0].call(op.name, *tensors[1:], **attrs) if tensors else NumPyTensor(0).create(op.name, **attrs)
+            first = tensors[0] if tensors else NumPyTensor(0)
+            got = first.call(op.name, *tensors[1:], **attrs) if tensors else first.create(op.name, **attrs)
             context = f"{op.name} of {operands} with {attrs}"
             assert isinstance(got.value, np.generic if np.shape(want) == () else np.ndarray), context
             if op.name in ROUNDED:
@@ -137,7 +138,7 @@ def test_python_looks_at_values_as_at_numpys() -> None:
     with pytest.raises(ValueError, match="ambiguous"):
         bool(NumPyTensor(np.ones(2)))
     np.testing.assert_array_equal(np.asarray(NumPyTensor(np.arange(3))), np.arange(3))
-    assert "NumPyTensor(array([1, 2]))" == repr(NumPyTensor(np.array([1, 2])))
+    assert repr(NumPyTensor(np.array([1, 2]))) == "NumPyTensor(array([1, 2]))"
 
 
 # ---------------------------------------------------------------- errors
@@ -184,7 +185,8 @@ def test_philox_gives_the_published_words_and_the_same_as_plain_python() -> None
     ]
     for seed, counter, index in [(0, 0, 0), (2**63 - 1, 5, 3), (-7, 2**32 - 1, 2**31)]:
         key = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
-        assert reference.philox(seed, counter, index, 50).tolist() == [philox([k, 0, counter, index], key) for k in range(50)]
+        words = [philox([k, 0, counter, index], key) for k in range(50)]
+        assert reference.philox(seed, counter, index, 50).tolist() == words
 
 
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:

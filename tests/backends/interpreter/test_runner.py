@@ -1,12 +1,11 @@
 """ProgramRunner: replay, modes, liveness, memory, what is delivered, and nested programs."""
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tracemalloc
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -42,7 +41,7 @@ class Recording(NumPyTensor):
     """A NumPyTensor that notes which operators it carried out."""
 
     __slots__ = ()
-    done: list[str] = []
+    done: ClassVar[list[str]] = []
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         Recording.done.append(op.name)
@@ -259,7 +258,7 @@ def test_running_over_numpy_does_not_import_torch() -> None:
         "p = parse(\"program 1 { feed %0: bool[1] %1: bool[1] = logical_not(%0) {step 0, level 0} return '': %1 }\")\n"
         "ProgramRunner(p)({0: numpy.ones(1, bool)})\nprint({'torch', 'llvmlite', 'wgpu'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=dict(os.environ))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
@@ -301,7 +300,8 @@ def repeat_operator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     attrs = {"body": ops.REQUIRED, "times": 1}
     op = ops.Op("repeat", 2, ops.ELEMENTWISE, attrs, lambda metas, attrs: metas[0], numpy)
     monkeypatch.setitem(ops._TABLE, "repeat", op)
-    monkeypatch.setattr(NumPyTensor, "repeat", lambda x, *others, **attrs: x.call("repeat", *others, **attrs), raising=False)
+    method = lambda x, *others, **attrs: x.call("repeat", *others, **attrs)  # noqa: E731
+    monkeypatch.setattr(NumPyTensor, "repeat", method, raising=False)
 
 
 @pytest.mark.usefixtures("repeat_operator")
