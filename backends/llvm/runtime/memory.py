@@ -5,8 +5,10 @@ NumPy frees a result's buffer when the last owner of its array dies.
 
 Every buffer has a header just before its 64-byte aligned data: the next free buffer of its class, the data's
 capacity in bytes, the class, and where the block starts. So a free buffer's data is never touched, and
-realloc knows what it has. Classes: multiples of 64 bytes up to 512, then eight for each doubling. Buffers
-of 2 MiB and more are mapped on their own at a multiple of 2 MiB, with huge pages where the system has them.
+realloc knows what it has. Classes: multiples of 64 bytes up to 512, then eight for each doubling. Buffers of
+2 MiB and more are mapped on their own at a multiple of 2 MiB, with huge pages where the system has them.
+Large buffers start at different distances from a page (cache colouring): a kernel over seven arrays of 4 MiB
+takes a third longer where all their addresses agree in the bits that choose the cache set.
 Freed buffers are kept up to `jf_memory_limit` bytes; beyond it the largest kept buffers go back first.
 """
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import sys
 
 from jitfuse.backends.llvm.builder import Function, Module, Value
-from jitfuse.backends.llvm.runtime.atomics import lock, unlock
+from jitfuse.backends.llvm.runtime.atomics import atomic_rmw, lock, unlock
 
 DEFAULT_LIMIT = 1 << 30
 STATISTICS = ("live_bytes", "cached_bytes", "allocations", "reuses", "limit")
@@ -25,6 +27,8 @@ HANDLER_NAME = "jf_memory_handler_name"
 _HEADER = 64
 _NEXT, _CAPACITY, _CLASS, _BLOCK, _BLOCK_BYTES = range(0, 40, 8)
 _HUGE = 2 << 20
+_COLOURED = 64 << 10
+_COLOURS, _COLOUR_STEP = 8, 7 * 64
 _LARGEST = 1 << 47
 _CLASSES = 8 + 8 * (47 - 9)
 _MAP_FLAGS = 0x22 if sys.platform.startswith("linux") else 0x1002  # MAP_PRIVATE | MAP_ANONYMOUS
@@ -33,6 +37,7 @@ _MADV_HUGEPAGE = 14
 _ZERO, _ONE = Value("0", "i64"), Value("1", "i64")
 _LOCK = Value("@jf_memory_lock", "ptr")
 _LIMIT = Value("@jf_memory_limit", "ptr")
+_COLOUR = Value("@jf_memory_colour", "ptr")
 _LISTS = Value("@jf_memory_lists", "ptr")
 _COUNTERS = Value("@jf_memory_counters", "ptr")
 _LIVE, _CACHED, _ALLOCATIONS, _REUSES = range(0, 32, 8)
@@ -52,6 +57,7 @@ def emit_memory(module: Module) -> None:
     """
     module.global_("jf_memory_limit", f"global i64 {DEFAULT_LIMIT}, align 64")
     module.global_("jf_memory_lock", "internal global i32 0, align 64")
+    module.global_("jf_memory_colour", "internal global i64 0, align 64")
     module.global_("jf_memory_lists", f"internal global [{_CLASSES} x ptr] zeroinitializer, align 64")
     module.global_("jf_memory_counters", "internal global [4 x i64] zeroinitializer, align 64")
     _emit_alloc(module)
@@ -121,7 +127,10 @@ def _emit_new(module: Module) -> None:
     """``ptr jf_memory_new(i64 class, i64 capacity)``: a buffer from the system, or null."""
     f = module.function("jf_memory_new", "ptr", [("class", "i64"), ("capacity", "i64")], internal=True)
     class_, capacity = f.args
-    bytes_ = f.add(capacity, f.const("i64", _HEADER))
+    colour = f.and_(atomic_rmw(f, "add", _COLOUR, _ONE, "monotonic"), f.const("i64", _COLOURS - 1))
+    coloured = f.icmp("uge", capacity, f.const("i64", _COLOURED))
+    pad = f.select(coloured, f.mul(colour, f.const("i64", _COLOUR_STEP)), _ZERO)
+    bytes_ = f.add(f.add(capacity, pad), f.const("i64", _HEADER))
     f.label("again")
     f.emit("%retry = phi i1 [ true, %entry ], [ false, %trim ]")
     f.cond_br(f.icmp("ult", capacity, f.const("i64", _HUGE)), "small", "large")
@@ -149,8 +158,8 @@ def _emit_new(module: Module) -> None:
     f.label("made")
     for value, offset in ((f.null, _NEXT), (capacity, _CAPACITY), (class_, _CLASS), (block, _BLOCK),
                           (bytes_, _BLOCK_BYTES)):
-        f.set_field(value, block, offset)
-    f.ret(f.offset(block, _HEADER))
+        f.set_field(value, f.offset(block, pad), offset)
+    f.ret(f.offset(f.offset(block, pad), _HEADER))
 
 
 def _emit_map(module: Module) -> None:
