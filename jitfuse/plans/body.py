@@ -151,16 +151,21 @@ class BodyBuilder(IndexMaps):
             if k not in axes and part != along(self.frame.position(k)):
                 raise MisalignedError
 
-    def _fold(self, op: str, elements: list[Node]) -> Node:
-        """Combine elements by the lane tree of sum_lanes: l with l + width / 2, the width halving."""
-        width = 1 << (len(elements) - 1).bit_length()
-        while width > 1:
-            width //= 2
-            elements = [
-                self.node(op, a.dtype, (a, elements[k + width])) if k + width < len(elements) else a
-                for k, a in enumerate(elements[:width])
-            ]
-        return elements[0]
+    def _unrolled_result(self, step: OpStep, elements: list[Node]) -> Node:
+        """Combine four elements by the lane tree of sum_lanes: (x0 + x2) + (x1 + x3).
+
+        Those that do not exist count as -0.0 in sums, and as the first element in what is idempotent.
+        """
+        op, first = _COMBINERS[step.op_name], elements[0]
+        neutral = first
+        if op == "add":
+            neutral = self.node("const", first.dtype, (), -0.0 if first.dtype.startswith("float") else 0)
+        x0, x1, x2, x3 = (
+            e if k < 2 else self.node("where", e.dtype, (self.exists[step.result_id, k], e, neutral))
+            for k, e in enumerate(elements)
+        )
+        even, odd = self.node(op, first.dtype, (x0, x2)), self.node(op, first.dtype, (x1, x3))
+        return self.node(op, first.dtype, (even, odd))
 
     # ------------------------------------------------------------------ nodes of steps
     def _build(self, key: Key, inputs: list[Node]) -> Node:
@@ -172,7 +177,7 @@ class BodyBuilder(IndexMaps):
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.REDUCTION:
-            return self.results[step.result_id] if not inputs else self._fold(_COMBINERS[step.op_name], inputs)
+            return self.results[step.result_id] if not inputs else self._unrolled_result(step, inputs)
         if op.kind == ops.ELEMENTWISE:
             return self._elementwise(step, meta, inputs)
         if step.op_name in ("concat", "update_slice"):
@@ -213,11 +218,11 @@ class BodyBuilder(IndexMaps):
 
     def _offset(self, index: IndexMap, layout: Layout, dtype: str) -> Node | None:
         if isinstance(index, Flat):
-            return self._times(index.index, itemsize(dtype)) if isinstance(index.index, Node) else None
+            return self.times(index.index, itemsize(dtype)) if isinstance(index.index, Node) else None
         total: Node | None = None
         for part, stride in zip(index, layout.strides, strict=True):
             if isinstance(part, Node):
-                term = self.node("multiply", "int64", (part, self._number(stride)))
+                term = self.node("multiply", "int64", (part, self.number(stride)))
                 total = term if total is None else self.node("add", "int64", (total, term))
         return total
 
@@ -243,7 +248,7 @@ class BodyBuilder(IndexMaps):
             return self.node("const", dtype, (), float(value) if dtype.startswith("float") else int(value))
         found = self._literals.get(step.result_id)
         if found is None:
-            found = self._literals[step.result_id] = self._param(dtype, value)
+            found = self._literals[step.result_id] = self.param(dtype, value)
         return found
 
     def _make_zeros(self, step: OpStep, key: Key) -> Node:
@@ -253,7 +258,7 @@ class BodyBuilder(IndexMaps):
         found = self._literals.get(step.result_id)
         if found is None:
             dtype = self.program.meta[key.value].dtype
-            found = self._literals[step.result_id] = self._param(dtype, step.attr("value"))
+            found = self._literals[step.result_id] = self.param(dtype, step.attr("value"))
         return found
 
     def _make_arange(self, step: OpStep, key: Key) -> Node:
@@ -263,8 +268,8 @@ class BodyBuilder(IndexMaps):
         if dtype != "int64":
             at = self.node("astype", dtype, (at,))
         start, delta = _arange_terms(step, dtype)
-        scaled = self.node("multiply", dtype, (at, self._param(dtype, delta)))
-        return self.node("add", dtype, (self._param(dtype, start), scaled))
+        scaled = self.node("multiply", dtype, (at, self.param(dtype, delta)))
+        return self.node("add", dtype, (self.param(dtype, start), scaled))
 
     def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
         state, call = step.input_ids

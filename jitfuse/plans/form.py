@@ -31,6 +31,9 @@ from jitfuse.plans.stages import StageDraft
 STREAM_BYTES: Final = 1 << 24
 """A launch that moves at least this much stores past the caches."""
 
+TINY_ROWS: Final = range(2, MAX_STATIC_EXTENT + 1)
+"""Rows this short leave vector lanes idle: lanes run along the grid instead."""
+
 _COMBINE: Final = {"sum": "sum", "min": "min", "max": "max", "any": "any", "all": "all"}
 
 
@@ -129,28 +132,18 @@ class _Finisher:
         if not self.inner:
             return last_grid
         if self.grid:
-            if len(self.inner) == 1 and self._is_static(self.inner[0]):
+            if math.prod(map(self._extent, self.inner)) in TINY_ROWS:
                 return last_grid
             if self._unit_score(self.inner[-1]) == 0 and self._unit_score(self.grid[-1]) > 0:
                 return last_grid
         return len(self.grid) + len(self.inner) - 1
 
-    def _is_static(self, block: list[int]) -> bool:
-        return 1 <= self._extent(block) <= MAX_STATIC_EXTENT
-
-    def _axis(self, block: list[int], inner: bool, lanes_on_grid: bool) -> Axis:
-        static = inner and lanes_on_grid and len(self.inner) == 1 and self._is_static(block)
-        return Axis(self._extent(block) if static else None)
-
     # ------------------------------------------------------------------ the whole kernel
     def launch(self) -> Launch:
         """Return the kernel as one launch."""
-        on_grid = bool(self.grid) and self.lane_axis < len(self.grid)
-        grid = tuple(self._axis(b, False, on_grid) for b in self.grid)
-        inner = tuple(self._axis(b, True, on_grid) for b in self.inner)
         blocks = self.grid + self.inner
-        if not blocks:
-            grid = (Axis(1),)
+        grid = (Axis(),) * len(self.grid) if blocks else (Axis(1),)
+        inner = (Axis(),) * len(self.inner)
         sizes = tuple(self._extent(b) for b in blocks) or (1,)
         operands = tuple(self._operand(o, blocks) for o in self.operands)
         stages = self._number(self.body.stages, blocks)

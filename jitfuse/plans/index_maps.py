@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.ir import ops
+from jitfuse.ir.kernel import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.frame import Key, reduced_axes
 from jitfuse.plans.layout import ZERO, Flat, IndexMap, Lin, flatten_linear, reshape_groups, row_major
@@ -23,6 +24,7 @@ class IndexMaps(NodeTable):
     def __init__(self, program: FusedProgram, n_grid: int) -> None:
         super().__init__(n_grid)
         self.program = program
+        self.exists: dict[tuple[int, int], Node] = {}
 
     def operand_keys(self, step: OpStep, key: Key) -> list[Key]:
         """Return the operands of a step that reads elements, each under its map; nothing for creation."""
@@ -37,18 +39,32 @@ class IndexMaps(NodeTable):
         return finder(step, key) if finder is not None else []
 
     def elements(self, step: OpStep, key: Key) -> list[Key]:
-        """Return the few elements that an unrolled reduction combines, in row-major order."""
+        """Return the four elements that an unrolled reduction combines, in row-major order.
+
+        There are always four, whatever the extent from 2 to 4, so that the kernel is the same: those past the
+        extent are read at the first element's place under a mask that is off.
+        """
         shape, axes = self.program.meta[step.input_ids[0]].shape, reduced_axes(self.program, step)
         parts = list(self.unflatten(key.where, self.program.meta[key.value].shape))
         if not step.attr("keepdims"):
             for a in axes:
                 parts.insert(a, ZERO)
+        positions = list(np.ndindex(*(shape[a] for a in axes)))
         keys = []
-        for position in np.ndindex(*(shape[a] for a in axes)):
-            element = dict(zip(axes, position, strict=True))
-            index = tuple(Lin(element[k]) if k in element else p for k, p in enumerate(parts))
-            keys.append(Key(step.input_ids[0], index, key.mask))
+        for k in range(MAX_STATIC_EXTENT):
+            element = dict(zip(axes, positions[k] if k < len(positions) else positions[0], strict=True))
+            index = tuple(Lin(element[a]) if a in element else p for a, p in enumerate(parts))
+            mask = key.mask if k < 2 else self.both(key.mask, self._guarded(step.result_id, k, len(positions)))
+            keys.append(Key(step.input_ids[0], index, mask))
         return keys
+
+    def _guarded(self, value: int, k: int, count: int) -> Node:
+        """Return whether an unrolled reduction has a k-th element, noted in `exists`."""
+        found = self.exists.get((value, k))
+        if found is None:
+            place = self.node("const", "int64", (), k)
+            found = self.exists[value, k] = self.node("less", "bool", (place, self.number(count)))
+        return found
 
     def operand_map(self, index: IndexMap, out: tuple[int, ...], shape: tuple[int, ...]) -> IndexMap:
         """Return the index map of an operand of `shape` that is broadcast to `out`."""
@@ -91,9 +107,9 @@ class IndexMaps(NodeTable):
     def _flat_node(self, shape: tuple[int, ...], index: list[Any]) -> Node:
         total: Node | None = None
         for part, weight in zip(index, row_major(shape), strict=True):
-            term = self._times(self.index_node(part), weight)
+            term = self.times(self.index_node(part), weight)
             total = term if total is None else self.node("add", "int64", (total, term))
-        return total if total is not None else self._number(0)
+        return total if total is not None else self.number(0)
 
     def unflatten(self, index: IndexMap, shape: tuple[int, ...]) -> tuple[Any, ...]:
         """Return one index for each axis of `shape`, by division where only a flat position is known."""
@@ -104,16 +120,16 @@ class IndexMaps(NodeTable):
         for k, weight in enumerate(row_major(shape)):
             part = linear
             if k < len(shape) - 1:
-                part = self.node("floor_divide", "int64", (linear, self._number(weight)))
+                part = self.node("floor_divide", "int64", (linear, self.number(weight)))
             if k:
-                part = self.node("remainder", "int64", (part, self._number(shape[k])))
+                part = self.node("remainder", "int64", (part, self.number(shape[k])))
             parts.append(part)
         return tuple(parts)
 
     def _affine(self, part: Any, factor: int, shift: int) -> Any:
         if isinstance(part, Lin):
             return part.scaled(factor, shift)
-        return self.node("add", "int64", (self._times(part, factor), self._number(shift)))
+        return self.node("add", "int64", (self.times(part, factor), self.number(shift)))
 
     # ------------------------------------------------------------------ views
     def _in_broadcast_to(self, step: OpStep, key: Key) -> list[Key]:
@@ -147,10 +163,10 @@ class IndexMaps(NodeTable):
         position, start, keys = self.index_node(parts[axis]), 0, []
         for i in step.input_ids:
             extent = self.program.meta[i].shape[axis]
-            above = self._compare("greater_equal", position, start)
-            inside = self._both(above, self._compare("less", position, start + extent))
+            above = self.compare("greater_equal", position, start)
+            inside = self.both(above, self.compare("less", position, start + extent))
             moved = (*parts[:axis], self._affine(parts[axis], 1, -start), *parts[axis + 1 :])
-            keys.append(Key(i, moved, self._both(key.mask, inside)))
+            keys.append(Key(i, moved, self.both(key.mask, inside)))
             start += extent
         return keys
 
@@ -168,21 +184,21 @@ class IndexMaps(NodeTable):
                 continue
             low, high = sorted((start, start + (count - 1) * stride))
             at = self.index_node(part)
-            here = self._both(self._compare("greater_equal", at, low), self._compare("less_equal", at, high))
+            here = self.both(self.compare("greater_equal", at, low), self.compare("less_equal", at, high))
             if count == 0:
                 here = self.node("const", "bool", (), False)
             distance = self._affine(part, 1, -start) if stride > 0 else self._affine(part, -1, start)
             if abs(stride) != 1:
-                apart = self._number(abs(stride))
+                apart = self.number(abs(stride))
                 d = self.index_node(distance)
-                on = self.node("equal", "bool", (self.node("remainder", "int64", (d, apart)), self._number(0)))
-                here = self._both(here, on)
+                on = self.node("equal", "bool", (self.node("remainder", "int64", (d, apart)), self.number(0)))
+                here = self.both(here, on)
                 distance = self.node("floor_divide", "int64", (d, apart))
-            inside = self._both(inside, here)
+            inside = self.both(inside, here)
             moved.append(distance)
         region = tuple(step.attr("counts"))
         source = self.operand_map(tuple(moved), region, self.program.meta[value].shape)
         if inside is None:
             return [Key(value, source, key.mask)]
-        outside = self._both(key.mask, self.node("logical_not", "bool", (inside,)))
-        return [Key(value, source, self._both(key.mask, inside)), Key(target, key.where, outside)]
+        outside = self.both(key.mask, self.node("logical_not", "bool", (inside,)))
+        return [Key(value, source, self.both(key.mask, inside)), Key(target, key.where, outside)]

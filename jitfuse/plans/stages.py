@@ -43,26 +43,31 @@ class NodeTable:
         """Return an index as an int64 node; numbers derived from shapes are parameters."""
         if isinstance(part, Node):
             return part
-        total: Node | None = None if part.const == 0 and part.terms else self._number(part.const)
+        total: Node | None = None if part.const == 0 and part.terms else self.number(part.const)
         for axis, coefficient in part.terms:
             level = INNER if axis >= self.n_grid else POINT
-            term = self._times(self.node("index", "int64", (), axis, level), coefficient)
+            term = self.times(self.node("index", "int64", (), axis, level), coefficient)
             total = term if total is None else self.node("add", "int64", (total, term))
         assert total is not None
         return total
 
-    def _times(self, node: Node, factor: int) -> Node:
-        return node if factor == 1 else self.node("multiply", "int64", (node, self._number(factor)))
+    def times(self, node: Node, factor: int) -> Node:
+        """Return an index times a number derived from shapes."""
+        return node if factor == 1 else self.node("multiply", "int64", (node, self.number(factor)))
 
-    def _number(self, value: int) -> Node:
-        return self._param("int64", value)
+    def number(self, value: int) -> Node:
+        """Return a number derived from shapes as an int64 parameter."""
+        return self.param("int64", value)
 
-    def _param(self, dtype: str, value: Any) -> Node:
+    def param(self, dtype: str, value: Any) -> Node:
+        """Return a new scalar parameter of the launch."""
         self.params.append((dtype, value))
         return self.node("param", dtype, (), len(self.params) - 1)
 
-    def _compare(self, op: str, a: Node, number: int) -> Node:
-        return self.node(op, "bool", (a, self._number(number)))
+    def compare(self, op: str, a: Node, number: int) -> Node:
+        """Return the comparison of an index with a number derived from shapes."""
+        return self.node(op, "bool", (a, self.number(number)))
 
-    def _both(self, a: Node | None, b: Node) -> Node:
+    def both(self, a: Node | None, b: Node) -> Node:
+        """Return the conjunction of two masks; the first may be absent."""
         return b if a is None else self.node("logical_and", "bool", (a, b))

@@ -232,8 +232,8 @@ def _moves(step: OpStep) -> bool:
 def inline_costs(program: FusedProgram) -> tuple[dict[int, int], frozenset[int]]:
     """Return what computing each value inside a kernel costs, and which reductions are unrolled there.
 
-    Costs run down to feeds and reductions, capped. A reduction of at most four cheap elements is a sum of loads
-    rather than a loop: it fuses like any elementwise operator.
+    Costs run down to feeds and reductions, capped. A reduction of two to four cheap elements per
+    grid point is a sum of loads rather than a loop: it fuses like any elementwise operator.
     """
     costs: dict[int, int] = dict.fromkeys(program.feeds, 0)
     unrolled: set[int] = set()
@@ -246,7 +246,8 @@ def inline_costs(program: FusedProgram) -> tuple[dict[int, int], frozenset[int]]
         elif op.kind == ops.REDUCTION:
             shape = program.meta[step.input_ids[0]].shape
             count = math.prod(shape[a] for a in reduced_axes(program, step))
-            if 1 <= count <= MAX_STATIC_EXTENT and cost < DEAR:
+            grid = len(shape) > len(reduced_axes(program, step))
+            if grid and 2 <= count <= MAX_STATIC_EXTENT and cost < DEAR:
                 unrolled.add(step.result_id)
                 cost = count * (cost + 1)
             else:
