@@ -209,7 +209,7 @@ class BodyBuilder(IndexMaps):
         index = key.where
         if isinstance(index, Flat) and not layout.contiguous:
             index = self.unflatten(index, layout.shape)
-        operand = self._operand(buffer, dtype, layout, index, out=False)
+        operand = self._operand(buffer, dtype, layout, index, out=False, mask=key.mask)
         offset = self._offset(index, layout, dtype)
         args = tuple(n for n in (offset, key.mask) if n is not None)
         moving = [a for a, c in enumerate(operand.access.classes) if c != "0"]
@@ -227,12 +227,14 @@ class BodyBuilder(IndexMaps):
         return total
 
     def _operand(
-        self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0
+        self, buffer: Any, dtype: str, layout: Layout, index: IndexMap, *, out: bool, offset: int = 0,
+        mask: Node | None = None,
     ) -> Operand:
+        """Return the operand of an access; masked ones are told apart, for their addresses may meet by chance."""
         walk = access(layout, index, self.extents, itemsize(dtype))
         if offset:
             walk = replace(walk, offset=walk.offset + offset)
-        key = (buffer, walk, out)
+        key = (buffer, walk, out, id(mask))
         found = self._operand_of.get(key)
         if found is None:
             found = self._operand_of[key] = Operand(buffer, dtype, walk, out, len(self.operands))

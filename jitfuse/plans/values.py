@@ -124,7 +124,8 @@ class Values:
     def _find_outputs(self) -> None:
         taken: set[int] = set()
         delivered = list(dict.fromkeys(self.program.outputs.values()))
-        plain = {v for v in delivered if not self._is_alias(v)}
+        # a scalar is read out of its memory, not wrapped: it needs memory of its own
+        plain = {v for v in delivered if not self._is_alias(v) or not self.program.meta[v].shape}
         self.must |= {v for v in plain if v not in self.memory}
         for value in delivered:
             if value in plain or value in self.memory:
