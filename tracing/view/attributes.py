@@ -113,11 +113,6 @@ class Attributes(Classifier):
             found = self.names[id(namespace), name] = Chain.name(namespace, name, label)
         return found
 
-    @functools.cached_property
-    def names(self) -> dict[tuple[int, str], Chain]:
-        """The chains of global names met so far."""
-        return {}
-
     def _class(self, cls: type, chain: Chain, name: str, raw: bool) -> Any:
         if not is_user_class(cls) or name in _IDENTITY_NAMES or name == "__dict__":
             return self.arrived(getattr(cls, name))
@@ -201,9 +196,4 @@ class Attributes(Classifier):
         if key not in self.computed:
             self.computed[key] = owner, member.func(owner)
         return self.computed[key][1]
-
-    @functools.cached_property
-    def computed(self) -> dict[tuple[int, str], tuple[Any, Any]]:
-        """Values of cached properties in this trace."""
-        return {}
 

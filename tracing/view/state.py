@@ -47,6 +47,8 @@ class State:
         self.origin: dict[int, tuple[Any, Chain]] = {}
         self.values: dict[Chain, tuple[Any, Any]] = {}
         self.reals: dict[int, tuple[Any, Any]] = {}
+        self.names: dict[tuple[int, str], Chain] = {}
+        self.computed: dict[tuple[int, str], tuple[Any, Any]] = {}  # cached properties in this trace
         self.written: dict[tuple[int, str], Write] = {}
         self.fresh: dict[int, Any] = {}
         # What was seen at a name, attribute or item (real, seen), good while the place holds the same object.

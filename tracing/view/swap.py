@@ -92,8 +92,9 @@ def release(fn: types.FunctionType) -> None:
 
 def original_code(fn: types.FunctionType) -> types.CodeType:
     """Return the function's own code, also while it is exchanged."""
-    swap = _swaps.get(id(fn))
-    return swap.original if swap is not None and fn.__code__ is swap.installed else fn.__code__
+    with _lock:
+        swap = _swaps.get(id(fn))
+        return swap.original if swap is not None and fn.__code__ is swap.installed else fn.__code__
 
 
 def failed(fn: types.FunctionType) -> bool:
