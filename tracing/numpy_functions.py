@@ -106,6 +106,10 @@ def extents(shape: Any) -> tuple[int, ...]:
 
 
 # ---------------------------------------------------------------- reductions
+_OVER_SCALARS: Final = frozenset({"sum", "min", "max", "any", "all"})
+"""Reductions that NumPy lets run along axis 0 of a scalar."""
+
+
 def _reduce(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any, **attrs: Any) -> Tensor:
     refuse(name, {k: attrs.pop(k) for k in ("initial", "where") if k in attrs}, "Use np.where before reducing.")
     attrs = {k: v for k, v in attrs.items() if v is not None}
@@ -115,6 +119,8 @@ def _reduce(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any
     if dtype is not None and dtype is not _NO_VALUE and dtype_name(dtype, name) != x.dtype:
         x = x.call("astype", dtype=dtype_name(dtype, name))
     axes = tuple(axis) if isinstance(axis, list | tuple) else axis
+    if not x.ndim and name in _OVER_SCALARS and axes in (0, -1):
+        axes = None
     result = x.call(name, axis=axes, keepdims=bool(keepdims), **attrs)
     if dtype is not None and dtype is not _NO_VALUE and dtype_name(dtype, name) != result.dtype:
         result = result.call("astype", dtype=dtype_name(dtype, name))

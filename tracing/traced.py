@@ -114,9 +114,11 @@ class TracedTensor(ArrayMethods):
         source = self._id()
         meta = op.infer([self._meta], op.check_attrs(attrs))
         if meta.shape == self.shape and layout.is_identity(op.name, attrs):
+            if self._scalar:
+                return self.as_copy()
             return TracedTensor(self._run, self._storage, meta, self._path, self._layout)
         lay = None
-        if not self._meta.weak:
+        if not self._meta.weak and not self._scalar:
             lay = layout.viewed(self._where(), op.name, attrs, self.shape, meta.shape, self.itemsize)
         if lay is None:
             return fresh(self._run, self._run.emit(op.name, (source,), make_attrs(attrs)), scalar=False)

@@ -30,7 +30,7 @@ def test_a_branch_on_training_merges(replay, assert_same, op_names):
         h = np.exp(x)
         if training:
             h = h * 2
-        return np.log(h + 1), x if training else x
+        return np.log(h + 1), x
 
     t = both(fn, replay, assert_same, X)
     assert op_names(t).count("exp") == 1 and op_names(t).count("mode_select") == 1
@@ -83,7 +83,7 @@ def test_arguments_and_views_of_them_merge(replay, assert_same):
     lambda x, training: "a" if training else "b", lambda x, training: np.sum(x) if training else 0.0,
 ])
 def test_results_must_be_one_tree(fn):
-    with pytest.raises(ArgumentError, match="training returns .* evaluation returns "):
+    with pytest.raises(ArgumentError, match=r"training returns .* evaluation returns "):
         trace(fn, (X,), {}, declares_training=True)
 
 

@@ -18,8 +18,9 @@ def test_every_elementwise_operator_has_a_name(op_names):
             continue
         name = "pow" if op.name == "power" else op.name
         x = np.array([3, 5, 2]) if "bitwise" in name else X
-        args = [x] if op.arity == 1 else [x, x + x] if op.arity == 2 else [x > x[0], x, x + x] if name == "where" else [x, x, x]
-        t = trace(lambda *a, f=getattr(jf, name): f(*a), tuple(args), {})
+        args = {1: [x], 2: [x, x + x], 3: [x > x[0] if name == "where" else x, x, x + x]}[op.arity]
+        function = getattr(jf, name)
+        t = trace(lambda *a, f=function: f(*a), tuple(args), {})
         assert op.name in op_names(t), op.name
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(getattr(jf, name)(*args), op.numpy(*args))

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from jitfuse.errors import DTypeError, LeakedTracerError, OutOfRangeError, TracedValueError
+from jitfuse.tracing.hooks import TracingHooks
+from jitfuse.tracing.recorder import Recorder, Session, activate
 from jitfuse.tracing.tracer import trace
+from jitfuse.tracing.view.chain import Chain
 
 ARRAYS = {
     "float64": np.array([[1.5, -2.0, 0.25], [4.0, 5.0, -0.5]]),
@@ -34,11 +37,12 @@ def _plain_or_type_error(fn, *args):
     return result if result.dtype.name in ARRAYS else None
 
 
-@pytest.mark.parametrize("other", [2, 2.5, True, np.float32(1.5), np.int32(3), np.int64(4), np.float64(0.5), np.bool_(1)])
+@pytest.mark.parametrize("other", [
+    2, 2.5, True, np.float32(1.5), np.int32(3), np.int64(4), np.float64(0.5), np.bool_(1)])
 @pytest.mark.parametrize("name", ARRAYS)
 def test_operators_with_scalars(check, name, other):
     for op in OPERATORS:
-        for fn in (lambda x, s: op(x, s), lambda x, s: op(s, x)):
+        for fn in (lambda x, s, op=op: op(x, s), lambda x, s, op=op: op(s, x)):
             if _plain_or_type_error(fn, ARRAYS[name], other) is not None:
                 check(fn, ARRAYS[name], other)
                 check(lambda x, fn=fn: fn(x, other), ARRAYS[name])
@@ -169,13 +173,6 @@ def test_leaked_tracers_name_the_line_that_made_them():
     def fn(x):
         kept.append(x * 2)
         return x
-
-    def late(x):
-        return x + kept[0]
-
-    from jitfuse.tracing.recorder import Recorder, Session, activate
-    from jitfuse.tracing.hooks import TracingHooks
-    from jitfuse.tracing.view.chain import Chain
 
     run = Recorder(Session())
     before = activate(run)
