@@ -12,7 +12,7 @@ import numpy as np
 import optree
 
 from jitfuse.compile.objects import KernelObject
-from jitfuse.ir.program import RANDOM_STATE, Meta
+from jitfuse.ir.program import RANDOM_STATE, FusedProgram, Meta
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.plans.layout import Layout
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
@@ -174,17 +174,21 @@ def _extent(meta: Meta, strides: tuple[int, ...]) -> tuple[int, int]:
 
 # ---------------------------------------------------------------- plans
 class PlanBinder:
-    """Writes the plan of one mode under a bound entry."""
+    """Writes the plan of one mode under a bound entry.
+
+    The tables hold addresses in `kernels` and `constants`: the caller keeps both for as long as the plan is used.
+    """
 
     def __init__(
-        self, bound: BoundEntry, plan: RuntimePlan, kernels: KernelObject | None, index: Mapping[str, int]
+        self, bound: BoundEntry, plan: RuntimePlan, kernels: KernelObject | None, index: Mapping[str, int],
+        constants: Mapping[int, np.ndarray[Any, Any]],
     ) -> None:
         self.bound = bound
         self.plan = plan
         self._kernels = kernels
         self._index = index
         self._builder = bound.entry.plan_builder()
-        self.constants = _constants(plan)
+        self._constants = constants
         if plan.arena_bytes:
             self._builder.arena(plan.arena_bytes)
         self._outputs = {v: self._output(v) for v in plan.outputs}
@@ -215,7 +219,7 @@ class PlanBinder:
         if kind == "feed":
             return self.bound.feed_values[number], offset
         if kind == "const":
-            return self.bound.anchor_value, self.constants[number].ctypes.data - self.bound.anchor + offset
+            return self.bound.anchor_value, self._constants[number].ctypes.data - self.bound.anchor + offset
         if kind == "value" and number in self._outputs:
             return self._outputs[number].value, offset
         return 0, self.plan.offsets[buffer] + offset
@@ -314,10 +318,10 @@ def _python_scalar(items: list[Any]) -> Any:
     return items[0].item()
 
 
-def _constants(plan: RuntimePlan) -> dict[int, np.ndarray[Any, Any]]:
-    """Return the literal arrays that the plan's steps read, by value."""
+def literal_arrays(program: FusedProgram) -> dict[int, np.ndarray[Any, Any]]:
+    """Return the literal arrays that a program's steps read, by value."""
     arrays = {}
-    for step in plan.program.steps:
+    for step in program.steps:
         if step.op_name == "constant":
             data = np.frombuffer(step.attr("data"), np.dtype(step.attr("dtype")).newbyteorder("<"))
             arrays[step.result_id] = data.astype(step.attr("dtype"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.compile.bind import BoundEntry, Handler, PlanBinder
+from jitfuse.compile.bind import BoundEntry, Handler, PlanBinder, literal_arrays
 from jitfuse.compile.objects import KernelObject, Origin, kernel_object
 from jitfuse.ir.program import FusedProgram
 from jitfuse.ir.verify import verify
@@ -30,6 +30,8 @@ class ModePlan:
     program: FusedProgram
     runtime: RuntimePlan
     kernels: KernelObject | None
+    constants: Mapping[int, np.ndarray[Any, Any]]
+    """The memory of the literal arrays: the tables point there."""
 
 
 @dataclass
@@ -94,9 +96,9 @@ def compile_mode(spec: Specialisation, training: bool, origin: Origin, *, use_ca
         runtime = AbstractPlan(program, feed_layouts(spec.trace)).best()
         forms = list({launch.form.content_hash: launch.form for launch in runtime.launches}.values())
         kernels = kernel_object(forms, origin, use_cache=use_cache) if forms else None
-        made = ModePlan(program, runtime, kernels)
+        made = ModePlan(program, runtime, kernels, literal_arrays(program))
         index = {form.content_hash: k for k, form in enumerate(forms)}
-        tables = PlanBinder(spec.bound, runtime, kernels, index).build()
+        tables = PlanBinder(spec.bound, runtime, kernels, index, made.constants).build()
     spec.plans[training] = made
     spec.bound.entry.set_plan(training=training, plan=tables)
     return made

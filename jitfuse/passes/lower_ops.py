@@ -38,14 +38,15 @@ def promote(program: FusedProgram) -> FusedProgram:
             wanted = (result.dtype,) if step.op_name == "sum" else ("bool",)
         else:
             return None
-        cast = [_cast(builder, i, dtype) for i, dtype in zip(inputs, wanted, strict=True)]
+        cast = [_cast(builder, i, dtype, result.weak) for i, dtype in zip(inputs, wanted, strict=True)]
         strong = Meta(result.shape, result.dtype, result.device)
         return builder.step(step.op_name, cast, step.attrs, meta=strong)
 
     return rewrite(program, visit)
 
 
-def _cast(builder: ProgramBuilder, value: int, dtype: str) -> int:
-    if builder.meta[value].dtype == dtype:
+def _cast(builder: ProgramBuilder, value: int, dtype: str, strengthen: bool) -> int:
+    meta = builder.meta[value]
+    if meta.dtype == dtype and not (strengthen and meta.weak):
         return value
     return builder.step("astype", (value,), make_attrs({"dtype": dtype}))
