@@ -10,10 +10,15 @@ import os
 import shutil
 import tempfile
 
+import hypothesis
 import pytest
 
 from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
+
+# a busy machine is no failure; tests that ask for a deadline set one
+hypothesis.settings.register_profile("jitfuse", deadline=None)
+hypothesis.settings.load_profile("jitfuse")
 
 _CREATED = pytest.StashKey[dict[str, float]]()
 _TEMPORARY = pytest.StashKey[str]()
