@@ -40,6 +40,7 @@ class BoundEntry:
         self._slots: dict[Chain, int] = {}
         self.feed_slots: dict[int, int] = {}
         self.feed_values: dict[int, int] = {}
+        self._exact = {g.chain for g in trace.guards if g.kind == "TYPE" and g.expected in (list, tuple, dict)}
         self._bind_arguments_first()
         for guard in trace.guards:
             self._bind_guard(guard)
@@ -94,7 +95,10 @@ class BoundEntry:
         elif guard.kind == "EQ":
             b.guard_equal(slot, guard.expected)
         elif guard.kind == "LEN":
-            b.guard_length(slot, guard.expected)
+            if guard.chain in self._exact:
+                b.guard_length(slot, guard.expected)
+            else:
+                b.guard_equal(b.call(slot, len), guard.expected)
         elif guard.kind == "KEYS":
             b.guard_equal(b.call(slot, tuple), guard.expected)
         elif guard.chain.kind == "object" and type(guard.chain.value) is dict:

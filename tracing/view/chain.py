@@ -130,6 +130,8 @@ def equal(a: Any, b: Any) -> bool:
     """Tell whether two values have the same exact type and compare equal; False where ``==`` raises."""
     if a is b:
         return True
+    if type(a) is float and type(b) is float:
+        return a.hex() == b.hex()  # tells 0.0 from -0.0, and one NaN is another
     try:
         return type(a) is type(b) and bool(a == b)
     except Exception:
