@@ -54,7 +54,7 @@ def alternatives(name: str) -> str:
     if name in _INSTEAD:
         return _INSTEAD[name]
     known = sorted({f.__name__ for f in FUNCTIONS} | set(_UFUNCS))
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
     if close:
         return f"Close to it and available: {', '.join(close)}."
     return "Compute it outside the fused function, or write it with the operators that jitfuse has."

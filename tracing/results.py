@@ -18,6 +18,7 @@ import optree
 
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.program import Meta
+from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor, lift
@@ -128,6 +129,8 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
     """Return what a leaf is; raises ArgumentError for objects that would be frozen in the program."""
     if type(value) is ModeFlag:
         value = bool(value)
+    if type(value) is DTypeName:
+        value = np.dtype(str(value))
     if type(value) is np.ndarray:
         value = lift(run, value)
     if type(value) is TracedTensor:

@@ -31,6 +31,23 @@ def _classify(filename: str) -> bool:
     return found
 
 
+def is_user_code(filename: str) -> bool:
+    """Tell whether a file is neither jitfuse's, NumPy's nor installed."""
+    known = _is_library.get(filename)
+    return not (_classify(filename) if known is None else known)
+
+
+def line_of(error: BaseException) -> str | None:
+    """Return ``file:line`` of the innermost user frame that an error passed, or None."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if is_user_code(trace.tb_frame.f_code.co_filename):
+            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
 def user_line() -> str:
     """Return ``file:line`` of the innermost frame outside jitfuse, NumPy and installed libraries."""
     frame = sys._getframe(1)

@@ -184,7 +184,9 @@ class TracedTensor(ArrayMethods):
         return self._look("int()").__index__()  # type: ignore[no-any-return]
 
     def __hash__(self) -> int:
-        return hash(self._look("hash()")) if self._meta.weak else object.__hash__(self)
+        if not self._meta.weak and not self._scalar:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._look("hash()"))
 
     def __round__(self, digits: int | None = None) -> Any:
         return round(self._look("round()"), digits)

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError, OverlapError
+from jitfuse.errors import ArgumentError, JitfuseError, OverlapError
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder, Session, activate
 from jitfuse.tracing.results import OutputLeaf, RawLeaf, ResultLeaf, ResultTree, classify, flatten, merge
+from jitfuse.tracing.source import line_of
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.translator import Boundary, schedule
 from jitfuse.tracing.view.chain import Chain, Guard
@@ -163,6 +164,7 @@ class _Call:
         except BaseException as error:
             recorder.alive = False
             view.rollback()
+            _locate(error)
             if self.declares_training or recorder.mode_read:
                 error.add_note(f"(raised while tracing with training={mode}; both modes are traced)")
             raise
@@ -199,6 +201,14 @@ class _Call:
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
         real = value if type(value) is TracedTensor else view.real(value)
         return classify(recorder, real, path, lambda x: id(x) in view.origin)
+
+
+def _locate(error: BaseException) -> None:
+    """Add the user's line to the text of a JitfuseError that does not name it yet."""
+    line = line_of(error)
+    if not isinstance(error, JitfuseError) or line is None or not error.args or line in str(error):
+        return
+    error.args = (f"{error.args[0]} (at {line})", *error.args[1:])
 
 
 # ---------------------------------------------------------------- from runs to a program

@@ -55,7 +55,7 @@ def runnable(lines, args):
                 if all(np.asarray(v).dtype.name in DTYPES and np.size(v) < 500 for v in values):
                     exec(line, scope)
                     kept.append(line)
-        except (TypeError, ValueError, IndexError, NameError, ArithmeticError, AttributeError):
+        except (TypeError, ValueError, IndexError, NameError, ArithmeticError, AttributeError, RuntimeWarning):
             continue
     return kept
 
