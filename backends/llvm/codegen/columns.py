@@ -21,7 +21,7 @@ def emit_block(
 ) -> None:
     """Write the loops over the lanes from `start` to `stop`: all stages, first in groups, then masked."""
     f, lanes = body.f, body.lanes
-    vectors = min(body.analysis.vectors(vector_bytes), block(body.analysis) // lanes)
+    vectors = max(1, min(body.analysis.vectors(vector_bytes), block(body.analysis) // lanes))
     step = lanes * vectors
     whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
     with f.loop(start, whole, step) as loop:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from jitfuse.backends.llvm.builder import Value, element, lanes
 from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.types import i64
+from jitfuse.backends.llvm.math import emit_many
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 _EXACT = 2**52
@@ -37,7 +38,10 @@ def divide(a: Batch, b: Batch) -> tuple[Batch, Batch]:
 
 
 def _divide_as_floats(a: Batch, b: Batch) -> Batch:
-    floats = (a.cast("sitofp", "double") / b.cast("sitofp", "double")).native_round("floor")
+    context = a.context
+    quotients = (a.cast("sitofp", "double") / b.cast("sitofp", "double")).values
+    floored = emit_many(context.f, "floor", [(q,) for q in quotients], has_fma=context.has_fma)
+    floats = context.batch(floored)
     if bits(a) == 32:
         floats = floats.replace(floats.compare("oeq", 2.0**31), -(2.0**31))
     return floats.cast("fptosi", element(a.type))

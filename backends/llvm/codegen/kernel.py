@@ -10,7 +10,7 @@ from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch, multiply
-from jitfuse.backends.llvm.codegen.layout import block
+from jitfuse.backends.llvm.codegen.layout import block, unit_order
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
 from jitfuse.backends.llvm.codegen.rows import emit_point
 from jitfuse.backends.llvm.codegen.stream import Streams
@@ -51,19 +51,20 @@ def _units(f: Function, body: Body, begin: Value, end: Value, scratch: Value, ve
         extent = counts[form.lane_axis]
         counts[form.lane_axis] = f.udiv(f.add(extent, i64(size - 1)), i64(size))
     streams = Streams(f, analysis, launch.flag())
-    first = decode(f, begin, counts)
+    order = unit_order(analysis)
+    ordered = [counts[a] for a in order]
+    first = decode(f, begin, ordered)
     with f.loop(begin, end) as loop:
-        units = Odometer(f, loop, first, counts)
-        _unit(f, body, units.positions, streams, scratch, vector_bytes)
+        units = Odometer(f, loop, first, ordered)
+        _unit(f, body, dict(sorted(zip(order, units.positions, strict=True))), streams, scratch, vector_bytes)
         units.advance()
     streams.finish()
 
 
 def _unit(
-    f: Function, body: Body, positions: list[Value], streams: Streams, scratch: Value, vector_bytes: int
+    f: Function, body: Body, indices: dict[int, Value], streams: Streams, scratch: Value, vector_bytes: int
 ) -> None:
     launch, analysis = body.launch, body.analysis
-    indices = dict(enumerate(positions))
     start = i64(0)
     if analysis.lanes_on_grid:
         start = multiply(f, indices.pop(analysis.form.lane_axis), i64(block(analysis)))

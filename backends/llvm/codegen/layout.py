@@ -18,6 +18,7 @@ TILE_BYTES: Final = 16_384
 """What the outputs of one block may take in the first-level cache on their way past the caches."""
 LOOP_BLOCK: Final = 256
 KEEP_BLOCK: Final = 64
+CROSSING_BLOCK: Final = 16
 ROW_PADDING: Final = 256
 """Elements that a row of kept values is rounded up to: vectors past its end stay inside."""
 ROW_BYTES: Final = 128
@@ -40,8 +41,32 @@ def streamed(analysis: Analysis) -> tuple[int, ...]:
     return tuple(result)
 
 
+def crossing_axis(analysis: Analysis) -> int | None:
+    """Return the grid axis along which an operand is adjacent that is not so along the lanes; None without.
+
+    Units then go along this axis first, in short blocks of lanes, so that what one unit brings into the caches
+    serves the next ones.
+    """
+    form = analysis.form
+    if not analysis.lanes_on_grid or form.inner:
+        return None
+    for operand in form.operands:
+        if operand.strides[form.lane_axis] == "n" and "1" in operand.strides:
+            return operand.strides.index("1")
+    return None
+
+
+def unit_order(analysis: Analysis) -> tuple[int, ...]:
+    """Return the grid axes in the order in which units count them, the fastest last."""
+    last = crossing_axis(analysis)
+    axes = range(len(analysis.form.grid))
+    return tuple(axes) if last is None else (*(a for a in axes if a != last), last)
+
+
 def block(analysis: Analysis) -> int:
     """Return how many elements of the lane axis one unit covers: a power of two."""
+    if crossing_axis(analysis) is not None:
+        return CROSSING_BLOCK
     if analysis.loops_inside:
         return KEEP_BLOCK if analysis.form.keeps else LOOP_BLOCK
     size = sum(ITEMSIZE[analysis.form.operands[o].dtype] for o in streamed(analysis))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import itertools
 import struct
 from functools import lru_cache
@@ -17,15 +18,18 @@ from jitfuse.ir.kernel import Axis, Instr, KernelForm, Reduction, Stage
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
 
-def compiled_text(form: KernelForm) -> str:
+def compiled_text(form: KernelForm, vector_bytes: int = 0, has_fma: bool = True) -> str:
+    target = jit.host_target()
+    if vector_bytes:
+        target = dataclasses.replace(target, vector_bytes=vector_bytes, has_fma=has_fma)
     module = Module()
-    codegen.emit_kernel(module, "kernel", form, jit.host_target())
+    codegen.emit_kernel(module, "kernel", form, target)
     return module.text()
 
 
 @lru_cache(maxsize=512)
-def compiled(form: KernelForm) -> tuple[Any, Any]:
-    library = jit.load(jit.compile_text(compiled_text(form)))
+def compiled(form: KernelForm, vector_bytes: int = 0) -> tuple[Any, Any]:
+    library = jit.load(jit.compile_text(compiled_text(form, vector_bytes)))
     return _CALL(library.address("kernel")), library
 
 
@@ -41,10 +45,10 @@ def words(form: KernelForm, sizes: tuple[int, ...], operands: list[Memory], para
 
 def launch(
     form: KernelForm, sizes: tuple[int, ...], operands: list[Memory], params: list[Any] = [], *,  # noqa: B006
-    flags: int = 0, pieces: int = 1,
+    flags: int = 0, pieces: int = 1, vector_bytes: int = 0,
 ) -> int:
     """Run a form's units in so many pieces, last first; returns the largest status."""
-    kernel, _ = compiled(form)
+    kernel, _ = compiled(form, vector_bytes)
     block = words(form, sizes, operands, params, flags)
     total = codegen.units(form, sizes)
     size = codegen.scratch_bytes(form, sizes)
