@@ -97,6 +97,14 @@ def test_the_loop_casts_operands_without_changing_the_result(op: ops.Op) -> None
         assert whole == in_loop
 
 
+def test_python_ints_beyond_int32_compare_exactly() -> None:
+    metas = [Meta((2,), "int32"), Meta((), "int64", weak=True)]
+    loop = row("less").loop("less", metas)  # type: ignore[misc]
+    x, big = np.array([2**31 - 1, -(2**31)], "int32"), 2**31
+    assert loop.inputs == ("int64", "int64")
+    assert np.less(x.astype(loop.inputs[0]), np.int64(big)).all() and (x < big).all()
+
+
 @pytest.mark.parametrize("op", REDUCTIONS, ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_reductions_have_numpys_dtype(op: ops.Op, dtype: str) -> None:

@@ -179,6 +179,16 @@ def test_results_share_memory_with_nothing() -> None:
     assert result.outputs["repeated"].shape == (5, 2, 3)
 
 
+def test_a_repeated_temporary_comes_out_as_whole_memory() -> None:
+    text = (
+        "program 1 { feed %0: int64[2] %1: int64[2] = negative(%0) {step 0, level 0} "
+        "%2: int64[3, 2] = broadcast_to(%1, shape=(3, 2)) {step 1, level 1} return '': %2 }"
+    )
+    result = run(text, np.array([1, 2]))
+    result[0] = 0
+    assert result.tolist() == [[0, 0], [-1, -2], [-1, -2]]
+
+
 def test_a_written_feed_that_swaps_with_another_is_a_copy() -> None:
     program = parse("program 1 { feed %0: bool[1] feed %1: bool[1] write %0 <- %1 write %1 <- %0 }")
     a, b = np.array([True]), np.array([False])

@@ -1,0 +1,71 @@
+"""Composite operators written in simpler ones: the same dtypes and values as their references."""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
+from jitfuse.dtypes import KINDS
+from jitfuse.errors import DTypeError
+from jitfuse.ir import ops
+
+COMPOSITE = [op for op in ops.table() if op.decompose is not None]
+FLOATS = ("float32", "float64")
+
+
+def composite(name: str) -> ops.Op:
+    (op,) = [op for op in COMPOSITE if op.name == name]
+    return op
+
+
+def check(op: ops.Op, operands: list[Any], **attrs: Any) -> None:
+    """The decomposition's value is the reference's, and its meta the one that the table infers."""
+    tensors = [NumPyTensor(x) for x in operands]
+    try:
+        meta = op.result_meta([t.meta for t in tensors], {k: v for k, v in attrs.items() if k in op.attrs})
+    except DTypeError:
+        return
+    assert op.decompose is not None
+    with np.errstate(all="ignore"):
+        got, want = op.decompose(*tensors, **attrs), op.numpy(*operands, **attrs)
+    assert (got.shape, got.dtype, got.weak) == (meta.shape, meta.dtype, meta.weak), (op.name, operands, attrs)
+    rtol = 3e-7 if got.dtype == "float32" else 1e-15
+    np.testing.assert_allclose(np.asarray(got), want, rtol=rtol, err_msg=f"{op.name} of {operands} with {attrs}")
+
+
+def test_clip_has_the_common_dtype_of_all_three() -> None:
+    values = [1, 2.5, True, *(np.dtype(d).type(1) for d in KINDS), *(np.arange(4).astype(d) for d in KINDS)]
+    for operands in itertools.product(values, repeat=3):
+        check(composite("clip"), list(operands))
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), ()])
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, 0, 4), (1, 3, 1)])
+def test_statistics_over_axes(dtype: str, axis: Any, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).normal(3, 5, shape).astype(dtype)
+    for keepdims in (False, True):
+        check(composite("mean"), [x], axis=axis, keepdims=keepdims)
+        for correction in (0.0, 1, 2.5, 100):
+            check(composite("var"), [x], axis=axis, keepdims=keepdims, correction=correction)
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
+def test_softmax(dtype: str, axis: Any) -> None:
+    check(composite("softmax"), [np.random.default_rng(0).normal(0, 30, (3, 5)).astype(dtype)], axis=axis)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.75])
+@pytest.mark.parametrize("training", [False, True])
+def test_dropout_draws_the_references_numbers(dtype: str, p: float, training: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(5, 7)).astype(dtype)
+    check(composite("dropout"), [x, np.array([3, 9]), 4], p=p, training=training)
+
+
+def test_every_composite_operator_is_checked_here() -> None:
+    assert {op.name for op in COMPOSITE} == {"clip", "mean", "var", "softmax", "dropout"}
