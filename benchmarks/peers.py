@@ -264,43 +264,53 @@ def measure(row: Row, systems: Sequence[str], rounds: int, scale: float) -> tupl
 
 # ---------------------------------------------------------------------- first calls in new processes
 _FIRST_CALL: Final = """
-import time, numpy as np
+import contextlib, importlib, json, sys, time, numpy as np
 {imports}
+for name in json.loads(sys.argv[1]):
+    with contextlib.suppress(Exception):
+        importlib.import_module(name)
 def f(x, b):
     return np.sin(x) * x + b
 x = np.ones(1000, np.float32)
+before = set(sys.modules)
 start = time.perf_counter()
 {call}
-print(time.perf_counter() - start)
+elapsed = time.perf_counter() - start
+print(json.dumps([elapsed, sorted(set(sys.modules) - before)]))
 """
 _STARTS: Final = {
-    "jitfuse": ("import jitfuse as jf, llvmlite.binding", "jf.fuse(f)(x, 1.0)"),
+    "jitfuse": ("import jitfuse as jf", "jf.fuse(f)(x, 1.0)"),
     "numba": ("import numba", "numba.njit(parallel=True)(f)(x, 1.0)"),
     "jax": ("import jax, jax.numpy as np", "jax.block_until_ready(jax.jit(f)(x, 1.0))"),
 }
 
 
-def first_call(system: str, folder: str) -> float:
-    """Return the seconds of a first call in a new process beyond imports; `folder` is jitfuse's cache."""
+def first_call(system: str, folder: str, modules: Sequence[str]) -> tuple[float, list[str]]:
+    """Return the seconds of a first call in a new process, and the modules that were imported meanwhile.
+
+    `folder` is jitfuse's cache, `modules` are imported before the clock starts.
+    """
     imports, call = _STARTS[system]
     done = subprocess.run(
-        [sys.executable, "-c", _FIRST_CALL.format(imports=imports, call=call)], capture_output=True, text=True,
-        check=True, env={**os.environ, "JITFUSE_CACHE_DIR": folder},
+        [sys.executable, "-c", _FIRST_CALL.format(imports=imports, call=call), json.dumps(modules)],
+        capture_output=True, text=True, check=True, env={**os.environ, "JITFUSE_CACHE_DIR": folder},
     )
-    return float(done.stdout.split()[-1])
+    elapsed, imported = json.loads(done.stdout.splitlines()[-1])
+    return elapsed, imported
 
 
 def starts(systems: Sequence[str], rounds: int) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the rows of first calls: with an empty cache, and with what the first call left in it."""
     cold: dict[str, list[float]] = {}
     warm: list[float] = []
-    for _ in range(rounds):
-        for system in systems:
-            if system in _STARTS:
-                with tempfile.TemporaryDirectory() as folder:
-                    cold.setdefault(system, []).append(first_call(system, folder))
-                    if system == "jitfuse":
-                        warm.append(first_call(system, folder))
+    for system in (s for s in systems if s in _STARTS):
+        with tempfile.TemporaryDirectory() as folder:
+            modules = first_call(system, folder, [])[1]
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                cold.setdefault(system, []).append(first_call(system, folder, modules)[0])
+                if system == "jitfuse":
+                    warm.append(first_call(system, folder, modules)[0])
     yield "first call, empty cache", {name: statistics.median(times) for name, times in cold.items()}
     if warm:
         yield "first call, warm cache", {"jitfuse": statistics.median(warm)}
