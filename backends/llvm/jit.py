@@ -23,9 +23,8 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jitfuse.errors import CompileError
 
@@ -41,8 +40,7 @@ KERNEL_ATTRIBUTES = 'nounwind "no-builtins"'
 """Attributes of every function that must not reach outside its object."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """The machine that code is made for: what LLVM calls it, and the two facts that lowering asks for."""
 
     triple: str
@@ -52,8 +50,7 @@ class Target:
     has_fma: bool
 
 
-@dataclass(frozen=True)
-class Symbols:
+class Symbols(NamedTuple):
     """Global names in an object: those it defines and those it expects from elsewhere."""
 
     defined: frozenset[str]

@@ -218,3 +218,10 @@ def supported() -> bool:
         and object.__basicsize__ == VAR_SIZE  # larger in free-threaded and reference-tracing builds
         and tuple.__basicsize__ == TUPLE_ITEMS
     )
+
+
+MEMORY_STATISTICS: Final = ("live_bytes", "cached_bytes", "allocations", "reuses", "limit")
+"""What ``jf_memory_stats`` writes, a word each."""
+MEMORY_HANDLER: Final = "jf_memory_handler"
+MEMORY_HANDLER_NAME: Final = "jf_memory_handler_name"
+"""Globals of the runtime: NumPy's handler structure, and the name of the capsule around it."""

@@ -17,13 +17,10 @@ import sys
 
 from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime.atomics import atomic_rmw, lock, unlock
+from jitfuse.backends.llvm.runtime.layout import MEMORY_HANDLER, MEMORY_HANDLER_NAME, MEMORY_STATISTICS
 
 DEFAULT_LIMIT = 1 << 30
-STATISTICS = ("live_bytes", "cached_bytes", "allocations", "reuses", "limit")
-"""What `jf_memory_stats` writes, in this order."""
 
-HANDLER = "jf_memory_handler"
-HANDLER_NAME = "jf_memory_handler_name"
 _HEADER = 64
 _NEXT, _CAPACITY, _CLASS, _BLOCK, _BLOCK_BYTES = range(0, 40, 8)
 _HUGE = 2 << 20
@@ -50,7 +47,7 @@ def emit_memory(module: Module) -> None:
     ``void jf_free(ptr, i64 bytes)``: give it back; null is ignored. `bytes` is not looked at.
     ``i64 jf_memory_limit``: how many bytes of free buffers may be kept.
     ``void jf_memory_trim(i64 keep)``: give free buffers back until at most `keep` bytes are left.
-    ``void jf_memory_stats(ptr out)``: the words of `STATISTICS`.
+    ``void jf_memory_stats(ptr out)``: the words of `MEMORY_STATISTICS`.
     ``jf_memory_handler``: a PyDataMem_Handler, version 1, and ``jf_memory_handler_name``, its capsule's name.
     ``void jf_memory_before_fork()``, ``void jf_memory_after_fork()``: to be called around a fork, the second
     one in parent and child, so that the child finds the lists whole.
@@ -292,7 +289,7 @@ def _emit_statistics(module: Module) -> None:
     for offset in (_LIVE, _CACHED, _ALLOCATIONS, _REUSES):
         f.set_field(f.field("i64", _COUNTERS, offset), f.args[0], offset)
     unlock(f, _LOCK)
-    f.set_field(f.load("i64", _LIMIT), f.args[0], 8 * STATISTICS.index("limit"))
+    f.set_field(f.load("i64", _LIMIT), f.args[0], 8 * MEMORY_STATISTICS.index("limit"))
     f.ret()
 
 
@@ -311,11 +308,11 @@ def _emit_handler(module: Module) -> None:
     _emit_calloc(module)
     _emit_realloc(module)
     # NumPy compares the capsule's name, which must live as long as any array does: so it lies here
-    module.global_(HANDLER_NAME, 'constant [12 x i8] c"mem_handler\\00"')
+    module.global_(MEMORY_HANDLER_NAME, 'constant [12 x i8] c"mem_handler\\00"')
     name = "jitfuse"
     padding = "\\00" * (127 - len(name))
     module.global_(
-        HANDLER,
+        MEMORY_HANDLER,
         "constant { [127 x i8], i8, ptr, ptr, ptr, ptr, ptr } { "
         f'[127 x i8] c"{name}{padding}", i8 1, ptr null, ptr @jf_numpy_malloc, ptr @jf_numpy_calloc, '
         "ptr @jf_numpy_realloc, ptr @jf_numpy_free }, align 64",

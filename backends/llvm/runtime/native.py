@@ -10,7 +10,6 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from jitfuse.backends.llvm.builder import Module
 from jitfuse.backends.llvm.jit import (
     Library,
     compile_text,
@@ -20,14 +19,10 @@ from jitfuse.backends.llvm.jit import (
     process_lock,
     undefined_symbols,
 )
-from jitfuse.backends.llvm.runtime.fastcall import emit_call_path
-from jitfuse.backends.llvm.runtime.memory import HANDLER, HANDLER_NAME, STATISTICS, emit_memory
-from jitfuse.backends.llvm.runtime.pool import emit_pool
+from jitfuse.backends.llvm.runtime.layout import MEMORY_HANDLER, MEMORY_HANDLER_NAME, MEMORY_STATISTICS
 from jitfuse.backends.llvm.runtime.threads import thread_count
 from jitfuse.backends.llvm.runtime.words import ABI, configuration
 from jitfuse.errors import CompileError
-
-EMITTERS: tuple[Callable[[Module], None], ...] = (emit_pool, emit_memory, emit_call_path)
 
 LEVEL = 0
 """Code generation level of the runtime: level 1 takes three times as long to make calls a tenth faster."""
@@ -69,8 +64,14 @@ def runtime() -> Runtime:
 
 def runtime_text() -> str:
     """Return the runtime as LLVM assembly; the same in every process on this kind of machine."""
+    # a process that finds the object in the cache never needs the emitters
+    from jitfuse.backends.llvm.builder import Module
+    from jitfuse.backends.llvm.runtime.fastcall import emit_call_path
+    from jitfuse.backends.llvm.runtime.memory import emit_memory
+    from jitfuse.backends.llvm.runtime.pool import emit_pool
+
     module = Module()
-    for emit in EMITTERS:
+    for emit in (emit_pool, emit_memory, emit_call_path):
         emit(module)
     return module.text()
 
@@ -102,7 +103,7 @@ class Runtime:
         new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
             process_address("PyCapsule_New")
         )
-        self.memory_handler: object = new_capsule(self.address(HANDLER), self.address(HANDLER_NAME), None)
+        self.memory_handler: object = new_capsule(self.address(MEMORY_HANDLER), self.address(MEMORY_HANDLER_NAME), None)
         """The capsule for the ``mem_handler`` field of arrays whose data comes from `jf_alloc`."""
         words = configuration(self.memory_handler)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
@@ -129,9 +130,9 @@ class Runtime:
     # ------------------------------------------------------------------ memory
     def memory_statistics(self) -> dict[str, int]:
         """Return bytes in use and kept for reuse, numbers of allocations and reuses, and the limit."""
-        words = (ctypes.c_int64 * len(STATISTICS))()
+        words = (ctypes.c_int64 * len(MEMORY_STATISTICS))()
         self.function("jf_memory_stats", None, ctypes.c_void_p)(ctypes.addressof(words))
-        return dict(zip(STATISTICS, words))
+        return dict(zip(MEMORY_STATISTICS, words))
 
     def set_memory_limit(self, bytes_: int) -> None:
         """Keep at most this many bytes of free buffers; what is kept beyond it goes back at once."""

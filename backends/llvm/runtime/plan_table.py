@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -22,15 +21,13 @@ ARENA: Final = 0
 """The value that addresses the plan's arena."""
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(NamedTuple):
     """A place in a plan's ops that is jumped to, put down later by `PlanBuilder.place`."""
 
-    index: int
+    position: int
 
 
-@dataclass(frozen=True)
-class HostArray:
+class HostArray(NamedTuple):
     """An array handed to a host step: `strides` None for C order, `slot` where a value came from a guard.
 
     The array keeps what it shows alive, however long the host step holds on to it: the object in the slot,
@@ -158,8 +155,8 @@ class PlanBuilder:
 
     def place(self, label: Label) -> None:
         """Put a label down: what comes next is where its jumps land."""
-        assert self._labels[label.index] is None, "a label stands for one place"
-        self._labels[label.index] = len(self._ops)
+        assert self._labels[label.position] is None, "a label stands for one place"
+        self._labels[label.position] = len(self._ops)
         self._open = True
 
     def jump(self, label: Label) -> None:
@@ -178,7 +175,7 @@ class PlanBuilder:
         """Return the plan; `cost` is an estimate of its run time in nanoseconds."""
         assert not self._open, "the last step must be finish, jump or observe"
         for position, label in self._jumps:
-            target = self._labels[label.index]
+            target = self._labels[label.position]
             assert target is not None and target > position, "labels lie ahead of their jumps"
             assert target < len(self._ops), "a label at the very end"
             self._ops[position] = target

@@ -5,8 +5,7 @@ Owns: the kinds of results and their records. Does not own the code that makes t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,25 +14,22 @@ from jitfuse.backends.llvm.runtime.layout import Result
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper
 
 
-@dataclass(frozen=True)
-class Output:
-    """A result buffer of a plan: its position among the outputs and the value that addresses it."""
+class Output(NamedTuple):
+    """A result buffer of a plan: its position among the outputs, the value that addresses it."""
 
-    index: int
+    position: int
     value: int
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class ArrayResult:
+class ArrayResult(NamedTuple):
     """A new ndarray that owns an output's buffer; the same output twice is the same object twice."""
 
     output: Output
 
 
-@dataclass(frozen=True)
-class ScalarResult:
+class ScalarResult(NamedTuple):
     """A NumPy scalar with the bytes at an address: value, offset, dtype."""
 
     value: int
@@ -41,22 +37,19 @@ class ScalarResult:
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class SlotResult:
+class SlotResult(NamedTuple):
     """The object in a slot: an argument handed back."""
 
     slot: int
 
 
-@dataclass(frozen=True)
-class ObjectResult:
+class ObjectResult(NamedTuple):
     """A constant object."""
 
     target: object
 
 
-@dataclass(frozen=True)
-class ViewResult:
+class ViewResult(NamedTuple):
     """A view of the array in a slot, `offset` bytes past its data; writeable where the array is."""
 
     slot: int
@@ -66,30 +59,26 @@ class ViewResult:
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class TupleResult:
+class TupleResult(NamedTuple):
     """A tuple of results."""
 
     items: tuple[ResultTree, ...]
 
 
-@dataclass(frozen=True)
-class ListResult:
+class ListResult(NamedTuple):
     """A list of results."""
 
     items: tuple[ResultTree, ...]
 
 
-@dataclass(frozen=True)
-class DictResult:
+class DictResult(NamedTuple):
     """A dict of results under constant keys, in this order."""
 
     keys: tuple[object, ...]
     items: tuple[ResultTree, ...]
 
 
-@dataclass(frozen=True)
-class CallResult:
+class CallResult(NamedTuple):
     """What a callable returns for the list of results: any other container."""
 
     function: Callable[[list[Any]], object]
@@ -115,8 +104,8 @@ class ResultTable:
         keep, table = self._keep, self.words
         match tree:
             case ArrayResult(output):
-                assert output == self._outputs[output.index]
-                table += [Result.ARRAY, output.index, 0, 0]
+                assert output == self._outputs[output.position]
+                table += [Result.ARRAY, output.position, 0, 0]
             case ScalarResult(value, dtype, offset):
                 assert 0 <= value < self._values, value
                 table += [Result.SCALAR, value, offset, keep.ref(np.dtype(dtype))]
