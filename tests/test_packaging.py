@@ -174,6 +174,7 @@ def test_the_installed_wheel_works_from_anywhere(wheel: Path, tmp_path: Path) ->
     for command in ([python, "-m", "jitfuse"], [python.parent / "jitfuse"]):
         printed = run(*command, "cache", "path", cwd=tmp_path, environment=folder)
         assert printed.strip() == str((tmp_path / "kernels").resolve())
+    assert "agrees with NumPy" in run(python.parent / "jitfuse", "doctor", cwd=tmp_path, environment=folder)
 
 
 @NEEDS_SETUPTOOLS
