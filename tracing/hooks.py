@@ -1,16 +1,19 @@
 """The tracer's side of the view of Python: which stand-in the traced function sees for a real value."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import KINDS
 from jitfuse.errors import ArgumentError
+from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Feed, Recorder
 from jitfuse.tracing.substitutes import substitute
 from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
+
+_STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
 
 
 class TracingHooks:
@@ -24,8 +27,8 @@ class TracingHooks:
         return isinstance(value, np.ndarray)
 
     def is_traced(self, value: Any) -> bool:
-        """Tell whether a value is a traced tensor."""
-        return type(value) is TracedTensor
+        """Tell whether a value is a traced tensor or the training flag."""
+        return type(value) in _STAND_INS
 
     def array(self, chain: Chain, value: Any) -> Any:
         """Return an array's traced tensor; raises ArgumentError for subclasses, DTypeError by dtype."""
@@ -58,8 +61,10 @@ class TracingHooks:
 
     def concrete(self, value: Any) -> Any:
         """Return the value of a traced number, which becomes a guard; raises TracedValueError for arrays."""
-        return value._look("the use of its value")
+        return bool(value) if type(value) is ModeFlag else value._look("the use of its value")
 
     def stored(self, place: str, value: Any) -> Any:
         """Return what is kept in real state: a Python scalar's value; other traced values die with the trace."""
+        if type(value) is ModeFlag:
+            return bool(value)
         return value._look("storing it") if value.weak else value

@@ -114,6 +114,12 @@ def test_the_flag_passes_for_a_bool(op_names):
     assert "mode_select" in op_names(trace(fn, (X,), {}, declares_training=True))
 
 
+def test_identity_with_true_and_false(op_names):
+    for fn in (lambda x, training: x * 2 if training is True else x * 3,
+               lambda x, training: x * 2 if training is not False else x * 3):
+        assert "mode_select" in op_names(trace(fn, (X,), {}, declares_training=True))
+
+
 def test_only_the_calls_own_mode_leaves_traces_in_python():
     seen = []
 

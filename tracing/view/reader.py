@@ -266,12 +266,21 @@ class View(Attributes):
     # What the substitutes need
 
     def same(self, left: Any, right: Any) -> bool:
-        """``left is right``: between two objects that chains lead to, both are pinned."""
+        """``left is right``: between two objects that chains lead to, both are pinned.
+
+        A stand-in of a bool is True or False itself, as in ``training is True``.
+        """
+        left, right = self._constant(left, right), self._constant(right, left)
         a, b = self.origin.get(id(left)), self.origin.get(id(right))
         if a is not None and b is not None and a[0] is left and b[0] is right:
             self.guard(a[1], "IS", left)
             self.guard(b[1], "IS", right)
         return left is right
+
+    def _constant(self, value: Any, other: Any) -> Any:
+        if type(other) is bool and self.hooks.is_traced(value) and not self.is_traced_array(value):
+            return self.hooks.concrete(value)
+        return value
 
     def mark_fresh(self, value: Any) -> None:
         """Note an object made in the trace: its attributes are the trace's own."""

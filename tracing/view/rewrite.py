@@ -48,6 +48,7 @@ class _Rewriter:
         self.first_free = len(code.co_varnames) + len(set(code.co_cellvars) - set(code.co_varnames))
         self.group: list[Step] = []
         self.previous = -1
+        self.previous_arg = 0
 
     def emit(self, name: str, arg: int = 0) -> None:
         self.group.append(Step(_OPS[name], arg))
@@ -98,7 +99,7 @@ class _Rewriter:
             if not started and step.op == _RESUME:
                 started = True
                 self._start()
-            self.previous = step.op
+            self.previous, self.previous_arg = step.op, step.arg
             groups.append((offset, self.group))
         return assemble(self.code, groups, tuple(self.consts), more_stack=6)
 
@@ -228,7 +229,8 @@ def _store_item(w: _Rewriter, step: Step, raw: bool) -> None:
 
 
 def _is(w: _Rewriter, step: Step, raw: bool) -> None:
-    if w.previous in _CONSTANTS:
+    to_bool = w.previous == _OPS["LOAD_CONST"] and type(w.consts[w.previous_arg]) is bool
+    if w.previous in _CONSTANTS and not to_bool:
         w.group.append(step)
     else:
         w.call(gate.not_same if step.arg else gate.same, 2)
