@@ -32,6 +32,7 @@ _T = TypeVar("_T")
 
 _OPTIONS = (
     "-enable-misched=false",  # the scheduler undoes the interleaving of independent chains
+    "-disable-lsr",  # addresses are base, index and constant already; rewriting them takes half of the time
     "-optimize-regalloc=true",  # level 0 would keep every value on the stack
 )
 """Options of LLVM for the whole process, set before the first compilation."""

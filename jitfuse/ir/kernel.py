@@ -52,8 +52,9 @@ def sum_lanes(itemsize: int) -> int:
     ``SUM_DEPTH * W`` elements: lane l of a block adds its elements l, l + W, l + 2W, ... in order. Blocks are
     combined lane by lane as a binary counter does (block k is merged with as many finished groups as k has
     trailing one bits, the older group on the left; at the end the groups left over are folded from the
-    youngest to the oldest). Then the lanes are folded in halves: l with l + W/2, and so on to one. Missing
-    elements count as -0.0, which changes no bit. Worst-case error as in pairwise summation. A chunk of `CHUNK`
+    youngest to the oldest). Then the lanes are folded in halves: l with l + W/2, and so on to one, and 0.0 is
+    added to that: a sum of nothing, or of negative zeros, is 0.0 as in NumPy. Missing elements count as -0.0,
+    which changes no bit. Worst-case error as in pairwise summation. A chunk of `CHUNK`
     elements is a whole subtree, so that splitting a reduction into partial ones changes no bit either.
     """
     return 128 // itemsize
@@ -88,6 +89,8 @@ class Instr:
 @dataclass(frozen=True, slots=True)
 class Reduction:
     """One reduction of a stage: `combine` is sum, min, max, any or all; a tuple of values, one result each.
+
+    min and max give NaN where there is one, and take -0.0 to be below 0.0, so that no order shows.
 
     `phase` whole: the result is a point value. partial: the last grid axis counts chunks of the single inner
     axis, and the result, a row of W = sum_lanes lanes, goes straight to `store_to` (an operand whose address
