@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import itertools
 import struct
 from functools import lru_cache
@@ -21,7 +20,7 @@ _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes
 def compiled_text(form: KernelForm, vector_bytes: int = 0, has_fma: bool = True) -> str:
     target = jit.host_target()
     if vector_bytes:
-        target = dataclasses.replace(target, vector_bytes=vector_bytes, has_fma=has_fma)
+        target = target._replace(vector_bytes=vector_bytes, has_fma=has_fma)
     module = Module()
     codegen.emit_kernel(module, "kernel", form, target)
     return module.text()
