@@ -119,7 +119,7 @@ class BoundEntry:
             return
         slot = self.feed_slots[feed] = self.slot(source.source)
         if source.kind == "array":
-            exact = None if _is_c_order(source.meta, source.strides) else source.strides
+            exact = None if is_c_order(source.meta, source.strides) else source.strides
             self.feed_values[feed] = b.guard_array(
                 slot, source.meta.dtype, source.meta.shape, exact, writeable=feed in trace.program.writes
             )
@@ -157,7 +157,8 @@ def _has(key: Any) -> Callable[[Any], bool]:
     return lambda mapping: key in mapping
 
 
-def _is_c_order(meta: Meta, strides: tuple[int, ...]) -> bool:
+def is_c_order(meta: Meta, strides: tuple[int, ...]) -> bool:
+    """Return whether elements follow each other in row-major order, whatever the strides of extents of 1."""
     expected = np.dtype(meta.dtype).itemsize
     if 0 in meta.shape:
         return True

@@ -5,8 +5,6 @@ Does not own what a kernel form means, the code generator, or the cache's files.
 """
 from __future__ import annotations
 
-import json
-import logging
 import os
 import threading
 import time
@@ -21,8 +19,6 @@ from jitfuse.ir.kernel import KernelForm
 
 LEVEL: Final = 1
 """LLVM code generation level of kernels: explicit vectors leave nothing for the higher ones to do."""
-
-log = logging.getLogger("jitfuse")
 
 
 @dataclass
@@ -174,6 +170,9 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
     """Write one log line for each kernel where JITFUSE_LOG asks for it."""
     if not os.environ.get("JITFUSE_LOG"):
         return
+    import logging
+
+    log = logging.getLogger("jitfuse")
     for k, form in enumerate(made.forms):
         inputs = sum(not o.out for o in form.operands)
         instructions = sum(len(s.body) for s in form.stages)
@@ -185,7 +184,7 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
 
 def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
     """Return the object code of the native runtime, from the cache or compiled: the runtime's loader."""
-    canonical = json.dumps(dict(key_parts), sort_keys=True).encode()
+    canonical = repr(sorted(key_parts.items())).encode()
     key = cache_key({**_parts(True), "runtime": name, **key_parts})
     entry = default_store().load(key, canonical)
     if entry is not None:

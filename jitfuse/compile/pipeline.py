@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.compile.bind import BoundEntry, Handler, PlanBinder, literal_arrays
+from jitfuse.compile.bind import BoundEntry, Handler, PlanBinder, is_c_order, literal_arrays
 from jitfuse.compile.objects import KernelObject, Origin, kernel_object
 from jitfuse.ir.program import FusedProgram
 from jitfuse.ir.verify import verify
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan, RuntimePlan
 from jitfuse.plans.layout import Layout, strided
-from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.tracer import FeedSource, Trace
 from jitfuse.tracing.view import Chain
 
 
@@ -49,7 +49,15 @@ class Specialisation:
             return False
         if not all(guard.check(args, kwargs) for guard in trace.guards):
             return False
-        return all(self._feed_matches(feed, args, kwargs) for feed in trace.feeds)
+        return all(self._feed_matches(feed, args, kwargs) for feed in trace.feeds) and self._apart(args, kwargs)
+
+    def _apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether written arrays share memory with no other, as they did in the trace."""
+        writes, feeds = self.trace.program.writes, self.trace.feeds
+        arrays = {f: feeds[f].source.resolve(args, kwargs) for f in feeds if feeds[f].kind == "array"} if writes else {}
+        return not any(
+            np.may_share_memory(arrays[a], arrays[b]) for a in writes if a in arrays for b in arrays if a != b
+        )
 
     def _feed_matches(self, feed: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         source = self.trace.feeds[feed]
@@ -62,7 +70,9 @@ class Specialisation:
         if source.kind == "array":
             return (
                 type(value) is np.ndarray and value.dtype.name == source.meta.dtype and value.dtype.isnative
-                and value.shape == source.meta.shape and value.strides == source.strides and value.flags.aligned
+                and value.shape == source.meta.shape and value.flags.aligned
+                and (value.flags.writeable or feed not in self.trace.program.writes)
+                and (value.strides == source.strides or _both_c_order(value, source))
             )
         if source.kind == "numpy":
             return isinstance(value, np.generic) and value.dtype.name == source.meta.dtype
@@ -74,6 +84,10 @@ class Specialisation:
             return False
         low, high = self.trace.int_ranges.get(feed, (-(1 << 63), (1 << 63) - 1))
         return wanted is not int or low <= value <= high
+
+
+def _both_c_order(value: np.ndarray[Any, Any], source: FeedSource) -> bool:
+    return value.flags.c_contiguous and is_c_order(source.meta, source.strides)
 
 
 def specialise(

@@ -335,6 +335,7 @@ class _Drawing:
             f"np.zeros({shape}, '{dtype}')", f"np.ones({shape})", f"np.full({shape}, {rng.choice((2, -1.5, 7))})",
             f"np.arange({n})", f"np.arange({n}, dtype='float32')", f"np.arange(1, {2 * n + 1}, 2)", f"np.arange(0.5, {n})",
             f"np.zeros_like({like})" if like else "np.zeros(3)", f"np.eye({min(n, 7)})", f"np.linspace(0, 1, {n})",
+            f"np.array({[rng.choice((0.5, -1, 2, 7.25)) for _ in range(n)]})",
         )), (like,) if like else ())
 
     def _writable(self) -> str | None:
