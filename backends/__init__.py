@@ -1,0 +1,1 @@
+"""Backends: the interpreter, and native code through LLVM."""

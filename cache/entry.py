@@ -16,8 +16,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 MAGIC = b"JITFUSE\0"
 FORMAT_VERSION = 1
@@ -32,8 +31,7 @@ class EntryError(Exception):
     """Bytes that are no valid entry; never leaves the cache package."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One cached object: `code` is opaque, `canonical` is what it was made from, `metadata` is for people.
 
     `key` is 64 lower-case hex digits; `metadata` must be representable in JSON.

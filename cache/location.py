@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitfuse.cache.notices import warn_once
 
@@ -23,8 +23,7 @@ _VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE", "
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass(frozen=True)
-class Layers:
+class Layers(NamedTuple):
     """Real paths of the folders in use: `read` in the order of looking up, then `write` if there is one."""
 
     read: tuple[str, ...]

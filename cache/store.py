@@ -14,7 +14,7 @@ import re
 import threading
 import time
 import weakref
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jitfuse.cache import folder as files
 from jitfuse.cache import location
@@ -29,8 +29,7 @@ _SWEEPS_PER_BOUND = 32
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
-@dataclass(frozen=True)
-class StoreStats:
+class StoreStats(NamedTuple):
     """What a store holds and did: files and bytes of the write layer, and counts of this process."""
 
     files: int

@@ -5,8 +5,7 @@ imports anything else of jitfuse.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class JitfuseError(Exception):
@@ -85,8 +84,7 @@ class CacheWarning(UserWarning):
     """The disk cache could not be used or an entry was damaged; the process goes on without it."""
 
 
-@dataclass(frozen=True)
-class BoundInput:
+class BoundInput(NamedTuple):
     """One input of a failing step: its id, whether it was bound, and its meta where known."""
 
     id: int
@@ -94,8 +92,7 @@ class BoundInput:
     meta: Any = None
 
 
-@dataclass(frozen=True)
-class Neighbour:
+class Neighbour(NamedTuple):
     """A step beside a cut wire: how many wires away it is and how it reads in the program's text."""
 
     step_id: int

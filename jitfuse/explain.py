@@ -17,7 +17,7 @@ from jitfuse.plans import HostCall, Launch, RuntimePlan
 
 @dataclass(frozen=True)
 class Kernel:
-    """One compiled kernel: `source` is LLVM IR, `asm` the disassembly of its object."""
+    """One compiled kernel: `source` is LLVM IR, `asm` its assembly."""
 
     key: str
     backend: str
@@ -33,7 +33,7 @@ class Kernel:
 
     @functools.cached_property
     def asm(self) -> str:
-        """The disassembled object code."""
+        """The assembly of the object that holds the kernel."""
         return str(self._object.assembly)
 
 

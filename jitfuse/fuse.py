@@ -182,9 +182,9 @@ class FusedFunction(NativeCallable):
             values.add(repr(value))
             if len(values) == MANY_VALUES + 1:
                 warnings.warn(
-                    f"{self.name}: Python looks at the value of {place} (range, reshape, if, int(), ...), so each new "
-                    f"value is traced anew; more than {MANY_VALUES} came so far. Where it need not be looked at, use it "
-                    "as a number only; a 0-d array stays run-time data.",
+                    f"{self.name}: Python looks at the value of {place} (range, reshape, if, int(), ...), so each "
+                    f"new value is traced anew; more than {MANY_VALUES} came so far. Where it need not be looked at, "
+                    "use it as a number only; a 0-d array stays run-time data.",
                     FallbackWarning, stacklevel=5,
                 )
 

@@ -6,7 +6,7 @@ the process; a fused call that draws moves the counter on by one.
 """
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.recorder import active, require_float
 from jitfuse.tracing.traced import fresh
 
-_state: Final = np.array([secrets.randbits(62), 0], "int64")
+_state: Final = np.array([int.from_bytes(os.urandom(7), "little"), 0], "int64")
 
 
 def seed(value: int) -> None:

@@ -1,0 +1,1 @@
+"""The interpreter: programs step by step over NumPy and torch."""

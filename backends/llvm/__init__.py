@@ -1,0 +1,1 @@
+"""The LLVM backend: kernels, the native call path, compiling and loading."""

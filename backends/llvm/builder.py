@@ -55,7 +55,7 @@ def float_literal(type_: str, value: float) -> str:
         value = struct.unpack("<f", struct.pack("<f", value))[0]
     elif type_ != "double":
         raise ValueError(f"no float literal of type {type_}")
-    return "0x%016X" % struct.unpack("<Q", struct.pack("<d", value))[0]
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
 class Module:

@@ -17,10 +17,7 @@ import ctypes
 import itertools
 import os
 import re
-import shutil
 import struct
-import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
@@ -330,6 +327,10 @@ def disassemble(object_code: bytes) -> str:
 
     llvmlite has no disassembler. CompileError where no objdump is installed; `assembly` needs none.
     """
+    import shutil  # these three take longer to import than a warm start may
+    import subprocess
+    import tempfile
+
     tool = shutil.which("objdump") or shutil.which("llvm-objdump")
     if tool is None:
         raise CompileError("disassembly needs objdump (binutils or LLVM), and there is none on the path")

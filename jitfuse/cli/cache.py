@@ -72,7 +72,7 @@ def _show(options: argparse.Namespace) -> int:
     info, entry = inspect.find(default_store(), options.key)
     listing = _disassembly(entry.code) if options.asm else None
     if options.json:
-        document: dict[str, Any] = {**entry.metadata, **dataclasses.asdict(info)}
+        document: dict[str, Any] = {**entry.metadata, **info._asdict()}
         document.update({name: expand_text(entry.metadata.get(name)) for name in _TEXTS})
         print_json(document if listing is None else {**document, "asm": listing})
         return 0

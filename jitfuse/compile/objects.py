@@ -77,10 +77,10 @@ class KernelObject:
 
     @property
     def assembly(self) -> str:
-        """The disassembled object code."""
-        from jitfuse.backends.llvm.jit import disassemble
+        """The object's assembly: the cached IR through the same code generator."""
+        from jitfuse.backends.llvm.jit import assembly
 
-        return disassemble(self._entry.code)
+        return assembly(self.source, level=LEVEL)
 
 
 @cache

@@ -1,0 +1,1 @@
+"""The intermediate representations: programs, the op table, the kernel form."""

@@ -31,11 +31,10 @@ see `SUM_LANES`.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 FORM_VERSION: Final = 1
 MAX_STATIC_EXTENT: Final = 4
@@ -60,15 +59,13 @@ def sum_lanes(itemsize: int) -> int:
     return 128 // itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(NamedTuple):
     """One axis of the index space: run-time extent (None) or a static one from 1 to 4."""
 
     extent: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(NamedTuple):
     """One memory operand: an address, a stride class for every axis (grid, then inner), and its direction."""
 
     dtype: str
@@ -76,8 +73,7 @@ class Operand:
     out: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Instr:
+class Instr(NamedTuple):
     """One SSA instruction; see the module's docstring for the operations."""
 
     op: str
@@ -86,8 +82,7 @@ class Instr:
     imm: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(NamedTuple):
     """One reduction of a stage: `combine` is sum, min, max, any or all; a tuple of values, one result each.
 
     min and max give NaN where there is one, and take -0.0 to be below 0.0, so that no order shows.
@@ -106,8 +101,7 @@ class Reduction:
     load_from: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """A body, and for reduce stages what is reduced; kind is point, map or reduce."""
 
     kind: str
@@ -180,8 +174,8 @@ class KernelForm:
 
     @cached_property
     def canonical_bytes(self) -> bytes:
-        """The form as canonical JSON; equal forms give equal bytes in every process."""
-        return json.dumps(_plain(self), separators=(",", ":"), sort_keys=True).encode()
+        """The form as canonical text; equal forms give equal bytes in every process."""
+        return repr(_plain(self)).encode()
 
     @cached_property
     def content_hash(self) -> str:

@@ -72,9 +72,9 @@ def own_results(program: FusedProgram) -> FusedProgram:
 def simplify(program: FusedProgram) -> FusedProgram:
     """Remove steps that change nothing, and merge runs of views.
 
-    x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast to the same dtype, a
-    view that keeps every element in place, a reduction over no axis, a reshape of a reshape and a transpose of a
-    transpose go too.
+    x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast
+    to the same dtype, a view that keeps every element in place, a reduction over no axis, a reshape of a reshape
+    and a transpose of a transpose go too.
     """
     makers: dict[int, OpStep] = {}
 

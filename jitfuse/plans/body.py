@@ -8,7 +8,6 @@ final form (`jitfuse.plans.form`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -233,7 +232,7 @@ class BodyBuilder(IndexMaps):
         """Return the operand of an access; masked ones are told apart, for their addresses may meet by chance."""
         walk = access(layout, index, self.extents, itemsize(dtype))
         if offset:
-            walk = replace(walk, offset=walk.offset + offset)
+            walk = walk._replace(offset=walk.offset + offset)
         key = (buffer, walk, out, id(mask))
         found = self._operand_of.get(key)
         if found is None:

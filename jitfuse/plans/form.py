@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import (
@@ -37,8 +36,7 @@ TINY_ROWS: Final = range(2, MAX_STATIC_EXTENT + 1)
 _COMBINE: Final = {"sum": "sum", "min": "min", "max": "max", "any": "any", "all": "all"}
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """One kernel over one shape: the form, the buffers with byte offsets, and the words after the addresses."""
 
     form: KernelForm
@@ -227,12 +225,12 @@ class _Finisher:
         for k, r in enumerate(body.reductions):
             row = sum_lanes(itemsize(r.dtype)) * itemsize(r.dtype)
             strides_of[len(operands)] = [chunks * math.prod(points[a + 1 :]) * row for a in range(rank)] + [row]
-            reductions.append(replace(r, phase="partial", store_to=len(operands)))
+            reductions.append(r._replace(phase="partial", store_to=len(operands)))
             operands.append(Operand(r.dtype, ("n",) * (rank + 1) + ("0",), True))
             buffers.append((partials[k], 0))
         grid = (*[Axis()] * (rank + 1),)
         shifted = tuple(
-            replace(i, imm=i.imm + 1) if i.op == "index" and i.imm >= rank else i for i in body.body
+            i._replace(imm=i.imm + 1) if i.op == "index" and i.imm >= rank else i for i in body.body
         )
         stages = (Stage("reduce", shifted, tuple(reductions)),)
         form = KernelForm(grid, (Axis(),), rank + 1, tuple(operands), tuple(d for d, _ in self.params), stages)
@@ -254,7 +252,7 @@ class _Finisher:
         self.live = _live_nodes([epilogue])
         self.operands = [o for o in self.operands if _reads(epilogue, o, self.live)]
         operands = [self._operand(o, blocks) for o in self.operands]
-        operands = [replace(o, strides=(*o.strides[:-1], "0")) for o in operands]
+        operands = [o._replace(strides=(*o.strides[:-1], "0")) for o in operands]
         buffers: list[tuple[Any, int]] = [(o.buffer, o.access.offset) for o in self.operands]
         reductions, strides_of = [], {}
         for k, (step, operand, result) in enumerate(first.reductions):

@@ -11,7 +11,7 @@ import enum
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import CHUNK
@@ -42,8 +42,7 @@ class Refusal(enum.Enum):
     SIZE = f"the kernel would hold more than {MAX_STEPS} steps"
 
 
-@dataclass(frozen=True)
-class RefusedMerge:
+class RefusedMerge(NamedTuple):
     """One refused merge: the step that wanted in, the step that leads the group, and why."""
 
     step: int

@@ -8,12 +8,10 @@ kernels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Strides of one array: bytes, a class per axis (``0 1 n``), and whether axis k merges with k + 1."""
 
     shape: tuple[int, ...]
@@ -138,8 +136,7 @@ def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group] | 
     return groups
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """How a kernel walks over a materialised array: offset, and per kernel axis stride, class and merging."""
 
     offset: int

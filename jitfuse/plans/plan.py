@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
@@ -26,8 +26,7 @@ Buffer = tuple[str, int]
 """("feed", id), ("const", id), ("value", id) or ("partial", id)."""
 
 
-@dataclass(frozen=True)
-class HostOperand:
+class HostOperand(NamedTuple):
     """An array that a library call reads or writes: a strided window into a buffer."""
 
     buffer: Buffer
@@ -36,8 +35,7 @@ class HostOperand:
     layout: Layout
 
 
-@dataclass(frozen=True)
-class HostCall:
+class HostCall(NamedTuple):
     """A library call: the operator's name, what it reads, what it writes."""
 
     name: str
@@ -49,8 +47,7 @@ class HostCall:
 RuntimeStep = Launch | HostCall
 
 
-@dataclass(frozen=True)
-class RuntimePlan:
+class RuntimePlan(NamedTuple):
     """Everything that a call of one shape does, in order."""
 
     program: FusedProgram
@@ -71,8 +68,7 @@ class RuntimePlan:
         return (*(s for s in self.steps if isinstance(s, Launch)), *self.commits)
 
 
-@dataclass(frozen=True)
-class LoweringPolicy:
+class LoweringPolicy(NamedTuple):
     """One way to lower: whether inner values are kept in scratch rows, and whether anything is fused."""
 
     kind: str

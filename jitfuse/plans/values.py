@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
@@ -25,8 +24,7 @@ DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A strided window into the buffer of another value."""
 
     base: int
@@ -34,8 +32,7 @@ class View:
     layout: Layout
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """At the end of a call: write a value over a region of a feed's memory."""
 
     value: int
