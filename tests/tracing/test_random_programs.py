@@ -12,15 +12,19 @@ SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 DTYPES = ["float64", "float32", "int32", "int64", "bool"]
 EXPRESSIONS = [
     "{a} + {b}", "{a} * {s}", "{s} - {a}", "np.maximum({a}, {b})", "{a} / {b}", "{a} // {s}", "{a} % {b}", "-{a}",
-    "abs({a})", "np.where({a} > {b}, {a}, {b})", "np.where({a} > {s}, {s}, {b})", "{a} < {b}", "({a} > 0) & ({b} < 2)",
+    "abs({a})", "np.where({a} > {b}, {a}, {b})", "np.where({a} > {s}, {s}, {b})", "{a} < {b}",
+    "({a} > 0) & ({b} < 2)",
     "np.sum({a}, axis=0)", "{a}.max(axis=-1, keepdims=True)", "{a}.mean()", "np.sqrt(np.abs({a}) + 1)", "{a}.T",
     "{a}[1:]", "{a}[::-1]", "{a}[0]", "{a}[..., None]", "{a}.reshape(-1)", "{a}.astype({d})", "np.zeros_like({a})",
-    "np.concatenate([{a}, {a}])", "np.stack([{a}, {a}], axis=-1)", "{a}.copy()", "np.broadcast_to({a}, (2,) + {a}.shape)",
-    "np.clip({a}, -1, {s})", "np.isnan({a})", "np.ones({a}.shape, {d})", "({a} * 1) @ ({a} * 1).T", "np.full({a}.shape, {s})",
+    "np.concatenate([{a}, {a}])", "np.stack([{a}, {a}], axis=-1)", "{a}.copy()",
+    "np.broadcast_to({a}, (2,) + {a}.shape)",
+    "np.clip({a}, -1, {s})", "np.isnan({a})", "np.ones({a}.shape, {d})", "({a} * 1) @ ({a} * 1).T",
+    "np.full({a}.shape, {s})",
     "np.arange({a}.size).reshape({a}.shape)", "np.var({a}, axis=0)", "np.square({a})", "np.floor({a})", "{a} == {b}",
     "np.add({s}, {s}) * {a}", "n * {a}", "(n + 1) * 0.5 + {a}", "np.any({a} > 1, axis=0)", "np.sign({a})",
 ]
-STATEMENTS = ["{a} += {s}", "{a} *= 2", "{a}[...] = {s}", "{a}[:1] = {b}", "{a}[{a} > 1] = {s}", "np.negative({a}, out={a})",
+STATEMENTS = ["{a} += {s}", "{a} *= 2", "{a}[...] = {s}", "{a}[:1] = {b}", "{a}[{a} > 1] = {s}",
+              "np.negative({a}, out={a})",
               "{a}[-1:] -= {s}", "{a} -= {b}"]
 SCALARS = ["2", "0.5", "-1.5", "3", "n", "np.float32(1.5)", "np.int64(2)", "True"]
 

@@ -14,16 +14,21 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("make", [
-    lambda: np.zeros(3), lambda: np.zeros((2, 3), dtype=np.int32), lambda: np.ones(3), lambda: np.ones((2,), "float32"),
+    lambda: np.zeros(3), lambda: np.zeros((2, 3), dtype=np.int32), lambda: np.ones(3), lambda: np.ones((2,),
+    "float32"),
     lambda: np.full(3, 2.5), lambda: np.full((2, 2), 7), lambda: np.full(2, 7, dtype=float), lambda: np.eye(3),
-    lambda: np.eye(2, 4, k=1, dtype=np.float32), lambda: np.identity(3), lambda: np.arange(5), lambda: np.arange(2, 9, 3),
+    lambda: np.eye(2, 4, k=1, dtype=np.float32), lambda: np.identity(3), lambda: np.arange(5),
+    lambda: np.arange(2, 9, 3),
     lambda: np.arange(0.5, 3.0, 0.25), lambda: np.arange(5, 0, -2), lambda: np.arange(3.0), lambda: np.arange(0),
     lambda: np.arange(4, dtype="float32"), lambda: np.arange(1, stop=4), lambda: np.linspace(0, 1, 7),
-    lambda: np.linspace(2.0, 5.0, 4, endpoint=False), lambda: np.linspace(0, 10, 5, dtype=int), lambda: np.linspace(1, 2, 1),
+    lambda: np.linspace(2.0, 5.0, 4, endpoint=False), lambda: np.linspace(0, 10, 5, dtype=int),
+    lambda: np.linspace(1, 2, 1),
     lambda: np.array([1.0, 2.0]), lambda: np.array([[1, 2], [3, 4]]), lambda: np.array([1, 2], dtype=np.float32),
-    lambda: np.array(3.5) + 0, lambda: np.array([True, False]), lambda: np.array([1.0], ndmin=2), lambda: np.asarray([1, 2]),
+    lambda: np.array(3.5) + 0, lambda: np.array([True, False]), lambda: np.array([1.0], ndmin=2),
+    lambda: np.asarray([1, 2]),
     lambda: np.ascontiguousarray([1.0, 2.0]), lambda: np.zeros_like([1, 2]), lambda: np.ones_like(np.zeros(2)),
-    lambda: np.full_like(np.zeros(2), 3), lambda: np.empty(3).shape, lambda: np.array((1, 2.5)), lambda: np.arange(3, None, 1),
+    lambda: np.full_like(np.zeros(2), 3), lambda: np.empty(3).shape, lambda: np.array((1, 2.5)),
+    lambda: np.arange(3, None, 1),
 ])
 def test_creation(check, make):
     check(lambda: make())
