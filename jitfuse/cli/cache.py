@@ -72,7 +72,7 @@ def _show(options: argparse.Namespace) -> int:
     info, entry = inspect.find(default_store(), options.key)
     listing = _disassembly(entry.code) if options.asm else None
     if options.json:
-        document: dict[str, Any] = {**entry.metadata, **info._asdict()}
+        document: dict[str, Any] = {**entry.metadata, **dataclasses.asdict(info)}
         document.update({name: expand_text(entry.metadata.get(name)) for name in _TEXTS})
         print_json(document if listing is None else {**document, "asm": listing})
         return 0
@@ -138,7 +138,7 @@ def _stats(options: argparse.Namespace) -> int:
     store = default_store()
     stats = store.stats()
     if options.json:
-        print_json({"folder": store.layers.write, **dataclasses.asdict(stats)})
+        print_json({"folder": store.layers.write, **stats._asdict()})
         return 0
     from jitfuse.cache import render
 
