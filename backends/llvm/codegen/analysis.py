@@ -20,7 +20,8 @@ POINT: Final = 2
 """Different in every lane, where lanes lie on the grid, but the same along the inner axes."""
 BODY: Final = 3
 
-_MAX_VECTORS: Final = 12
+_LONG_CHAIN: Final = 24
+"""Instructions from which on latencies show with fewer than 16 chains."""
 _MAX_TEXT: Final = 4000
 """Instructions of a loop body, over all vectors side by side, that still compile fast enough."""
 _UNROLL_LIMIT: Final = 8
@@ -172,8 +173,8 @@ class Analysis:
         return vector_bytes // min(narrow, default=1)
 
     def vectors(self, vector_bytes: int) -> int:
-        """Return how many vectors to work on side by side: enough to hide latencies, few enough to stay in
-        registers and to keep the text short. A power of two except for long plain chains.
+        """Return how many vectors to work on side by side, a power of two: enough to hide latencies, few enough
+        to stay in registers and to keep the text short.
         """
         lanes = self.lanes(vector_bytes)
         registers = 32 if vector_bytes == 64 else 16
@@ -181,13 +182,17 @@ class Analysis:
         length, live, heavy = self._pressure()
         if heavy:
             return 2 if width == 1 and length < 500 else 1
-        side_by_side = max(1, (registers - 4) // max(1, live * width))
-        side_by_side = min(side_by_side, max(1, _MAX_TEXT // max(1, length)))
-        if side_by_side >= _MAX_VECTORS and length > 24:
-            return _MAX_VECTORS
-        # longer pieces of rows that are far apart: a row's elements arrive as operands of what adds them up
-        most = 16 if self.loops_inside and live * width <= 2 and length <= 8 else 8
-        return min(most, 1 << (most * side_by_side // 8).bit_length() - 1)
+        most = 16 if length > _LONG_CHAIN else 8
+        if self.loops_inside and live * width <= 2 and length <= 8:
+            # longer pieces of rows that are far apart: their elements arrive as operands of what adds them up
+            live, most = 1, 16
+        fitting = min(most, (registers - 4) // (live * width), _MAX_TEXT // max(1, length))
+        return 1 << max(1, fitting).bit_length() - 1
+
+    @staticmethod
+    def tail_vectors(vectors: int) -> int:
+        """Return how many masked vectors to work on side by side where a whole group is too much."""
+        return max(1, vectors // 4)
 
     def _pressure(self) -> tuple[int, int, bool]:
         """Return the loops' instructions, the most vector values alive at once, and whether some are long."""

@@ -26,9 +26,10 @@ def emit_block(
     whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
     with f.loop(start, whole, step) as loop:
         _stages(body, unit.group(vectors, loop.index), scratch)
-    with f.loop(whole, stop, lanes) as loop:
-        masks = tail_masks(f, loop.index, stop, lanes, 1, vector_bytes)
-        _stages(body, unit.group(1, loop.index, masks), scratch)
+    few = body.analysis.tail_vectors(vectors)
+    with f.loop(whole, stop, few * lanes) as loop:
+        masks = tail_masks(f, loop.index, stop, lanes, few, vector_bytes)
+        _stages(body, unit.group(few, loop.index, masks), scratch)
 
 
 def _stages(body: Body, frame: Frame, scratch: Value) -> None:

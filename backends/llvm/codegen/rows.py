@@ -81,8 +81,9 @@ class Row:
         whole = self._whole(self.start, self.stop, step)
         with self.f.loop(self.start, whole, step) as loop:
             self.body.run(instructions, self._frame(self.vectors, loop.index))
-        with self.f.loop(whole, self.stop, self.lanes) as loop:
-            self.body.run(instructions, self._masked(1, loop.index, self.stop))
+        few = self.body.analysis.tail_vectors(self.vectors)
+        with self.f.loop(whole, self.stop, few * self.lanes) as loop:
+            self.body.run(instructions, self._masked(few, loop.index, self.stop))
 
     # ------------------------------------------------------------------ reductions
     def reduce(self, instructions: Numbered, reduced: list[Part]) -> None:
