@@ -127,34 +127,48 @@ class FusedFunction(NativeCallable):
         training, args, kwargs = self._split_mode(args, kwargs)
         try:
             with self._lock:
-                self._prepare(training, args, kwargs)
-        except (CompileError, OverlapError) as error:
-            return self._fall_back(error, training, args, kwargs)
-        with self._going_native() as first:
-            if first:
+                spec = self._signature(training, args, kwargs)
+        except OverlapError as error:
+            self._note_fallback("plain Python", error)
+            return self._run_plain(args, {**kwargs, "training": training})
+        try:
+            with self._lock:
+                self._compile(spec, training)
+            with self._going_native():
                 return self(*args, training=training, **kwargs)
-        return self._fall_back(self._unstable(), training, args, kwargs)
+        except CompileError as error:
+            from jitfuse.fallback import interpret
 
-    def _prepare(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the specialisation that fits a call with this mode compiled; trace and compile where needed."""
+            self._note_fallback("the interpreter", error)
+            return interpret(spec.trace, training, args, kwargs, _state())
+
+    def _signature(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the specialisation that a call belongs to; trace the function where there is none."""
         from jitfuse import compile as compiler
 
-        self._start_native()
         spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
         if spec is None:
             if len(self._specs) >= MAX_SIGNATURES:
                 self._forget_signatures()
             trace = self._trace(training, args, kwargs)
-            spec = compiler.specialise(trace, {RANDOM_STATE: jf_random.state()}, self._handle, None)
+            spec = compiler.specialise(trace, _state(), self._handle, None)
             self._specs.insert(0, spec)
-            self._state.prepend(spec.bound.entry)
             self._warn_of_many_values(trace)
-        if training not in spec.plans:
-            before = vars(compiler.totals()).copy()
-            compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
-            for key, value in vars(compiler.totals()).items():
-                self._counts[key] += value - before[key]
         return spec
+
+    def _compile(self, spec: Any, training: bool) -> None:
+        """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
+        if training in spec.plans:
+            return
+        from jitfuse import compile as compiler
+
+        self._start_native()
+        before = vars(compiler.totals()).copy()
+        compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
+        for key, value in vars(compiler.totals()).items():
+            self._counts[key] += value - before[key]
+        if spec.bound.entry not in self._state.entries:
+            self._state.prepend(spec.bound.entry)
 
     def _trace(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         from jitfuse.tracing.tracer import trace
@@ -168,11 +182,11 @@ class FusedFunction(NativeCallable):
 
     def _forget_signatures(self) -> None:
         """Start over with no signatures: their number is bounded, their kernels stay cached."""
-        self._launches += self._state.launches
         self._specs.clear()
-        # another thread may be walking the old entries: they die with the next round
-        self._retired, self._state = self._state, None
-        self._start_native()
+        if self._state is not None:
+            self._launches += self._state.launches
+            # another thread may be walking the old entries: they die with the next round
+            self._retired, self._state = self._state, None
 
     def _warn_of_many_values(self, trace: Any) -> None:
         """Say once that a number is looked at by Python and keeps changing: every value is traced anew."""
@@ -199,19 +213,17 @@ class FusedFunction(NativeCallable):
         self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
 
     @contextlib.contextmanager
-    def _going_native(self) -> Iterator[bool]:
-        """Yield True, or False where native code has just refused the call that its tables were made for."""
-        first = self.attached and not getattr(self._busy, "calling", False)
+    def _going_native(self) -> Iterator[None]:
+        """Raise CompileError where native code has just refused the call that its tables were made for."""
+        if not self.attached:
+            raise CompileError("native calls are not known to work with this version of Python")
+        if getattr(self._busy, "calling", False):
+            raise CompileError("its guards do not hold from one moment to the next")
         self._busy.calling = True
         try:
-            yield first
+            yield
         finally:
             self._busy.calling = False
-
-    def _unstable(self) -> JitfuseError:
-        if not self.attached:
-            return CompileError("native calls are not known to work with this version of Python")
-        return CompileError("its guards do not hold from one moment to the next")
 
     def _split_mode(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -241,15 +253,15 @@ class FusedFunction(NativeCallable):
         with eager_mode(bool(training)):
             return self._fn(*args, **kwargs)
 
-    def _fall_back(self, error: JitfuseError, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _note_fallback(self, where: str, error: JitfuseError) -> None:
+        """Count a call that runs elsewhere and warn once of each reason; raise it where `strict`."""
         if self._options.strict:
             raise error
         self._counts["fallbacks"] += 1
         reason = str(error).splitlines()[0]
         if reason not in self._warned:
             self._warned.add(reason)
-            warnings.warn(f"{self.name} runs as plain Python: {reason}", FallbackWarning, stacklevel=3)
-        return self._run_plain(args, {**kwargs, "training": training})
+            warnings.warn(f"{self.name} runs in {where}: {reason}", FallbackWarning, stacklevel=4)
 
     def _handle(self, kind: int, a: int, b: Any) -> bool:
         """Raise for a status that a kernel returned."""
@@ -281,7 +293,9 @@ class FusedFunction(NativeCallable):
 
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
-            return explain(self, self._prepare(training, args, kwargs), training)
+            spec = self._signature(training, args, kwargs)
+            self._compile(spec, training)
+            return explain(self, spec, training)
 
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace and compile for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
@@ -290,7 +304,7 @@ class FusedFunction(NativeCallable):
         args, kwargs = materialise_specs(args, kwargs)
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
-            self._prepare(training, args, kwargs)
+            self._compile(self._signature(training, args, kwargs), training)
 
     def stats(self) -> dict[str, int]:
         """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits."""
@@ -306,6 +320,10 @@ class FusedFunction(NativeCallable):
 
     def __reduce__(self) -> Any:
         return _make, (self._options, self._fn)
+
+
+def _state() -> dict[str, np.ndarray[Any, Any]]:
+    return {RANDOM_STATE: jf_random.state()}
 
 
 def _on_miss(owner: FusedFunction, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,73 @@
+"""Calls whose kernels cannot be built run in the interpreter: same results, counted, said once."""
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse.compile import pipeline
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise jf.CompileError("no code today")
+
+    monkeypatch.setattr(pipeline, "kernel_object", refuse)
+
+
+@pytest.mark.usefixtures("broken")
+def test_results_counts_and_one_warning() -> None:
+    @jf.fuse
+    def f(x: Any, y: Any, s: float) -> Any:
+        y[1:] = x[:-1] * s
+        return {"sum": np.sum(x), "rows": [x + y, x, y[2:5]], "none": None}
+
+    x, y = np.arange(8.0), np.ones(8)
+    want_y = np.ones(8)
+    want_y[1:] = x[:-1] * 2.0
+    with pytest.warns(jf.FallbackWarning, match="no code today"):
+        got = f(x, y, 2.0)
+    np.testing.assert_array_equal(y, want_y)
+    assert got["sum"] == np.sum(x) and type(got["sum"]) is np.float64 and got["none"] is None
+    np.testing.assert_array_equal(got["rows"][0], x + want_y)
+    assert got["rows"][1] is x
+    assert np.shares_memory(got["rows"][2], y)
+    np.testing.assert_array_equal(got["rows"][2], want_y[2:5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        f(x, y, 3.0)
+    assert f.stats()["fallbacks"] == 2
+
+
+@pytest.mark.usefixtures("broken")
+def test_views_of_reversed_and_transposed_arguments() -> None:
+    f = jf.fuse(lambda x: (x[1:, ::2], x + 1))
+    for x in (np.arange(20.0).reshape(4, 5)[::-1], np.arange(20.0).reshape(5, 4).T, np.arange(40.0).reshape(4, 10)[:, ::-2]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            view, fresh = f(x)
+        np.testing.assert_array_equal(view, x[1:, ::2])
+        assert np.shares_memory(view, x)
+        np.testing.assert_array_equal(fresh, x + 1)
+
+
+@pytest.mark.usefixtures("broken")
+def test_strict_raises() -> None:
+    with pytest.raises(jf.CompileError, match="no code today"):
+        jf.fuse(lambda x: x + 1, strict=True)(np.ones(3))
+
+
+@pytest.mark.usefixtures("broken")
+def test_random_state_moves_on() -> None:
+    f = jf.fuse(lambda x: jf.nn.dropout(x, 0.5))
+    jf.random.seed(3)
+    before = jf.random.state().copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first, second = f(np.ones(64), training=True), f(np.ones(64), training=True)
+    assert (jf.random.state() - before).tolist() == [0, 2]
+    assert not np.array_equal(first, second)
