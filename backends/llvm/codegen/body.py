@@ -13,6 +13,7 @@ from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis, access
 from jitfuse.backends.llvm.codegen.casts import astype
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
 from jitfuse.backends.llvm.codegen.masks import any_lane
+from jitfuse.backends.llvm.codegen.stream import alignment
 from jitfuse.backends.llvm.codegen.types import (
     ITEMSIZE,
     KIND,
@@ -165,11 +166,13 @@ class Body:
         loaded = [self.f.load(type_, p, align or ITEMSIZE[dtype]) for p in pointers]
         return self.context.batch([self._from_memory(v, dtype) for v in loaded])
 
-    def store_lanes(self, x: Batch, dtype: str, pointer: Value, align: int | None = None) -> None:
+    def store_lanes(
+        self, x: Batch, dtype: str, pointer: Value, align: int | None = None, *, nontemporal: bool = False
+    ) -> None:
         """Store vectors next to each other."""
         for j, v in enumerate(x.values):
             at = self.f.offset(pointer, j * self.lanes, MEMORY[dtype])
-            self.f.store(self._to_memory(v, dtype), at, align or ITEMSIZE[dtype])
+            self.f.store(self._to_memory(v, dtype), at, align or ITEMSIZE[dtype], nontemporal=nontemporal)
 
     def _optional(self, instr: Instr, first: int) -> tuple[int | None, int | None]:
         """Return the value numbers of a load's or store's offset and mask."""
@@ -275,7 +278,24 @@ class Body:
         if uniform:
             self._store_shared(self.values[instr.args[0]].values[0], dtype, address.base, mask)
             return
-        self.store_each(self.vectors(instr.args[0], frame), dtype, address, self.masks(mask, frame))
+        x, masks = self.vectors(instr.args[0], frame), self.masks(mask, frame)
+        if frame.masks is None and operand in frame.streams:
+            self._stream(x, dtype, address, frame.streams[operand])
+        else:
+            self.store_each(x, dtype, address, masks)
+
+    def _stream(self, x: Batch, dtype: str, address: Address, past_caches: Value) -> None:
+        """Store whole vectors of adjacent elements, past the caches or not."""
+        f = self.f
+        align = alignment(dtype, self.lanes)
+        past, cached, end = f.fresh("past"), f.fresh("cached"), f.fresh("stored")
+        f.cond_br(past_caches, past, cached)
+        f.label(past)
+        self.store_lanes(x, dtype, address.base, align, nontemporal=True)
+        f.br(end)
+        f.label(cached)
+        self.store_lanes(x, dtype, address.base)
+        f.label(end)
 
     def store_each(self, x: Batch, dtype: str, address: Address, masks: Sequence[Value | None]) -> None:
         """Store vectors at an address, the lanes that are on in each mask (None: all)."""

@@ -102,7 +102,7 @@ class Frame:
 
     `pointers` are the operands' addresses at position 0 of the lanes and of the inner axes that lanes do not
     run along; `inner` gives positions along those. `masks`: the active lanes, None for all.
-    `keeps`: the address of each kept row at lane 0.
+    `keeps`: the address of each kept row at lane 0. `streams`: whether outputs are stored past the caches.
     """
 
     launch: Launch
@@ -113,18 +113,21 @@ class Frame:
     inner: Mapping[int, Value] = field(default_factory=dict)
     indices: Mapping[int, Value] = field(default_factory=dict)
     keeps: Sequence[Value] = ()
+    streams: Mapping[int, Value] = field(default_factory=dict)
     _lane_pointers: dict[int, Address] = field(default_factory=dict)
     _axis_vectors: dict[int, list[Value]] = field(default_factory=dict)
 
     def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
         """Return another group of vectors in the same place otherwise."""
-        return Frame(self.launch, count, first, self.pointers, masks, self.inner, self.indices, self.keeps)
+        return Frame(
+            self.launch, count, first, self.pointers, masks, self.inner, self.indices, self.keeps, self.streams
+        )
 
     def at(self, inner: Mapping[int, Value], keeps: Sequence[Value]) -> Frame:
         """Return the frame at a position along the inner axes, with the lane addresses of `prepare`."""
         return Frame(
             self.launch, self.count, self.first, self.pointers, self.masks, inner, self.indices, keeps,
-            dict(self._lane_pointers),
+            self.streams, dict(self._lane_pointers),
         )
 
     def prepare(self) -> Frame:

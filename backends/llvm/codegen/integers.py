@@ -8,7 +8,7 @@ from jitfuse.backends.llvm.builder import Value, element, lanes
 from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.math import emit_many
-from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.math.lockstep import Batch, Context
 
 _EXACT = 2**52
 """Quotients of integers below this size come out of float64 division right."""
@@ -65,7 +65,7 @@ def _divide_by_size(a: Batch, b: Batch) -> Batch:
     slow, fast, end = f.fresh("slow"), f.fresh("fast"), f.fresh("divided")
     f.cond_br(any_lane(large[0] | large[1]), slow, fast, likely=False)
     f.label(slow)
-    by_lanes = _divide_lanes(a, b)
+    by_lanes = _divide_in_memory(a, b)
     after_slow = f.block
     f.br(end)
     f.label(fast)
@@ -76,6 +76,35 @@ def _divide_by_size(a: Batch, b: Batch) -> Batch:
         f.phi(a.type, [(x, after_slow), (y, after_fast)])
         for x, y in zip(by_lanes.values, by_floats.values, strict=True)
     ])
+
+
+def _divide_in_memory(a: Batch, b: Batch) -> Batch:
+    """Divide lane by lane in a function of its own, so that rare code is there once and small."""
+    f = a.context.f
+    width = lanes(a.type)
+    count = width * len(a.values)
+    slots = [f.alloca("i64", count, align=64) for _ in range(2)]
+    for slot, batch in zip(slots, (a, b), strict=True):
+        for j, v in enumerate(batch.values):
+            f.store(v, f.offset(slot, j * width, "i64"), 8)
+    f.call(_division_function(a.context), "void", [i64(count), *slots])
+    return a.context.batch([f.load(a.type, f.offset(slots[0], j * width, "i64"), 8) for j in range(len(a.values))])
+
+
+def _division_function(context: Context) -> str:
+    """Define, once in the module, what divides arrays of int64 in place; the divisors are not 0."""
+    name, module = "jf_floor_divide_i64", context.f.module
+    if not module.defines(name):
+        params = [("count", "i64"), ("a", "ptr"), ("b", "ptr")]
+        f = module.function(name, "void", params, internal=True, attributes="nounwind noinline cold optsize")
+        count, a, b = f.args
+        inside = Context(f, context.has_fma)
+        with f.loop(i64(0), count) as loop:
+            target, divisor = (f.offset(p, loop.index, "i64") for p in (a, b))
+            x, y = (inside.batch([f.load("i64", p)]) for p in (target, divisor))
+            f.store(_divide_lanes(x, y).values[0], target)
+        f.ret()
+    return name
 
 
 def shift_left(a: Batch, count: Batch) -> Batch:

@@ -74,12 +74,12 @@ def _unit(
             pointers[o] = launch.moved(pointers[o], o, axis, index)
     unit = Frame(launch, 0, i64(0), dict(enumerate(pointers)), indices=indices)
     if not analysis.lanes_on_grid:
+        unit.streams = streams.of_unit(pointers, start)
         emit_point(body, unit, scratch, vector_bytes)
         return
     for _, instructions, _ in analysis.numbered():
         body.hoist(instructions, UNIT, unit)
     extent = launch.extents[analysis.form.lane_axis]
     stop = f.intrinsic("smin", "i64", f.add(start, i64(block(analysis))), extent)
-    unit.pointers = dict(enumerate(streams.redirect(pointers, start)))
+    unit.streams = streams.of_unit(pointers, start)
     emit_block(body, unit, start, stop, scratch, vector_bytes)
-    streams.flush(pointers, start, stop)

@@ -8,14 +8,12 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis, access
+from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis
 from jitfuse.backends.llvm.codegen.elementwise import TRANSCENDENTAL
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
 from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, KernelForm, Reduction, sum_lanes
 
-MAX_BLOCK: Final = 4096
-TILE_BYTES: Final = 16_384
-"""What the outputs of one block may take in the first-level cache on their way past the caches."""
+MAP_BLOCK: Final = 4096
 LOOP_BLOCK: Final = 256
 KEEP_BLOCK: Final = 64
 CROSSING_BLOCK: Final = 16
@@ -23,22 +21,6 @@ ROW_PADDING: Final = 256
 """Elements that a row of kept values is rounded up to: vectors past its end stay inside."""
 ROW_BYTES: Final = 128
 """Bytes of all the virtual lanes of a float sum."""
-
-
-def streamed(analysis: Analysis) -> tuple[int, ...]:
-    """Return the outputs that can be stored past the caches: adjacent along the lanes, written as a whole."""
-    form = analysis.form
-    if not analysis.lanes_on_grid or form.inner:
-        return ()
-    stores = [access(i) for s in form.stages for i in s.body if i.op == "store"]
-    loads = {access(i).operand for s in form.stages for i in s.body if i.op == "load"}
-    result = []
-    for o, operand in enumerate(form.operands):
-        own = [a for a in stores if a.operand == o]
-        plain = len(own) == 1 and not (own[0].offset or own[0].mask) and o not in loads
-        if operand.out and operand.strides[form.lane_axis] == "1" and plain:
-            result.append(o)
-    return tuple(result)
 
 
 def crossing_axis(analysis: Analysis) -> int | None:
@@ -69,11 +51,7 @@ def block(analysis: Analysis) -> int:
         return CROSSING_BLOCK
     if analysis.loops_inside:
         return KEEP_BLOCK if analysis.form.keeps else LOOP_BLOCK
-    size = sum(ITEMSIZE[analysis.form.operands[o].dtype] for o in streamed(analysis))
-    result = MAX_BLOCK
-    while result * size > TILE_BYTES and result > 256:
-        result //= 2
-    return result
+    return MAP_BLOCK
 
 
 def tree_sums(analysis: Analysis) -> int:
@@ -118,9 +96,10 @@ def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     return width * (kept * inner + ROW_BYTES * sums * (1 + levels))
 
 
-# picoseconds for each element, rough: streaming bytes, a plain and a long instruction in vectors
-_BYTE, _PLAIN, _LONG = 25, 15, 400
-_POINT = 2_000
+# picoseconds for each byte of an element: moving it, a plain instruction on it, a long one
+_MOVE, _PLAIN, _LONG = 12, 1.2, 64
+_POINT = 3_000
+"""Picoseconds of a row, besides its elements."""
 
 
 def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
@@ -128,19 +107,19 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     analysis = Analysis(form)
     points, inner = math.prod(sizes[: len(form.grid)]), math.prod(sizes[len(form.grid) :])
     if analysis.partial:
-        points, inner = math.prod(sizes[: len(form.grid) - 1]), inner
-    once = many = 0
+        points = math.prod(sizes[: len(form.grid) - 1])
+    once, many = (0.0 if analysis.lanes_on_grid else _POINT), 0.0
     for stage, body, _ in analysis.numbered():
         picoseconds = sum(_instruction_cost(i.op, i.dtype) for n, i in body if analysis.info[n].scope >= POINT)
+        picoseconds += sum(_PLAIN * ITEMSIZE[r.dtype] for r in stage.reductions)
         if stage.kind == "point":
             once += picoseconds
         else:
-            many += picoseconds + _PLAIN * len(stage.reductions)
-    overhead = 0 if analysis.lanes_on_grid else _POINT
-    return (points * (once + overhead + inner * many)) // 1000 + 50
+            many += picoseconds
+    return int(points * (once + inner * many)) // 1000 + 50
 
 
-def _instruction_cost(op: str, dtype: str) -> int:
+def _instruction_cost(op: str, dtype: str) -> float:
     if op in ("load", "store", "keep", "kept"):
-        return _BYTE * ITEMSIZE[dtype]
-    return _LONG if op in TRANSCENDENTAL or op == "random" else _PLAIN
+        return _MOVE * ITEMSIZE[dtype]
+    return ITEMSIZE[dtype] * (_LONG if op in TRANSCENDENTAL or op == "random" else _PLAIN)

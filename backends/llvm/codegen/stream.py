@@ -1,87 +1,61 @@
-"""Outputs past the caches: computed into a tile in the first-level cache, copied with non-temporal stores.
+"""Outputs past the caches: which stores of a launch are non-temporal.
 
-Owns: the tiles and the copy. The body of a kernel is the same either way; only the address of its output
-differs.
+Owns: the decision at run time, for each unit. The body of a kernel is there once; only its stores have two
+variants, behind a branch that always goes the same way.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from jitfuse.backends.llvm.builder import Function, Value, vector
-from jitfuse.backends.llvm.codegen.analysis import Analysis
-from jitfuse.backends.llvm.codegen.layout import block, streamed
+from jitfuse.backends.llvm.builder import Function, Value
+from jitfuse.backends.llvm.codegen.analysis import Analysis, access
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 
-_LINE = 64
-"""Bytes of a cache line; non-temporal stores write whole ones."""
-_UNROLL = 4
+LINE = 64
+"""Bytes of a cache line, the alignment of non-temporal stores."""
+
+
+def streamed(analysis: Analysis) -> tuple[int, ...]:
+    """Return the outputs that are adjacent along the lanes and written once, in that order, as a whole."""
+    form = analysis.form
+    if len(analysis.varying) != 1 or (analysis.lanes_on_grid and form.inner):
+        return ()
+    stores = [access(i) for s in form.stages for i in s.body if i.op == "store"]
+    return tuple(
+        o for o, operand in enumerate(form.operands)
+        if operand.strides[form.lane_axis] == "1"
+        and [(a.offset, a.mask) for a in stores if a.operand == o] == [(False, False)]
+    )
 
 
 class Streams:
     """The streamed outputs of a kernel; without any, nothing is written."""
 
     def __init__(self, f: Function, analysis: Analysis, flag: Value) -> None:
+        """Take the launch's flag: whether its outputs are too large for the caches."""
         self._f = f
         self._flag = flag
-        self._dtypes = [o.dtype for o in analysis.form.operands]
-        size = block(analysis)
-        self.tiles = {
-            o: f.alloca(MEMORY[self._dtypes[o]], size, align=_LINE) for o in streamed(analysis)
-        }
+        self._dtypes = {o: analysis.form.operands[o].dtype for o in streamed(analysis)}
 
-    def redirect(self, pointers: Sequence[Value], first: Value) -> list[Value]:
-        """Return the operands' addresses at lane 0 with those of streamed outputs put into their tiles.
-
-        `first` is the position along the lanes where the block, and so the tile, begins.
+    def of_unit(self, pointers: Sequence[Value], first: Value) -> Mapping[int, Value]:
+        """Return for each streamed output whether to store past the caches: where the launch says so, and the
+        unit's first element, at position `first` along the lanes, begins a cache line.
         """
         f = self._f
-        result = list(pointers)
-        for o, tile in self.tiles.items():
-            back = f.offset(tile, f.sub(i64(0), first), MEMORY[self._dtypes[o]])
-            result[o] = f.select(self._flag, back, pointers[o])
+        result = {}
+        for o, dtype in self._dtypes.items():
+            address = f.cast("ptrtoint", f.offset(pointers[o], first, MEMORY[dtype]), "i64")
+            aligned = f.icmp("eq", f.and_(address, i64(LINE - 1)), i64(0))
+            result[o] = f.and_(self._flag, aligned)
         return result
-
-    def flush(self, pointers: Sequence[Value], first: Value, stop: Value) -> None:
-        """Copy the tiles of a block to the outputs, whose addresses at lane 0 are given."""
-        if not self.tiles:
-            return
-        f = self._f
-        with f.if_(self._flag):
-            for o, tile in self.tiles.items():
-                memory, size = MEMORY[self._dtypes[o]], ITEMSIZE[self._dtypes[o]]
-                target = f.offset(pointers[o], first, memory)
-                _copy(f, target, tile, f.sub(stop, first), memory, size)
 
     def finish(self) -> None:
         """Order the non-temporal stores before whatever the caller does next."""
-        if self.tiles:
+        if self._dtypes:
             with self._f.if_(self._flag):
                 self._f.emit("fence seq_cst")
 
 
-def _copy(f: Function, target: Value, source: Value, count: Value, memory: str, size: int) -> None:
-    """Copy `count` elements: single ones up to a line's start, lines past the caches, the rest singly."""
-    address = f.cast("ptrtoint", target, "i64")
-    to_line = f.and_(f.sub(i64(0), address), i64(_LINE - 1))
-    head = f.intrinsic("smin", "i64", f.lshr(to_line, i64(size.bit_length() - 1)), count)
-    line = _LINE // size
-    lines = f.sub(count, head)
-    whole = f.add(head, f.and_(lines, i64(-line * _UNROLL)))
-    single = f.add(head, f.and_(lines, i64(-line)))
-    _move(f, target, source, i64(0), head, memory, 1, 1)
-    _move(f, target, source, head, whole, memory, line, _UNROLL)
-    _move(f, target, source, whole, single, memory, line, 1)
-    _move(f, target, source, single, count, memory, 1, 1)
-
-
-def _move(
-    f: Function, target: Value, source: Value, start: Value, stop: Value, memory: str, width: int, repeat: int
-) -> None:
-    type_ = vector(memory, width)
-    size = {"float": 4, "double": 8, "i32": 4, "i64": 8, "i8": 1}[memory]
-    with f.loop(start, stop, width * repeat) as loop:
-        reads = [f.offset(f.offset(source, loop.index, memory), k * width, memory) for k in range(repeat)]
-        values = [f.load(type_, p, size) for p in reads]
-        for k, v in enumerate(values):
-            to = f.offset(f.offset(target, loop.index, memory), k * width, memory)
-            f.store(v, to, _LINE if width > 1 else size, nontemporal=width > 1)
+def alignment(dtype: str, lanes: int) -> int:
+    """Return the alignment of vectors that follow on a cache line's start."""
+    return min(LINE, ITEMSIZE[dtype] * lanes)

@@ -75,7 +75,8 @@ def test_rows_and_columns(guarded: Any, vector_bytes: int) -> None:
         launch(softmax_form("float32"), (n, m), [bound(x), bound(out)], vector_bytes=vector_bytes)
         assert np.allclose(out.sum(axis=1), 1, atol=1e-5)
         sums = guarded(np.zeros(m, "f4"), at_end=True)
-        launch(column_form("sum", "float32"), (m, n), [bound(x, 4, 4 * m), bound(sums, 4, 0)], vector_bytes=vector_bytes)
+        operands = [bound(x, 4, 4 * m), bound(sums, 4, 0)]
+        launch(column_form("sum", "float32"), (m, n), operands, vector_bytes=vector_bytes)
         assert np.allclose(sums, x.sum(axis=0), atol=1e-3)
         total = memory(np.zeros(1, "f4"))
         total.strides = (0,)
