@@ -98,11 +98,15 @@ def build(source: Path, target: Path) -> Path:
 
 
 def fresh_python(folder: Path) -> Path:
-    """Make an environment that has this one's libraries behind its own site-packages."""
+    """Make an environment that has this one's libraries, but no jitfuse."""
     venv.create(folder, with_pip=False)
+    libraries = folder / "libraries"
+    libraries.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if "jitfuse" not in entry.name and entry.suffix != ".pth":
+            (libraries / entry.name).symlink_to(entry)
     packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    # a path in a .pth file is searched last, and the .pth files inside it are not read
-    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (packages / "libraries.pth").write_text(f"{libraries}\n")
     return folder / "bin" / "python"
 
 
