@@ -1,7 +1,7 @@
 """Writes the instructions of stage bodies: each for all vectors of a frame before the next.
 
-Owns: values by number, loads, stores, kept rows, indices, the status word. Values that all lanes share are
-scalars, made once per kernel or once per unit where they depend on no loop. Does not own loops.
+Owns: values by number, which address a load or store has, kept rows, indices, the status word. Values that all
+lanes share are scalars, made once per kernel or once per unit where they depend on no loop. Does not own loops.
 """
 from __future__ import annotations
 
@@ -13,16 +13,8 @@ from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis, access
 from jitfuse.backends.llvm.codegen.casts import astype
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
 from jitfuse.backends.llvm.codegen.masks import any_lane
-from jitfuse.backends.llvm.codegen.stream import alignment
-from jitfuse.backends.llvm.codegen.types import (
-    ITEMSIZE,
-    KIND,
-    MEMORY,
-    REGISTER,
-    i64,
-    memory_type,
-    register_type,
-)
+from jitfuse.backends.llvm.codegen.memory import Memory
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
 
@@ -39,6 +31,7 @@ class Body:
         self.launch = launch
         self.lanes = launch.lanes
         self.context = Context(f, has_fma)
+        self.memory = Memory(self.context, launch.lanes)
         self.values: dict[int, Batch] = {}
         self._splats: dict[int, Value] = {}
         self._producers = {n: i for _, body, _ in analysis.numbered() for n, i in body}
@@ -132,7 +125,7 @@ class Body:
     def _param(self, k: int, dtype: str) -> Batch:
         word = 8 * self.launch.form.param_word(k)
         x = self.f.field(MEMORY[dtype], self.launch.words, word)
-        return self.context.batch([self._from_memory(x, dtype)])
+        return self.context.batch([self.memory.from_memory(x, dtype)])
 
     # ------------------------------------------------------------------ powers
     def _power(self, instr: Instr, frame: Frame, args: list[Batch], uniform: bool) -> Batch:
@@ -153,33 +146,15 @@ class Body:
         return integers.power(x, exponent)
 
     # ------------------------------------------------------------------ memory
-    def _from_memory(self, x: Value, dtype: str) -> Value:
-        return self.f.icmp("ne", x, self.f.const(x.type, 0)) if dtype == "bool" else x
-
-    def _to_memory(self, x: Value, dtype: str) -> Value:
-        return self.f.cast("zext", x, x.type.replace("i1", "i8")) if dtype == "bool" else x
-
-    def load_lanes(self, dtype: str, pointer: Value, count: int, align: int | None = None) -> Batch:
-        """Return `count` vectors of adjacent elements."""
-        type_ = memory_type(dtype, self.lanes)
-        pointers = [self.f.offset(pointer, j * self.lanes, MEMORY[dtype]) for j in range(count)]
-        loaded = [self.f.load(type_, p, align or ITEMSIZE[dtype]) for p in pointers]
-        return self.context.batch([self._from_memory(v, dtype) for v in loaded])
-
-    def store_lanes(
-        self, x: Batch, dtype: str, pointer: Value, align: int | None = None, *, nontemporal: bool = False
-    ) -> None:
-        """Store vectors next to each other."""
-        for j, v in enumerate(x.values):
-            at = self.f.offset(pointer, j * self.lanes, MEMORY[dtype])
-            self.f.store(self._to_memory(v, dtype), at, align or ITEMSIZE[dtype], nontemporal=nontemporal)
-
     def _optional(self, instr: Instr, first: int) -> tuple[int | None, int | None]:
         """Return the value numbers of a load's or store's offset and mask."""
         kind = access(instr)
         offset = instr.args[first] if kind.offset else None
         mask = instr.args[first + kind.offset] if kind.mask else None
         return offset, mask
+
+    def _scalar(self, number: int | None) -> Value | None:
+        return None if number is None else self.values[number].values[0]
 
     def _place(self, address: Address, offset: int | None, frame: Frame) -> Address:
         """Return an address moved by the value of a byte offset."""
@@ -219,25 +194,9 @@ class Body:
         operand = access(instr).operand
         address = self._address(operand, offset, frame)
         if uniform:
-            return self._load_shared(instr.dtype, address.base, mask)
-        return self.load_each(instr.dtype, address, self.masks(mask, frame))
-
-    def load_each(self, dtype: str, address: Address, masks: Sequence[Value | None]) -> Batch:
-        """Return the vectors at an address, one for each mask (None: all lanes); 0 in lanes that are off."""
-        f, size = self.f, ITEMSIZE[dtype]
-        type_ = memory_type(dtype, self.lanes)
-        zero = f.const(type_, 0)
-        loaded = []
-        for j, m in enumerate(masks):
-            if address.kind == "next":
-                pointer = f.offset(address.base, j * self.lanes, MEMORY[dtype])
-                loaded.append(
-                    f.load(type_, pointer, size) if m is None else f.masked_load(type_, pointer, m, zero, size)
-                )
-            else:
-                every = m or f.const(vector("i1", self.lanes), True)
-                loaded.append(f.masked_gather(type_, self._pointers(address, j), every, zero, size))
-        return self.context.batch([self._from_memory(v, dtype) for v in loaded])
+            # the launch's words are memory that can be read
+            return self.memory.load_one(instr.dtype, address.base, self._scalar(mask), self.launch.words)
+        return self.memory.load_each(instr.dtype, address, self.masks(mask, frame))
 
     def _address(self, operand: int, offset: int | None, frame: Frame) -> Address:
         address = frame.address(operand)
@@ -248,95 +207,34 @@ class Body:
             address = Address("step", address.base, steps, i64(ITEMSIZE[dtype]))
         return self._place(address, offset, frame)
 
-    def _pointers(self, address: Address, j: int) -> Value:
-        f = self.f
-        type_ = vector("ptr", self.lanes)
-        if address.kind == "step":
-            assert address.steps is not None and address.stride is not None
-            base = f.offset(address.base, f.mul(address.stride, i64(j * self.lanes))) if j else address.base
-            offsets = address.steps
-        elif address.kind == "same":
-            return f.splat(address.base, self.lanes)
-        else:
-            base, offsets = address.base, address.offsets[j]
-        return f.value(type_, f"getelementptr i8, ptr {base.ref}, {offsets.type} {offsets.ref}")
-
-    def _load_shared(self, dtype: str, pointer: Value, mask: int | None) -> Batch:
-        f = self.f
-        if mask is None:
-            return self.context.batch([self._from_memory(f.load(MEMORY[dtype], pointer), dtype)])
-        wanted = self.values[mask].values[0]
-        # the launch's words are memory that can be read
-        x = f.load(MEMORY[dtype], f.select(wanted, pointer, self.launch.words))
-        return self.context.batch([self._from_memory(f.select(wanted, x, f.const(x.type, 0)), dtype)])
-
     def _store(self, instr: Instr, frame: Frame, uniform: bool) -> None:
         offset, mask = self._optional(instr, 1)
         operand = access(instr).operand
         dtype = self.launch.form.operands[operand].dtype
         address = self._address(operand, offset, frame)
         if uniform:
-            self._store_shared(self.values[instr.args[0]].values[0], dtype, address.base, mask)
+            value = self.values[instr.args[0]].values[0]
+            self.memory.store_one(value, dtype, address.base, self._scalar(mask))
             return
         x, masks = self.vectors(instr.args[0], frame), self.masks(mask, frame)
         if frame.masks is None and operand in frame.streams:
-            self._stream(x, dtype, address, frame.streams[operand])
+            self.memory.stream(x, dtype, address, frame.streams[operand])
         else:
-            self.store_each(x, dtype, address, masks)
-
-    def _stream(self, x: Batch, dtype: str, address: Address, past_caches: Value) -> None:
-        """Store whole vectors of adjacent elements, past the caches or not."""
-        f = self.f
-        align = alignment(dtype, self.lanes)
-        past, cached, end = f.fresh("past"), f.fresh("cached"), f.fresh("stored")
-        f.cond_br(past_caches, past, cached)
-        f.label(past)
-        self.store_lanes(x, dtype, address.base, align, nontemporal=True)
-        f.br(end)
-        f.label(cached)
-        self.store_lanes(x, dtype, address.base)
-        f.label(end)
-
-    def store_each(self, x: Batch, dtype: str, address: Address, masks: Sequence[Value | None]) -> None:
-        """Store vectors at an address, the lanes that are on in each mask (None: all)."""
-        f, size = self.f, ITEMSIZE[dtype]
-        values = [self._to_memory(v, dtype) for v in x.values]
-        for j, (v, m) in enumerate(zip(values, masks, strict=True)):
-            if address.kind == "next":
-                pointer = f.offset(address.base, j * self.lanes, MEMORY[dtype])
-                if m is None:
-                    f.store(v, pointer, size)
-                else:
-                    f.masked_store(v, pointer, m, size)
-            else:
-                every = m or f.const(vector("i1", self.lanes), True)
-                f.masked_scatter(v, self._pointers(address, j), every, size)
-
-    def _store_shared(self, x: Value, dtype: str, pointer: Value, mask: int | None) -> None:
-        x = self._to_memory(x, dtype)
-        if mask is None:
-            self.f.store(x, pointer)
-        else:
-            with self.f.if_(self.values[mask].values[0]):
-                self.f.store(x, pointer)
+            self.memory.store_each(x, dtype, address, masks)
 
     # ------------------------------------------------------------------ kept rows
     def _keep(self, instr: Instr, frame: Frame) -> None:
         k, value = int(instr.imm), self.vectors(instr.args[0], frame)
         if frame.keeps:
-            self.store_lanes(value, self.launch.form.keeps[k], frame.keeps[k])
+            self.memory.store_lanes(value, self.launch.form.keeps[k], frame.keeps[k])
         else:
             self._kept[k, self._point(frame)] = value
 
     def _take(self, instr: Instr, frame: Frame) -> Batch:
         k = int(instr.imm)
         if frame.keeps:
-            return self.load_lanes(self.launch.form.keeps[k], frame.keeps[k], frame.count)
+            return self.memory.load_lanes(self.launch.form.keeps[k], frame.keeps[k], frame.count)
         return self._kept[k, self._point(frame)]
 
     def _point(self, frame: Frame) -> str:
         return " ".join(index.ref for _, index in sorted(frame.inner.items()))
-
-    def identity(self, dtype: str, value: float | int | bool) -> Value:
-        """Return a vector whose lanes all hold a constant."""
-        return self.f.const(register_type(dtype, self.lanes), value)

@@ -126,7 +126,7 @@ class Columns:
             self._deliver(p, sums.get(p.number), by_number.get(p.number))
 
     def _initial(self, part: Part) -> Batch:
-        return self.body.context.batch([self.body.identity(part.dtype, part.identity)] * self.frame.count)
+        return self.body.memory.constant(part.dtype, part.identity, self.frame.count)
 
     def _column_sum(self, part: Part, k: int) -> ColumnSum:
         f, size = self.f, ROW_BYTES * self.width
@@ -274,7 +274,7 @@ class Columns:
         operand = part.reduction.load_from
         assert operand is not None
         address = self._lane_address(operand, part.dtype, lane, {self.axes[0]: chunk})
-        return self.body.load_each(part.dtype, address, self.body.masks(None, self.frame))
+        return self.body.memory.load_each(part.dtype, address, self.body.masks(None, self.frame))
 
     def _lane_address(self, operand: int, dtype: str, lane: Value, inner: Mapping[int, Value]) -> Address:
         address = self.frame.at(inner, ()).address(operand)
@@ -301,4 +301,4 @@ class Columns:
                     self.f.select(first, t, i) for t, i in zip(total.values, self._initial(part).values, strict=True)
                 ])
             address = self._lane_address(operand, part.dtype, loop.index, {})
-            self.body.store_each(lane, part.dtype, address, self.body.masks(None, self.frame))
+            self.body.memory.store_each(lane, part.dtype, address, self.body.masks(None, self.frame))

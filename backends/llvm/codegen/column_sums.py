@@ -33,17 +33,16 @@ class ColumnSum:
 
     def load(self, lane: Value, base: Value | None = None) -> Batch:
         """Return a virtual lane of every column."""
-        return self._body.load_lanes(self.part.dtype, self._row(lane, base), self._vectors, 64)
+        return self._body.memory.load_lanes(self.part.dtype, self._row(lane, base), self._vectors, 64)
 
     def save(self, lane: Value, x: Batch, base: Value | None = None) -> None:
         """Set a virtual lane of every column."""
-        self._body.store_lanes(x, self.part.dtype, self._row(lane, base), 64)
+        self._body.memory.store_lanes(x, self.part.dtype, self._row(lane, base), 64)
 
     def clear(self) -> None:
         """Begin a block."""
-        identity = self._body.identity(self.part.dtype, self.part.identity)
         with self._f.loop(i64(0), self.used) as loop:
-            self.save(loop.index, self._body.context.batch([identity] * self._vectors))
+            self.save(loop.index, self._body.memory.constant(self.part.dtype, self.part.identity, self._vectors))
 
     def add(self, element: Value, x: Batch) -> None:
         """Add the element of this number to its virtual lane."""

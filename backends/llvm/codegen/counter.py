@@ -29,16 +29,15 @@ class Counter:
 
     def load(self) -> Batch:
         """Return the lanes of the block under way."""
-        return self._body.load_lanes(self.part.dtype, self._row, self._vectors, _ALIGN)
+        return self._body.memory.load_lanes(self.part.dtype, self._row, self._vectors, _ALIGN)
 
     def save(self, lanes: Batch) -> None:
         """Keep the lanes of the block under way."""
-        self._body.store_lanes(lanes, self.part.dtype, self._row, _ALIGN)
+        self._body.memory.store_lanes(lanes, self.part.dtype, self._row, _ALIGN)
 
     def clear(self) -> None:
         """Begin a block."""
-        identity = self._body.identity(self.part.dtype, self.part.identity)
-        self.save(self._body.context.batch([identity] * self._vectors))
+        self.save(self._body.memory.constant(self.part.dtype, self.part.identity, self._vectors))
 
     def _level(self, index: Value) -> Value:
         return self._body.f.offset(self._levels, self._body.f.mul(index, i64(ROW_BYTES)))
@@ -52,9 +51,9 @@ class Counter:
         with f.loop(i64(0), merges) as loop:
             carried = Carried(loop)
             group = carried.add(block_lanes)
-            older = self._body.load_lanes(self.part.dtype, self._level(loop.index), self._vectors, _ALIGN)
+            older = self._body.memory.load_lanes(self.part.dtype, self._level(loop.index), self._vectors, _ALIGN)
             carried.update(0, self.part.join(older, group))
-        self._body.store_lanes(carried.result(0), self.part.dtype, self._level(merges), _ALIGN)
+        self._body.memory.store_lanes(carried.result(0), self.part.dtype, self._level(merges), _ALIGN)
         self.clear()
 
     def total(self, last: Value) -> Batch:
@@ -66,7 +65,7 @@ class Counter:
         with f.loop(i64(0), count) as loop:
             carried = Carried(loop)
             group = carried.add(block_lanes)
-            older = self._body.load_lanes(self.part.dtype, self._level(loop.index), self._vectors, _ALIGN)
+            older = self._body.memory.load_lanes(self.part.dtype, self._level(loop.index), self._vectors, _ALIGN)
             present = f.cast("trunc", f.lshr(last, loop.index), "i1")
             merged = self.part.join(older, group)
             carried.update(0, group.context.batch([

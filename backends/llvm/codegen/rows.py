@@ -103,7 +103,7 @@ class Row:
         return max(rows) if rows else self.lanes * min(2, self.vectors)
 
     def _initial(self, part: Part, vectors: int) -> Batch:
-        return self.body.context.batch([self.body.identity(part.dtype, part.identity)] * vectors)
+        return self.body.memory.constant(part.dtype, part.identity, vectors)
 
     def _reduce_in_blocks(self, instructions: Numbered, reduced: list[Part], trees: list[Part]) -> list[Batch]:
         f = self.f
@@ -176,7 +176,7 @@ class Row:
         if part.reduction.phase == "partial":
             assert part.reduction.store_to is not None
             row = self._as_row(part, total)
-            self.body.store_lanes(row, part.dtype, self.unit.pointers[part.reduction.store_to])
+            self.body.memory.store_lanes(row, part.dtype, self.unit.pointers[part.reduction.store_to])
         else:
             self.body.define(part.number, part.fold(total).values[0])
 
@@ -215,4 +215,4 @@ class Row:
         assert operand is not None
         axis, = self.body.analysis.inner_axes
         pointer = self.body.launch.moved(self.unit.pointers[operand], operand, axis, chunk)
-        return self.body.load_lanes(part.dtype, pointer, part.row // self.lanes)
+        return self.body.memory.load_lanes(part.dtype, pointer, part.row // self.lanes)

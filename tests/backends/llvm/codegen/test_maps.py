@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from evaluate import memory
 from harness import Builder, check, filled, launch
 
 from jitfuse.ir.kernel import KernelForm, Operand
+
+SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def combined(views: list[Any], out: Any, lane_axis: int, grid: Any = None) -> KernelForm:
@@ -185,7 +188,7 @@ def test_in_place() -> None:
         assert (y == x * x).all()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 * SCALE))
 def test_random_chains(seed: int) -> None:
     r = np.random.default_rng(seed)
     b = Builder()

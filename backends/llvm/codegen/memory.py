@@ -1,0 +1,125 @@
+"""Loads and stores of vectors: adjacent, strided, at free addresses, masked, past the caches.
+
+Owns: the instructions for each kind of address, and the two forms of bools (bits in registers, bytes in memory).
+Does not own where things lie (`frame`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitfuse.backends.llvm.builder import Value, vector
+from jitfuse.backends.llvm.codegen.frame import Address
+from jitfuse.backends.llvm.codegen.stream import alignment
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64, memory_type, register_type
+from jitfuse.backends.llvm.math.lockstep import Batch, Context
+
+
+class Memory:
+    """Writes loads and stores of vectors of a kernel's number of lanes."""
+
+    def __init__(self, context: Context, lanes: int) -> None:
+        self.context = context
+        self.f = context.f
+        self.lanes = lanes
+
+    def from_memory(self, x: Value, dtype: str) -> Value:
+        """Return what was loaded as it is in registers."""
+        return self.f.icmp("ne", x, self.f.const(x.type, 0)) if dtype == "bool" else x
+
+    def to_memory(self, x: Value, dtype: str) -> Value:
+        """Return a value as it is stored."""
+        return self.f.cast("zext", x, x.type.replace("i1", "i8")) if dtype == "bool" else x
+
+    def load_lanes(self, dtype: str, pointer: Value, count: int, align: int | None = None) -> Batch:
+        """Return `count` vectors of adjacent elements."""
+        type_ = memory_type(dtype, self.lanes)
+        pointers = [self.f.offset(pointer, j * self.lanes, MEMORY[dtype]) for j in range(count)]
+        loaded = [self.f.load(type_, p, align or ITEMSIZE[dtype]) for p in pointers]
+        return self.context.batch([self.from_memory(v, dtype) for v in loaded])
+
+    def store_lanes(
+        self, x: Batch, dtype: str, pointer: Value, align: int | None = None, *, nontemporal: bool = False
+    ) -> None:
+        """Store vectors next to each other."""
+        for j, v in enumerate(x.values):
+            at = self.f.offset(pointer, j * self.lanes, MEMORY[dtype])
+            self.f.store(self.to_memory(v, dtype), at, align or ITEMSIZE[dtype], nontemporal=nontemporal)
+
+    def load_each(self, dtype: str, address: Address, masks: Sequence[Value | None]) -> Batch:
+        """Return the vectors at an address, one for each mask (None: all lanes); 0 in lanes that are off."""
+        f, size = self.f, ITEMSIZE[dtype]
+        type_ = memory_type(dtype, self.lanes)
+        zero = f.const(type_, 0)
+        loaded = []
+        for j, m in enumerate(masks):
+            if address.kind == "next":
+                pointer = f.offset(address.base, j * self.lanes, MEMORY[dtype])
+                loaded.append(
+                    f.load(type_, pointer, size) if m is None else f.masked_load(type_, pointer, m, zero, size)
+                )
+            else:
+                every = m or f.const(vector("i1", self.lanes), True)
+                loaded.append(f.masked_gather(type_, self._pointers(address, j), every, zero, size))
+        return self.context.batch([self.from_memory(v, dtype) for v in loaded])
+
+    def store_each(self, x: Batch, dtype: str, address: Address, masks: Sequence[Value | None]) -> None:
+        """Store vectors at an address, the lanes that are on in each mask (None: all)."""
+        f, size = self.f, ITEMSIZE[dtype]
+        values = [self.to_memory(v, dtype) for v in x.values]
+        for j, (v, m) in enumerate(zip(values, masks, strict=True)):
+            if address.kind == "next":
+                pointer = f.offset(address.base, j * self.lanes, MEMORY[dtype])
+                if m is None:
+                    f.store(v, pointer, size)
+                else:
+                    f.masked_store(v, pointer, m, size)
+            else:
+                every = m or f.const(vector("i1", self.lanes), True)
+                f.masked_scatter(v, self._pointers(address, j), every, size)
+
+    def stream(self, x: Batch, dtype: str, address: Address, past_caches: Value) -> None:
+        """Store whole vectors of adjacent elements, past the caches or not."""
+        f = self.f
+        align = alignment(dtype, self.lanes)
+        past, cached, end = f.fresh("past"), f.fresh("cached"), f.fresh("stored")
+        f.cond_br(past_caches, past, cached)
+        f.label(past)
+        self.store_lanes(x, dtype, address.base, align, nontemporal=True)
+        f.br(end)
+        f.label(cached)
+        self.store_lanes(x, dtype, address.base)
+        f.label(end)
+
+    def _pointers(self, address: Address, j: int) -> Value:
+        f = self.f
+        type_ = vector("ptr", self.lanes)
+        if address.kind == "step":
+            assert address.steps is not None and address.stride is not None
+            base = f.offset(address.base, f.mul(address.stride, i64(j * self.lanes))) if j else address.base
+            offsets = address.steps
+        elif address.kind == "same":
+            return f.splat(address.base, self.lanes)
+        else:
+            base, offsets = address.base, address.offsets[j]
+        return f.value(type_, f"getelementptr i8, ptr {base.ref}, {offsets.type} {offsets.ref}")
+
+    def constant(self, dtype: str, value: float | int | bool, count: int) -> Batch:
+        """Return vectors whose lanes all hold a constant."""
+        return self.context.batch([self.f.const(register_type(dtype, self.lanes), value)] * count)
+
+    def load_one(self, dtype: str, pointer: Value, wanted: Value | None, spare: Value) -> Batch:
+        """Return one element as a scalar; where it is not wanted, 0, reading at `spare` instead."""
+        f = self.f
+        if wanted is None:
+            return self.context.batch([self.from_memory(f.load(MEMORY[dtype], pointer), dtype)])
+        x = f.load(MEMORY[dtype], f.select(wanted, pointer, spare))
+        return self.context.batch([self.from_memory(f.select(wanted, x, f.const(x.type, 0)), dtype)])
+
+    def store_one(self, x: Value, dtype: str, pointer: Value, wanted: Value | None) -> None:
+        """Store a scalar where it is wanted."""
+        x = self.to_memory(x, dtype)
+        if wanted is None:
+            self.f.store(x, pointer)
+        else:
+            with self.f.if_(wanted):
+                self.f.store(x, pointer)
