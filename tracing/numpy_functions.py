@@ -204,7 +204,8 @@ def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Tensor:
     c, a, b = lifted(condition, x, y)
     if a.weak and b.weak:
         a, b = strong(a), strong(b)
-    return strong(c).call("where", a, b)
+    result = strong(c).call("where", a, b)
+    return result if result.ndim else result.as_copy()  # of rank 0 an array, unlike a ufunc's result
 
 
 @implements("clip")
