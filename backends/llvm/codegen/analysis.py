@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from jitfuse.backends.llvm.codegen.elementwise import TRANSCENDENTAL
+from jitfuse.backends.llvm.codegen.elementwise import SIMPLE_EXPONENTS, TRANSCENDENTAL
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
 from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
 
@@ -22,8 +22,10 @@ BODY: Final = 3
 
 _LONG_CHAIN: Final = 24
 """Instructions from which on latencies show with fewer than 16 chains."""
-_MAX_TEXT: Final = 4000
+_MAX_TEXT: Final = 6000
 """Instructions of a loop body, over all vectors side by side, that still compile fast enough."""
+_LONG_TEXT: Final = 50
+"""Instructions that a long one becomes."""
 _UNROLL_LIMIT: Final = 8
 """Points of a static inner space up to which its loop is written out."""
 
@@ -47,6 +49,14 @@ def access(instr: Instr) -> Access:
     """Return what a load or store refers to."""
     imm: Any = instr.imm
     return Access(int(imm[0]), bool(imm[1]), bool(imm[2]))
+
+
+class Pressure(NamedTuple):
+    """The vector instructions of all loop bodies, the most vector values alive at once, the long instructions."""
+
+    length: int
+    live: int
+    long: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +189,9 @@ class Analysis:
         lanes = self.lanes(vector_bytes)
         registers = 32 if vector_bytes == 64 else 16
         width = max([1] + [-(-ITEMSIZE[o.dtype] * lanes // vector_bytes) for o in self.form.operands])
-        length, live, heavy = self._pressure()
-        if heavy:
-            return 2 if width == 1 and length < 500 else 1
+        length, live, long = self._pressure
+        if long or self.masked_only:
+            return 2 if width == 1 and self._text < _MAX_TEXT else 1
         most = 16 if length > _LONG_CHAIN else 8
         if self.loops_inside and live * width <= 2 and length <= 8:
             # longer pieces of rows that are far apart: their elements arrive as operands of what adds them up
@@ -189,21 +199,30 @@ class Analysis:
         fitting = min(most, (registers - 4) // (live * width), _MAX_TEXT // max(1, length))
         return 1 << max(1, fitting).bit_length() - 1
 
-    @staticmethod
-    def tail_vectors(vectors: int) -> int:
+    def tail_vectors(self, vectors: int) -> int:
         """Return how many masked vectors to work on side by side where a whole group is too much."""
-        return max(1, vectors // 4)
+        return vectors if self.masked_only else max(1, vectors // 4)
 
-    def _pressure(self) -> tuple[int, int, bool]:
-        """Return the loops' instructions, the most vector values alive at once, and whether some are long."""
+    @cached_property
+    def masked_only(self) -> bool:
+        """Whether a loop body is so long that there is one of it, masked, and none for whole vectors."""
+        return self._text > _MAX_TEXT // 4
+
+    @property
+    def _text(self) -> int:
+        """Return roughly how many instructions the loop bodies become, for one vector."""
+        length, _, long = self._pressure
+        return length + _LONG_TEXT * long
+
+    @cached_property
+    def _pressure(self) -> Pressure:
         order: list[tuple[int, tuple[int, ...]]] = []
-        heavy = False
+        long = 0
         for _, body, reductions in self.numbered():
             for number, instr in body:
                 if self.in_lanes(number):
                     order.append((number, instr.args))
-                    heavy |= instr.op in TRANSCENDENTAL and KIND[instr.dtype] == "float"
-                    heavy |= instr.op == "random" or (KIND[instr.dtype] == "int" and instr.op in TRANSCENDENTAL)
+                    long += self.is_long(instr)
             order += [(n, r.values) for n, r in reductions]
         last = {a: at for at, (_, args) in enumerate(order) for a in args}
         alive: set[int] = set()
@@ -215,4 +234,13 @@ class Analysis:
             if last.get(number, at) > at:
                 alive.add(number)
             most = max(most, len(alive))
-        return len(order), most + held, heavy
+        return Pressure(len(order), most + held, long)
+
+    def is_long(self, instr: Instr) -> bool:
+        """Return whether an instruction becomes a long chain of them."""
+        if instr.op == "power":
+            exponent = self.form.instructions[instr.args[1]]
+            known = exponent.imm if isinstance(exponent, Instr) and exponent.op == "const" else None
+            if known is not None:
+                return known not in SIMPLE_EXPONENTS if KIND[instr.dtype] == "float" else known < 0
+        return instr.op in TRANSCENDENTAL or instr.op == "random"

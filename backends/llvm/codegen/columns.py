@@ -23,9 +23,11 @@ def emit_block(
     f, lanes = body.f, body.lanes
     vectors = max(1, min(body.analysis.vectors(vector_bytes), block(body.analysis) // lanes))
     step = lanes * vectors
-    whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
-    with f.loop(start, whole, step) as loop:
-        _stages(body, unit.group(vectors, loop.index), scratch)
+    whole = start
+    if not body.analysis.masked_only:
+        whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
+        with f.loop(start, whole, step) as loop:
+            _stages(body, unit.group(vectors, loop.index), scratch)
     few = body.analysis.tail_vectors(vectors)
     with f.loop(whole, stop, few * lanes) as loop:
         masks = tail_masks(f, loop.index, stop, lanes, few, vector_bytes)

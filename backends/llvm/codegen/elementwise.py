@@ -102,6 +102,10 @@ _BOOL: Final[dict[str, Emit]] = {
 _TABLES: Final = {"float": _FLOAT, "int": _INT, "bool": _BOOL}
 
 
+SIMPLE_EXPONENTS: Final = (2, 1, 0, 0.5, -1)
+"""Exponents that NumPy treats as other operations when they are scalars."""
+
+
 def supports(op: str, dtype: str) -> bool:
     """Return whether there is code for an operator on operands of a dtype."""
     return (

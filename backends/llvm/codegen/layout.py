@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis
-from jitfuse.backends.llvm.codegen.elementwise import TRANSCENDENTAL
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
-from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, KernelForm, Reduction, sum_lanes
+from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, Instr, KernelForm, Reduction, sum_lanes
 
 MAP_BLOCK: Final = 4096
 LOOP_BLOCK: Final = 256
@@ -110,7 +109,7 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
         points = math.prod(sizes[: len(form.grid) - 1])
     once, many = (0.0 if analysis.lanes_on_grid else _POINT), 0.0
     for stage, body, _ in analysis.numbered():
-        picoseconds = sum(_instruction_cost(i.op, i.dtype) for n, i in body if analysis.info[n].scope >= POINT)
+        picoseconds = sum(_cost(analysis, i) for n, i in body if analysis.info[n].scope >= POINT)
         picoseconds += sum(_PLAIN * ITEMSIZE[r.dtype] for r in stage.reductions)
         if stage.kind == "point":
             once += picoseconds
@@ -119,7 +118,7 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     return int(points * (once + inner * many)) // 1000 + 50
 
 
-def _instruction_cost(op: str, dtype: str) -> float:
-    if op in ("load", "store", "keep", "kept"):
-        return _MOVE * ITEMSIZE[dtype]
-    return ITEMSIZE[dtype] * (_LONG if op in TRANSCENDENTAL or op == "random" else _PLAIN)
+def _cost(analysis: Analysis, instr: Instr) -> float:
+    if instr.op in ("load", "store", "keep", "kept"):
+        return _MOVE * ITEMSIZE[instr.dtype]
+    return ITEMSIZE[instr.dtype] * (_LONG if analysis.is_long(instr) else _PLAIN)

@@ -78,9 +78,11 @@ class Row:
     def map(self, instructions: Numbered) -> None:
         """Write a stage without reductions."""
         step = self.vectors * self.lanes
-        whole = self._whole(self.start, self.stop, step)
-        with self.f.loop(self.start, whole, step) as loop:
-            self.body.run(instructions, self._frame(self.vectors, loop.index))
+        whole = self.start
+        if not self.body.analysis.masked_only:
+            whole = self._whole(self.start, self.stop, step)
+            with self.f.loop(self.start, whole, step) as loop:
+                self.body.run(instructions, self._frame(self.vectors, loop.index))
         few = self.body.analysis.tail_vectors(self.vectors)
         with self.f.loop(whole, self.stop, few * self.lanes) as loop:
             self.body.run(instructions, self._masked(few, loop.index, self.stop))
@@ -151,10 +153,12 @@ class Row:
         """Return the accumulators after the elements from `start` to `stop`."""
         step = self._step(reduced)
         together = max(1, 1 << max(0, (self.vectors * self.lanes // step).bit_length() - 1))
-        whole = self._whole(start, stop, step * together)
-        with self.f.loop(start, whole, step * together) as loop:
-            frame = self._frame(step * together // self.lanes, loop.index)
-            initial = self._round(Carried(loop), instructions, reduced, initial, frame)
+        whole = start
+        if not self.body.analysis.masked_only:
+            whole = self._whole(start, stop, step * together)
+            with self.f.loop(start, whole, step * together) as loop:
+                frame = self._frame(step * together // self.lanes, loop.index)
+                initial = self._round(Carried(loop), instructions, reduced, initial, frame)
         with self.f.loop(whole, stop, step) as loop:
             frame = self._masked(step // self.lanes, loop.index, stop)
             return self._round(Carried(loop), instructions, reduced, initial, frame)

@@ -10,7 +10,7 @@ import pytest
 from evaluate import memory
 from harness import Builder, check, filled, launch
 
-from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.kernel import KernelForm, Operand, Reduction
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
@@ -211,3 +211,22 @@ def test_random_chains(seed: int) -> None:
              np.zeros(shape[::-1], dtype).T]
     form = b.form(2, 0, int(r.integers(2)), [memory(v).operand(k > 2) for k, v in enumerate(views)])
     check(form, shape, [memory(v) for v in views])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_bodies_too_long_for_two_copies(dtype: str) -> None:
+    """Over a grid axis, then along an inner axis with a sum."""
+    for inner in (0, 1):
+        b = Builder()
+        x = v = b.load(0, dtype)
+        for _ in range(40):
+            v = b.add("add", dtype, b.add("sin", dtype, v), x)
+        operands = [Operand(dtype, ("1",)), Operand(dtype, ("1",), True)]
+        if inner:
+            total, = b.stage("reduce", Reduction("sum", dtype, (v,)))
+            v = b.add("multiply", dtype, b.load(0, dtype), total)
+        b.store(1, dtype, v)
+        b.stage("map")
+        form = b.form(1 - inner, inner, 0, operands)
+        for n in (3, 100, 1000):
+            check(form, (n,), [memory(filled(dtype, (n,), n)), memory(np.zeros(n, dtype))], ulps=60 + n)
