@@ -60,6 +60,10 @@ class UnsupportedAttributeError(UnsupportedError, AttributeError):
     """An attribute of NumPy arrays that traced arrays do not have."""
 
 
+class VolatileError(UntraceableError):
+    """The function reads state that it changes itself, so that Python has to run in every call."""
+
+
 class VerifyError(JitfuseError):
     """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them."""
 

@@ -20,7 +20,15 @@ import numpy as np
 
 from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
-from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError, NumericError, OverlapError
+from jitfuse.errors import (
+    ArgumentError,
+    CompileError,
+    FallbackWarning,
+    JitfuseError,
+    NumericError,
+    OverlapError,
+    VolatileError,
+)
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 
 MAX_SIGNATURES: Final = 512
@@ -128,7 +136,7 @@ class FusedFunction(NativeCallable):
         try:
             with self._lock:
                 spec = self._signature(training, args, kwargs)
-        except OverlapError as error:
+        except (OverlapError, VolatileError) as error:
             self._note_fallback("plain Python", error)
             return self._run_plain(args, {**kwargs, "training": training})
         try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError, JitfuseError, OverlapError
+from jitfuse.errors import ArgumentError, JitfuseError, OverlapError, VolatileError
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.mode import ModeFlag
@@ -55,7 +55,6 @@ class Trace:
     result          the tree to return
     positional      number of positional arguments of the call
     keywords        keyword names of the call, in order, without `training`
-    volatile        reasons why Python must run again in every call; empty in the usual case
     mode_sensitive  whether Python or a step looked at the training flag
     trace_ms        time taken
     """
@@ -69,7 +68,6 @@ class Trace:
     result: ResultTree
     positional: int
     keywords: tuple[str, ...]
-    volatile: tuple[str, ...]
     mode_sensitive: bool
     trace_ms: float
 
@@ -125,7 +123,6 @@ def trace(
         result=result,
         positional=len(args),
         keywords=tuple(kwargs),
-        volatile=tuple(dict.fromkeys(v for r in runs for v in r.view.trail.volatile)),
         mode_sensitive=len(runs) > 1 or any(s.mode_sensitive for s in program.steps),
         trace_ms=(time.perf_counter() - begin) * 1e3,
     )
@@ -173,8 +170,17 @@ class _Call:
         return _Run(recorder, view, paths, leaves, spec)
 
     def settle(self, run: _Run, keep: bool) -> None:
-        """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards."""
+        """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards.
+
+        Raises VolatileError, with nothing written, where Python would have to run in every call.
+        """
         try:
+            volatile = run.view.settle(self.args, self.kwargs)
+            if volatile:
+                run.view.rollback()
+                raise VolatileError(
+                    f"{volatile[0]}, so that no call can do without Python. Pass the state in and return what changes."
+                )
             if keep:
                 run.view.commit(self.args, self.kwargs)
             else:

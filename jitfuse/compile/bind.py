@@ -44,6 +44,8 @@ class BoundEntry:
         self._bind_arguments_first()
         for guard in trace.guards:
             self._bind_guard(guard)
+        for chain, feed in trace.aliases:
+            self._builder.guard_same(self.slot(chain), self.feed_slots[feed])
         self._guard_overlaps()
         self._anchor = np.zeros(8, np.int64)
         self.anchor_slot = self._builder.constant(self._anchor)
@@ -232,8 +234,7 @@ class PlanBinder:
     def _launch(self, launch: Launch) -> int:
         from jitfuse.backends.llvm.codegen import cost_ns, scratch_bytes, units
 
-        count = 0 if 0 in launch.sizes[: len(launch.form.grid)] else units(launch.form, launch.sizes)
-        cost = cost_ns(launch.form, launch.sizes) if count else 0
+        count, cost = units(launch.form, launch.sizes), cost_ns(launch.form, launch.sizes)
         assert self._kernels is not None
         self._builder.launch(
             self._kernels.address(self._index[launch.form.content_hash]), count,

@@ -49,7 +49,16 @@ class Specialisation:
             return False
         if not all(guard.check(args, kwargs) for guard in trace.guards):
             return False
-        return all(self._feed_matches(feed, args, kwargs) for feed in trace.feeds) and self._apart(args, kwargs)
+        if not all(self._feed_matches(feed, args, kwargs) for feed in trace.feeds):
+            return False
+        return self._same(args, kwargs) and self._apart(args, kwargs)
+
+    def _same(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether arrays that were one object in the trace are one object again."""
+        feeds = self.trace.feeds
+        return all(
+            chain.resolve(args, kwargs) is feeds[feed].source.resolve(args, kwargs) for chain, feed in self.trace.aliases
+        )
 
     def _apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether written arrays share memory with no other, as they did in the trace."""

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from jitfuse import nn, random
-from jitfuse.errors import ArgumentError
+from jitfuse.errors import ArgumentError, VolatileError
 from jitfuse.ir import reference
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.tracer import trace
@@ -121,16 +121,35 @@ def test_identity_with_true_and_false(op_names):
 
 
 def test_only_the_calls_own_mode_leaves_traces_in_python():
-    seen = []
+    last = None
 
     def fn(x, training):
-        seen.append(bool(training))
+        nonlocal last
+        last = bool(training)
         return x
 
     trace(fn, (X,), {}, declares_training=True, training=False)
-    assert seen == [False]
+    assert last is False
     trace(fn, (X,), {}, declares_training=True, training=True)
-    assert seen == [False, True]
+    assert last is True
+
+
+def test_state_that_the_function_reads_and_changes_is_left_alone():
+    seen, count = [], 0
+
+    def appends(x):
+        seen.append(len(seen))
+        return x
+
+    def counts(x):
+        nonlocal count
+        count += 1
+        return x * count
+
+    for fn in (appends, counts):
+        with pytest.raises(VolatileError, match="no call can do without Python"):
+            trace(fn, (X,), {})
+    assert seen == [] and count == 0
 
 
 def test_the_program_does_not_depend_on_the_calls_mode():

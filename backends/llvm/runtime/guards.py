@@ -64,7 +64,7 @@ class _Guards:
             Guard.TYPE: self.type_, Guard.IS: self.identity, Guard.EQ: self.equal, Guard.LEN: self.length,
             Guard.FLOAT: self.float_, Guard.INT: self.int_, Guard.BOOL: self.bool_,
             Guard.NPSCALAR: self.numpy_scalar, Guard.ARRAY: self.array, Guard.OVERLAP: self.overlap,
-            Guard.CALL: self.call,
+            Guard.CALL: self.call, Guard.SAME: self.same,
         }
         f.switch(self.word(0), "failed", [(op, f"guard{op}") for op in kinds])
         for op, emit in kinds.items():
@@ -187,6 +187,9 @@ class _Guards:
 
     def identity(self) -> None:
         self.pass_if(self.f.icmp("eq", self.source(), self.address(2)))
+
+    def same(self) -> None:
+        self.pass_if(self.f.icmp("eq", self.source(1), self.source(2)))
 
     def equal(self) -> None:
         f = self.f

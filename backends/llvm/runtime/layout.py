@@ -165,6 +165,7 @@ class Guard:
     ARRAY: Final = 15
     OVERLAP: Final = 16
     CALL: Final = 17
+    SAME: Final = 18
 
 
 class Op:

@@ -216,6 +216,10 @@ class EntryBuilder:
         """Pass for this very object."""
         self._guard(Guard.IS, self._known(slot), self._keep.ref(target))
 
+    def guard_same(self, slot: int, other: int) -> None:
+        """Pass where two slots hold one object."""
+        self._guard(Guard.SAME, self._known(slot), self._known(other))
+
     def guard_length(self, slot: int, length: int) -> None:
         """Pass for an exact list, tuple or dict of this length."""
         self._guard(Guard.LEN, self._known(slot), length)
