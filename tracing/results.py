@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import optree
 
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.program import Meta
@@ -64,13 +63,21 @@ ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | ConstantLeaf
 
 @dataclass(frozen=True)
 class ResultTree:
-    """The result's structure; `rebuild` fills it. Leaves of one path are one object."""
+    """The result's structure; `rebuild` fills it. Leaves of one path are one object.
+
+    `spec` is optree's, or None for a result that is a leaf itself: the usual case, for which importing a pytree
+    library would take longer than everything else of a warm start.
+    """
 
     spec: Any
     leaves: tuple[ResultLeaf, ...]
 
     def rebuild(self, values: list[Any]) -> Any:
         """Return the tree with these values as leaves, in order."""
+        if self.spec is None:
+            return values[0]
+        import optree
+
         return optree.tree_unflatten(self.spec, values)
 
 
@@ -87,6 +94,8 @@ class RawLeaf:
 # ---------------------------------------------------------------- trees
 def register_dataclass(cls: type) -> None:
     """Have optree flatten a dataclass in the order of its fields."""
+    import optree
+
     names = tuple(f.name for f in dataclasses.fields(cls))
 
     def flatten(value: Any) -> tuple[list[Any], None, tuple[str, ...]]:
@@ -106,6 +115,10 @@ def register_dataclass(cls: type) -> None:
 
 def flatten(tree: Any) -> tuple[list[str], list[Any], Any]:
     """Return the paths, leaves and spec of a result; dataclasses are nodes, None is a leaf."""
+    if type(tree) is TracedTensor:
+        return ["result"], [tree], None
+    import optree
+
     while True:
         accessors, leaves, spec = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
         new = {

@@ -10,14 +10,13 @@ import sysconfig
 from typing import Final
 
 import numpy as np
-import optree
 
 _HERE: Final = os.path.dirname(os.path.abspath(sys.modules["jitfuse"].__file__ or "")) + os.sep
 _OWN: Final = tuple(
     {_HERE} | {os.path.realpath(_HERE + part) + os.sep for part in ("tracing", "backends", "cache")}
 )
 _LIBRARIES: Final = tuple(
-    {os.path.dirname(m.__file__ or "") + os.sep for m in (np, optree)}
+    {os.path.dirname(np.__file__) + os.sep}
     | {p + os.sep for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")) if p}
 )
 _APPLICATIONS: Final = (_HERE + "demo.py", os.path.join(_HERE, "cli", "doctor.py"))

@@ -6,7 +6,7 @@ traced values in item assignment. Outside a trace, and for other callers, NumPy 
 from __future__ import annotations
 
 import math
-import random
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -28,11 +28,12 @@ _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
 def substitute(value: Any) -> Callable[..., Any] | None:
     """Return what user code in a trace sees in place of a callable, or None where it stays."""
+    _know_random_modules()
     found = _TABLE.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
     owner = value.__self__ if isinstance(value, _BOUND) else None
-    if isinstance(owner, _GENERATORS):
+    if owner is not None and isinstance(owner, tuple(_generators)):
         return _refuse(f"{type(owner).__name__}.{getattr(value, '__name__', 'call')}", _RANDOM_WAY_OUT)
     return None
 
@@ -235,7 +236,6 @@ for _original, _function in (
     _in_place_of(_original)(_always_traced(_function))
 
 # ---------------------------------------------------------------- what cannot be replayed
-_GENERATORS: Final = (np.random.Generator, np.random.RandomState, random.Random)
 _BOUND: Final = (types.BuiltinMethodType, types.MethodType)
 _RANDOM_WAY_OUT: Final = (
     "Its numbers would be the same in every call. Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew, "
@@ -251,11 +251,25 @@ def _refuse(name: str, way_out: str) -> Callable[..., Any]:
     return refused
 
 
-for _name in dir(np.random):
-    _member = getattr(np.random, _name)
-    if not _name.startswith("_") and callable(_member):
-        _in_place_of(_member)(_refuse(f"np.random.{_name}", _RANDOM_WAY_OUT))
-for _name in random.__all__:
-    _in_place_of(getattr(random, _name))(_refuse(f"random.{_name}", _RANDOM_WAY_OUT))
+_RANDOM_MODULES: Final = {"numpy.random": ("np.random", "Generator", "RandomState"), "random": ("random", "Random")}
+_known_modules: set[str] = set()
+_generators: list[type] = []
+
+
+def _know_random_modules() -> None:
+    """Refuse the functions of random modules once something has imported them; a warm start should not."""
+    for module, (shown, *classes) in _RANDOM_MODULES.items():
+        if module in _known_modules or module not in sys.modules:
+            continue
+        names = vars(sys.modules[module])
+        if not all(c in names for c in classes):
+            continue  # another thread is importing it
+        for name, member in list(names.items()):
+            if not name.startswith("_") and callable(member):
+                _in_place_of(member)(_refuse(f"{shown}.{name}", _RANDOM_WAY_OUT))
+        _generators.extend(names[c] for c in classes)
+        _known_modules.add(module)
+
+
 for _name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time"):
     _in_place_of(getattr(time, _name))(_refuse(f"time.{_name}", _CLOCK_WAY_OUT))

@@ -225,7 +225,8 @@ def _merged_leaves(runs: list[_Run], closing: Recorder) -> list[RawLeaf]:
     second = runs[1]
     if first.spec != second.spec:
         raise ArgumentError(
-            f"the result differs between the modes: training returns {first.spec}, evaluation returns {second.spec}. "
+            "the result differs between the modes: training returns "
+            f"{first.spec or 'an array'}, evaluation returns {second.spec or 'an array'}. "
             "Return the same tree from both, with an array where you return None."
         )
     pairs = zip(first.leaves, second.leaves, first.paths, strict=True)

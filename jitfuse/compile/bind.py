@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-import optree
 
 from jitfuse.compile.objects import KernelObject
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram, Meta
@@ -301,7 +300,7 @@ def assemble(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) 
     """Return the result table's tree for a tree spec: plain containers natively, others through `rebuild`."""
     from jitfuse.backends.llvm.runtime.tables import CallResult, ListResult, TupleResult
 
-    if spec.is_leaf(strict=True):
+    if spec is None or spec.is_leaf(strict=True):
         return leaves[0]
     children = spec.children()
     if spec.type in (tuple, list) and all(c.is_leaf(strict=True) for c in children):
@@ -313,6 +312,8 @@ def assemble(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) 
 
 
 def _dict_result(spec: Any, leaves: list[Any]) -> Any:
+    import optree
+
     from jitfuse.backends.llvm.runtime.tables import DictResult
 
     # optree flattens dicts in sorted order and rebuilds them in their own

@@ -57,7 +57,8 @@ class Specialisation:
         """Return whether arrays that were one object in the trace are one object again."""
         feeds = self.trace.feeds
         return all(
-            chain.resolve(args, kwargs) is feeds[feed].source.resolve(args, kwargs) for chain, feed in self.trace.aliases
+            chain.resolve(args, kwargs) is feeds[feed].source.resolve(args, kwargs)
+            for chain, feed in self.trace.aliases
         )
 
     def _apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
