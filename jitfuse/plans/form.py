@@ -23,7 +23,7 @@ from jitfuse.ir.kernel import (
     sum_lanes,
 )
 from jitfuse.plans.body import BodyBuilder
-from jitfuse.plans.nodes import Node
+from jitfuse.plans.nodes import INNER, Node
 from jitfuse.plans.nodes import Operand as Draft
 from jitfuse.plans.stages import StageDraft
 
@@ -45,6 +45,11 @@ class Launch(NamedTuple):
     sizes: tuple[int, ...]
     bytes_moved: int
     steps: tuple[int, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no grid point: nothing is computed, and no kernel is needed."""
+        return 0 in self.sizes[: len(self.form.grid)]
 
 
 def bits(dtype: str, value: Any) -> int:
@@ -86,6 +91,7 @@ class _Finisher:
     def __init__(self, body: BodyBuilder) -> None:
         self.body = body
         self.live = _live_nodes(body.stages)
+        self.stages = [part for stage in body.stages for part in _parted(stage, self.live)]
         self.operands: list[Draft] = []
         for stage in body.stages:
             for node in stage.nodes:
@@ -144,7 +150,7 @@ class _Finisher:
         inner = (Axis(),) * len(self.inner)
         sizes = tuple(self._extent(b) for b in blocks) or (1,)
         operands = tuple(self._operand(o, blocks) for o in self.operands)
-        stages = self._number(self.body.stages, blocks)
+        stages = self._number(self.stages, blocks)
         return self._assemble(grid, inner, self.lane_axis, operands, stages, sizes, blocks)
 
     def _operand(self, o: Draft, blocks: list[list[int]]) -> Operand:
@@ -162,7 +168,7 @@ class _Finisher:
     def _with_words(
         self, form: KernelForm, strides: list[int], sizes: tuple[int, ...], buffers: list[tuple[Any, int]]
     ) -> Launch:
-        moved = _bytes_moved(form, sizes)
+        moved = bytes_moved(form, sizes)
         words = [*strides, *(sizes[a] for a in form.size_words)]
         words += [bits(d, v) for d, v in self.params]
         words.append(int(moved >= STREAM_BYTES))
@@ -185,7 +191,7 @@ class _Finisher:
                 reductions.append(Reduction(_COMBINE[step.op_name], operand.dtype, (operand.number,)))
                 result.number = number
                 number += 1
-            looping = any(n.level == 2 for n in draft.nodes if id(n) in self.live)
+            looping = _loops(draft, self.live)
             kind = "reduce" if reductions else "map" if looping and self.inner else "point"
             if instructions or reductions:
                 stages.append(Stage(kind, tuple(instructions), tuple(reductions)))
@@ -205,11 +211,14 @@ class _Finisher:
     # ------------------------------------------------------------------ split reductions
     def split_launches(self, partials: Sequence[Any]) -> list[Launch]:
         """Return the partial launch (chunks of the inner axis) and the final one (rows, then the epilogue)."""
-        first, rest = self.body.stages[0], self.body.stages[1:]
-        return [self._partial(first, partials), self._final(first, rest, partials)]
+        (first,) = (stage for stage in self.stages if stage.reductions)
+        return [self._partial(first, partials), self._final(first, partials)]
 
-    def _partial(self, stage: StageDraft, partials: Sequence[Any]) -> Launch:
+    def _partial(self, first: StageDraft, partials: Sequence[Any]) -> Launch:
         (inner,) = self.inner
+        stage, needed = StageDraft(), _needed([operand for _, operand, _ in first.reductions])
+        stage.nodes = [n for s in self.stages for n in s.nodes if id(n) in needed]
+        stage.reductions = first.reductions
         n, chunks = self._extent(inner), _chunks(self._extent(inner))
         blocks = self.grid + self.inner
         used = [o for o in self.operands if not o.out and _reads(stage, o, self.live)]
@@ -242,13 +251,13 @@ class _Finisher:
         self.operands, self.params = kept, []
         return launch
 
-    def _final(self, first: StageDraft, rest: Sequence[StageDraft], partials: Sequence[Any]) -> Launch:
+    def _final(self, first: StageDraft, partials: Sequence[Any]) -> Launch:
         chunks = _chunks(self._extent(self.inner[0]))
         blocks = [*self.grid, self.inner[0]]
         rank, points = len(self.grid), [self._extent(b) for b in self.grid]
         epilogue = StageDraft()
-        # what the first stage knows about grid points is made again: it costs nothing there
-        epilogue.nodes = [n for s in (first, *rest) for n in s.nodes if n.level < 2]
+        # what the partial launch knows about grid points is made again: it costs nothing here
+        epilogue.nodes = [n for s in self.stages for n in s.nodes if n.level < INNER]
         self.live = _live_nodes([epilogue])
         self.operands = [o for o in self.operands if _reads(epilogue, o, self.live)]
         operands = [self._operand(o, blocks) for o in self.operands]
@@ -291,11 +300,32 @@ def _reads(stage: StageDraft, operand: Draft, live: set[int]) -> bool:
 
 
 def _live_nodes(stages: Sequence[StageDraft]) -> set[int]:
-    live: set[int] = set()
-    stack: list[Node] = []
+    ends: list[Node] = []
     for stage in stages:
-        stack += [n for n in stage.nodes if n.op in ("store", "keep")]
-        stack += [operand for _, operand, _ in stage.reductions]
+        ends += [n for n in stage.nodes if n.op in ("store", "keep")]
+        ends += [operand for _, operand, _ in stage.reductions]
+    return _needed(ends)
+
+
+def _loops(stage: StageDraft, live: set[int]) -> bool:
+    return bool(stage.reductions) or any(n.level == INNER for n in stage.nodes if id(n) in live)
+
+
+def _parted(stage: StageDraft, live: set[int]) -> list[StageDraft]:
+    """Take stores of one value per grid point out of a stage that loops: a loop of no rounds must not skip them."""
+    if not _loops(stage, live) or not any(n.op == "store" and n.level < INNER for n in stage.nodes):
+        return [stage]
+    before, loop = StageDraft(), StageDraft()
+    before.nodes = [n for n in stage.nodes if n.level < INNER]
+    loop.nodes = [n for n in stage.nodes if n.level == INNER]
+    loop.reductions = stage.reductions
+    return [before, loop]
+
+
+def _needed(ends: Sequence[Node]) -> set[int]:
+    """Return the identities of these nodes and of all that they are computed from."""
+    live: set[int] = set()
+    stack = list(ends)
     while stack:
         node = stack.pop()
         if id(node) not in live:
@@ -304,7 +334,8 @@ def _live_nodes(stages: Sequence[StageDraft]) -> set[int]:
     return live
 
 
-def _bytes_moved(form: KernelForm, sizes: tuple[int, ...]) -> int:
+def bytes_moved(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the bytes that a launch over these extents reads and writes, each once."""
     total = 0
     for o in form.operands:
         total += itemsize(o.dtype) * math.prod(n for n, c in zip(sizes, o.strides) if c != "0")

@@ -182,6 +182,8 @@ class Grouping:
             except MisalignedError:
                 reason = Refusal.MISALIGNED
                 continue
+            if placing == "whole" and _is_per_point(frame, probe):
+                continue
             refused = self._refuses(group, frame, probe, key, is_reduction)
             if refused is None:
                 group.frame = frame
@@ -283,6 +285,16 @@ def _walk(
 
 def _result_placing(step: OpStep) -> str:
     return "kept" if step.attr("keepdims") else "dropped"
+
+
+def _is_per_point(frame: Frame, probe: Probe) -> bool:
+    """Return whether a value of the whole shape is one per grid point: then it is so where inner extents are not 1."""
+    inner = range(len(frame.grid_axes), len(frame.shape))
+    swept = any(
+        not isinstance(where, tuple) or any(not isinstance(p, Lin) or p.coefficient(a) for p in where for a in inner)
+        for _, where in probe.leaves
+    )
+    return bool(probe.reductions) and not swept and all(frame.shape[k] == 1 for k in frame.reduced)
 
 
 def _is_computed(step: OpStep) -> bool:

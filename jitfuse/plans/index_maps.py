@@ -89,11 +89,13 @@ class IndexMaps(NodeTable):
         for group in groups:
             if not group.old:
                 continue
-            inner = tuple(new[j] for j in group.new)
-            position = flatten_linear(inner, tuple(index[j] for j in group.new))
+            # an inserted axis of extent 1 moves nothing: left out, it is the same where it is broadcast
+            axes = [j for j in group.new if new[j] != 1] or group.new[:1]
+            inner = tuple(new[j] for j in axes)
+            position = flatten_linear(inner, tuple(index[j] for j in axes))
             if len(group.old) == 1:
-                parts[group.old[0]] = position or self._flat_node(inner, [index[j] for j in group.new])
-            elif len(group.new) == 1 and group.old and all(old[k] == 1 for k in group.old[:-1]):
+                parts[group.old[0]] = position or self._flat_node(inner, [index[j] for j in axes])
+            elif len(group.new) == 1 and all(old[k] == 1 for k in group.old[:-1]) and all(g.old for g in groups):
                 parts[group.old[-1]] = index[group.new[0]]
             else:
                 return Flat(self.position_of(new, index))

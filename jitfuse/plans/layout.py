@@ -115,10 +115,27 @@ class Group(NamedTuple):
 
 
 def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group] | None:
-    """Split a reshape into the smallest blocks of axes with equal products; None for zero-size arrays."""
+    """Split a reshape into the smallest blocks of axes with equal products; None for zero-size arrays.
+
+    Blocks are taken from the end where the shapes agree longer, so that extents of 1 meet those that they meet in
+    larger arrays.
+    """
     if 0 in old:
         return None
-    groups, i, j = [], 0, 0
+    if _agreement(old, new) >= _agreement(old[::-1], new[::-1]):
+        return _blocks(old, new)
+    a, b = len(old) - 1, len(new) - 1
+    mirrored = _blocks(old[::-1], new[::-1])
+    return [Group(tuple(a - k for k in g.old[::-1]), tuple(b - k for k in g.new[::-1])) for g in mirrored[::-1]]
+
+
+def _agreement(old: tuple[int, ...], new: tuple[int, ...]) -> int:
+    return next((k for k, (n, m) in enumerate(zip(old, new)) if n != m), min(len(old), len(new)))
+
+
+def _blocks(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
+    groups: list[Group] = []
+    i = j = 0
     while i < len(old) or j < len(new):
         a, b = [i] if i < len(old) else [], [j] if j < len(new) else []
         i, j = i + len(a), j + len(b)
@@ -160,24 +177,43 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
         return Access(lin.const * itemsize, tuple(c * itemsize for c in coefficients), classes, merges)
     offset = sum(p.const * s for p, s in zip(index, layout.strides, strict=True) if isinstance(p, Lin))
     strides, classes_ = [0] * rank, ["0"] * rank
-    axis_of: list[int | None] = [None] * rank
+    own_classes = _classes_without_tail(layout, index)
+    walks: list[tuple[int, int] | None] = [None] * rank  # (axis of the layout, coefficient), where there is just one
     for k, part in enumerate(index):
         if not isinstance(part, Lin):
             continue
-        for a, c in part.terms:
-            plain = strides[a] == 0 and classes_[a] == "0" and c == 1
+        for place, (a, c) in enumerate(part.terms, 1):
+            first = classes_[a] == "0"
+            plain = first and c == 1 and place == len(part.terms)
             strides[a] += c * layout.strides[k]
-            classes_[a] = layout.classes[k] if plain else "n"
-            axis_of[a] = k if plain else None
-    merges_ = []
-    for a in range(rank - 1):
-        own, following = axis_of[a], axis_of[a + 1]
-        if classes_[a] == "0" and classes_[a + 1] == "0":
-            merges_.append(True)
-        elif own is None or following != own + 1:
-            merges_.append(False)
-        else:
-            inner = index[following]
-            whole = isinstance(inner, Lin) and inner.const == 0 and extents[a + 1] == layout.shape[following]
-            merges_.append(layout.merges[own] and whole)
-    return Access(offset, tuple(strides), tuple(classes_), tuple(merges_))
+            classes_[a] = own_classes[k] if plain else "n"
+            walks[a] = (k, c) if first else None
+    merges_ = tuple(
+        (classes_[a] == "0" and classes_[a + 1] == "0") or _walks_on(layout, index, walks[a], walks[a + 1], extents[a + 1])
+        for a in range(rank - 1)
+    )
+    return Access(offset, tuple(strides), tuple(classes_), merges_)
+
+
+def _classes_without_tail(layout: Layout, index: tuple[Any, ...]) -> tuple[str, ...]:
+    """Return the stride classes where last axes of extent 1 that are not walked, as in a squeeze, do not count."""
+    last = len(layout.shape) - 1
+    while last > 0 and layout.shape[last] == 1 and index[last] == ZERO:
+        last -= 1
+    if not layout.contiguous or last < 0:
+        return layout.classes
+    return (*layout.classes[:last], "1", *layout.classes[last + 1 :])
+
+
+def _walks_on(
+    layout: Layout, index: tuple[Any, ...], outer: tuple[int, int] | None, inner: tuple[int, int] | None, extent: int
+) -> bool:
+    """Return whether one step of the outer kernel axis goes as far as `extent` steps of the inner one."""
+    if outer is None or inner is None:
+        return False
+    (k, c), (following, d) = outer, inner
+    if following == k:
+        return c == d * extent
+    part, before = index[following], index[k]
+    whole = part.const == 0 and len(part.terms) == len(before.terms) == 1 and extent == layout.shape[following]
+    return following == k + 1 and c == d == 1 and whole and layout.merges[k]

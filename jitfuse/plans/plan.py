@@ -1,7 +1,7 @@
 """The plan hierarchy: one AbstractPlan lowers to several SymbolicPlans; the best specialises into RuntimeSteps.
 
 An `AbstractPlan` is what is to be computed and a lowering policy. A `SymbolicPlan` is one way of computing it:
-an ordered tuple of primitive steps (kernels and library calls). Its score is an estimate over size classes.
+an ordered tuple of primitive steps (kernels and library calls). Plans compete by an estimate over the reference shape of a size class.
 `specialise` gives the `RuntimePlan` of one shape: launches with words, library calls, the arena, what is
 written at the end. Owns the choice; does not own grouping, bodies or forms.
 """
@@ -19,7 +19,7 @@ from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, partial_bytes
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
-from jitfuse.plans.score import Score, score
+from jitfuse.plans.score import Score, kept_bytes, reference_ns, score
 from jitfuse.plans.values import Values, View
 
 Buffer = tuple[str, int]
@@ -101,9 +101,11 @@ class AbstractPlan:
         return (kept, SymbolicPlan(self, FUSED_RECOMPUTE)) if kept.keeps_rows else (kept,)
 
     def best(self) -> RuntimePlan:
-        """Return the runtime plan of the candidate with the lowest score; ties go to the earlier one."""
+        """Return the runtime plan of the best candidate over the reference shape; ties go to the earlier one."""
         candidates = self.lower()
-        ranked = sorted(range(len(candidates)), key=lambda k: (candidates[k].score, k))
+        kept = max(kept_bytes(c.launches) for c in candidates)
+        costs = [(reference_ns(c.launches, kept), c.score[1:], k) for k, c in enumerate(candidates)]
+        ranked = [k for _, _, k in sorted(costs)]
         winner = candidates[ranked[0]]
         losers = tuple((candidates[k].policy.kind, candidates[k].score) for k in ranked[1:])
         return winner.specialise(losers)
@@ -125,8 +127,9 @@ class SymbolicPlan:
                 continue
             launches, kept = build_group(program, grouping, group, keep=policy.keep)
             self.keeps_rows |= kept
-            self.steps += launches
-        self.commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
+            self.steps += [launch for launch in launches if not launch.empty]
+        commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
+        self.commits = [launch for launch in commits if not launch.empty]
         self.outputs = _output_buffers(program, grouping.values)
         self.offsets, self.arena_bytes, self._temporaries = self._plan_memory()
 
@@ -148,9 +151,13 @@ class SymbolicPlan:
     @cached_property
     def score(self) -> Score:
         """The plan's cost over size classes."""
-        launches = [s for s in self.steps if isinstance(s, Launch)]
-        hosts = len(self.steps) - len(launches)
-        return score([*launches, *self.commits], hosts, self.arena_bytes, self._temporaries)
+        hosts = sum(isinstance(s, HostCall) for s in self.steps)
+        return score(self.launches, hosts, self.arena_bytes, self._temporaries)
+
+    @property
+    def launches(self) -> list[Launch]:
+        """All kernel launches, those that write arguments and state last."""
+        return [*(s for s in self.steps if isinstance(s, Launch)), *self.commits]
 
     def specialise(self, losers: tuple[tuple[str, Score], ...]) -> RuntimePlan:
         """Return the runtime plan for the call's shapes."""

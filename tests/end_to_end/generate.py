@@ -299,7 +299,18 @@ class _Drawing:
         shape.append(rest)
         if self.rng.random() < 0.3 and size:
             shape[self.rng.randrange(len(shape))] = -1
-        self._assign_to(self.rng.choice((f"{x}.reshape({tuple(shape)})", f"np.reshape({x}, {tuple(shape)})", f"{x}.ravel()", f"{x}.reshape(-1)")), (x,))
+        target = x if self.values[x].flags.c_contiguous or self._is_argument(self.values[x]) else f"{x}.copy()"
+        self._assign_to(self.rng.choice((
+            f"{target}.reshape({tuple(shape)})", f"np.reshape({target}, {tuple(shape)})", f"{target}.ravel()",
+            f"{target}.reshape(-1)",
+        )), (x,))
+
+    def _is_argument(self, value: Any) -> bool:
+        """Return whether a value is an argument's memory: of others, only NumPy knows whether a reshape is a view.
+
+        NumPy lays out what it computes in the order of the operands, jitfuse in C order.
+        """
+        return any(np.shares_memory(value, self.values[s.name]) for s in self.sources)
 
     def _join(self) -> None:
         x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0)
