@@ -151,7 +151,7 @@ class BodyBuilder(IndexMaps):
                 raise MisalignedError
 
     def _unrolled_result(self, step: OpStep, elements: list[Node]) -> Node:
-        """Combine four elements by the lane tree of sum_lanes: (x0 + x2) + (x1 + x3).
+        """Combine four elements by the lane tree of sum_lanes: (x0 + x2) + (x1 + x3), + 0.0 for float sums.
 
         Those that do not exist count as -0.0 in sums, and as the first element in what is idempotent.
         """
@@ -164,7 +164,10 @@ class BodyBuilder(IndexMaps):
             for k, e in enumerate(elements)
         )
         even, odd = self.node(op, first.dtype, (x0, x2)), self.node(op, first.dtype, (x1, x3))
-        return self.node(op, first.dtype, (even, odd))
+        total = self.node(op, first.dtype, (even, odd))
+        if op == "add" and first.dtype.startswith("float"):
+            total = self.node(op, first.dtype, (total, self.node("const", first.dtype, (), 0.0)))
+        return total
 
     # ------------------------------------------------------------------ nodes of steps
     def _build(self, key: Key, inputs: list[Node]) -> Node:
