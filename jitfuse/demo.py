@@ -70,6 +70,7 @@ def run(
     from jitfuse.cli.output import console
 
     screen = console()
+    folder = _writable(folder)
     photographs = load_photographs()
     count = _fitting(frames, size)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -77,7 +78,7 @@ def run(
     columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     fused = jf.fuse(develop)
     with Progress(*columns, console=screen) as progress:
-        x = make_frames(photographs, count, size, _ticker(progress, f"making {count} frames", count))
+        x = make_frames(photographs, count, size, _ticker(progress, f"making {_frames(count)}", count))
         parameters = (*_gain_and_bias(), 1.6, 1e-5)
         contestants = (
             (lambda: develop(x, *parameters), _ticker(progress, "NumPy", 1 + runs)),
@@ -86,7 +87,7 @@ def run(
         (numpy_time, expected), (fused_time, actual) = measure(contestants, runs)
         error = largest_difference(expected, actual, _ticker(progress, "comparing every pixel", count))
     equal = error <= TOLERANCE
-    picture = save_picture(x, actual, Path(folder))
+    picture = save_picture(x, actual, folder)
     _report(screen, fused, x, numpy_time, fused_time)
     screen.print(
         f"largest difference to NumPy over {actual.size:,} values: {error:.2g} "
@@ -108,7 +109,7 @@ def _report(screen: Console, fused: Any, x: Array, plain: Timing, fast: Timing) 
         table.add_row(name, f"{1e3 * timing.first:,.0f} ms", f"{1e3 * timing.median:,.1f} ms", f"{rate:.2f}",
                       f"{plain.median / timing.median:.1f}")
     height, width = x.shape[2:]
-    screen.print(f"\n{len(x)} frames of {width} x {height}, 3 channels, float32: {x.nbytes / 1e6:,.0f} MB")
+    screen.print(f"\n{_frames(len(x))} of {width} x {height}, 3 channels, float32: {x.nbytes / 1e6:,.0f} MB")
     screen.print(table)
     stats, kernels = fused.stats(), fused.kernels
     built = sum(kernel.compile_ms for kernel in kernels)
@@ -118,6 +119,19 @@ def _report(screen: Console, fused: Any, x: Array, plain: Timing, fast: Timing) 
         f"launches per call: {stats['launches'] // (1 + len(fast.others))}; "
         f"compile time, cold: {built:.1f} ms ({origin}); plain Python fallbacks: {stats['fallbacks']}"
     )
+
+
+def _writable(folder: str | Path) -> Path:
+    """Make the folder before the work begins, or raise JitfuseError."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise JitfuseError(f"no picture can be saved in {folder} ({error.strerror}); --out names a folder") from error
+    return Path(folder)
+
+
+def _frames(count: int) -> str:
+    return "1 frame" if count == 1 else f"{count} frames"
 
 
 def _ticker(progress: Any, title: str, total: int) -> Callable[[], None]:
@@ -207,7 +221,7 @@ def _fitting(frames: int | None, size: tuple[int, int]) -> int:
     fitting = FRAMES if available is None else available // one
     if (frames or 1) > fitting and available is not None:
         raise JitfuseError(
-            f"{frames or 1} frames of {size[1]} x {size[0]} need about {(frames or 1) * one / 1e9:.1f} GB and "
+            f"{_frames(frames or 1)} of {size[1]} x {size[0]} need about {(frames or 1) * one / 1e9:.1f} GB and "
             f"{available / 1e9:.1f} GB are free; --frames {max(1, fitting)} takes less"
         )
     return frames or min(FRAMES, fitting)
@@ -246,7 +260,6 @@ def save_picture(before: Array, after: Array, folder: Path, width: int = 960) ->
             pixels = (np.clip(frames[row], 0, 1) * 255 + 0.5).astype(np.uint8).transpose(1, 2, 0)
             image = Image.fromarray(np.ascontiguousarray(pixels)).resize((width, height))
             sheet.paste(image, (column * width, 2 * label + row * height))
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "input-and-result.png"
     sheet.save(path)
     return path

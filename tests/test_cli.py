@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import jitfuse
 from jitfuse.cache import Entry, cache_key, compress_text, default_store
 from jitfuse.cli import main
 
@@ -138,6 +140,29 @@ def test_doctor_says_why_a_folder_is_not_trusted(folder: Path, capsys: pytest.Ca
     findings = json.loads(capsys.readouterr().out)
     notes = [f["text"] for f in findings if f["topic"] == "cache" and f["state"] == "note"]
     assert any("chmod go-w" in note for note in notes)
+
+
+def test_doctor_without_kernels(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JITFUSE_DISABLE", "1")
+    findings = json.loads(printed(capsys, "doctor", "--json"))
+    assert {"topic": "kernel", "state": "note", "text": "not checked: JITFUSE_DISABLE is set"} in findings
+
+
+def test_doctor_finds_a_wrong_kernel(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Wrong:
+        def __init__(self, function: object) -> None:
+            del function
+
+        def __call__(self, x: Any, b: float) -> Any:
+            return x
+
+    monkeypatch.setattr(jitfuse, "fuse", Wrong)
+    findings = json.loads(printed(capsys, "doctor", "--json", code=1))
+    assert [f["topic"] for f in findings if f["state"] == "problem"] == ["kernel"]
 
 
 def test_looking_at_the_cache_starts_neither_llvm_nor_rich(tmp_path: Path) -> None:

@@ -82,8 +82,20 @@ def test_too_many_frames_for_the_memory(monkeypatch: pytest.MonkeyPatch) -> None
         demo._fitting(4, (demo.HEIGHT, demo.WIDTH))
 
 
-def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_made_is_said_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(demo, "load_photographs", None)
+    with pytest.raises(JitfuseError, match="--out names a folder"):
+        demo.run(folder=tmp_path / "file" / "out")
+
+
+def test_a_missing_library_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     assert main(["demo"]) == 1
