@@ -23,9 +23,9 @@ from generate import draw_program
 from programs import GLOBALS, Program, literal, quiet
 
 
-def program_of(seed: int, number: int, max_steps: int) -> Program:
+def program_of(seed: int, number: int, max_steps: int, large: bool) -> Program:
     """Return one program of a run."""
-    return draw_program(random.Random(f"{seed}/{number}"), max_steps)
+    return draw_program(random.Random(f"{seed}/{number}"), max_steps, large=large)
 
 
 # ---------------------------------------------------------------- making smaller
@@ -90,12 +90,12 @@ def minimal(program: Program, failure: Failure) -> tuple[Program, Failure]:
 
 
 # ---------------------------------------------------------------- workers
-def work(seed: int, begin: int, end: int, max_steps: int, shrink: bool) -> None:
+def work(seed: int, begin: int, end: int, max_steps: int, large: bool, shrink: bool) -> None:
     """Run programs in this process; one line to stdout before each."""
     faulthandler.enable()
     for number in range(begin, end):
         print(f"@{number}", flush=True)
-        program = program_of(seed, number, max_steps)
+        program = program_of(seed, number, max_steps, large)
         try:
             failure = check(program)
         except Exception as error:
@@ -107,14 +107,14 @@ def work(seed: int, begin: int, end: int, max_steps: int, shrink: bool) -> None:
         print(f"--- program {number}: {failure.kind}\n{program.script()}\n# {failure.details}\n", flush=True)
 
 
-def run(seed: int, n: int, begin: int, max_steps: int, shrink: bool) -> int:
+def run(seed: int, n: int, begin: int, max_steps: int, large: bool, shrink: bool) -> int:
     """Run n programs in restarted workers; return the number of failures."""
     failures: collections.Counter[str] = collections.Counter()
     number, end, clock = begin, begin + n, time.time()
     while number < end:
         stop = min(end, number + 500)
         command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--begin", str(number), "--n", str(stop - number),
-                   "--steps", str(max_steps), *([] if shrink else ["--keep"])]
+                   "--steps", str(max_steps), *(["--large"] if large else []), *([] if shrink else ["--keep"])]
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert worker.stdout is not None
         last, tail = number, collections.deque(maxlen=40)
@@ -129,7 +129,7 @@ def run(seed: int, n: int, begin: int, max_steps: int, shrink: bool) -> int:
                     failures[line.split(": ", 1)[1].strip()] += 1
         if worker.wait() != 0:
             failures["crash"] += 1
-            print(f"--- program {last}: crash ({worker.returncode})\n{program_of(seed, last, max_steps).script()}\n", flush=True)
+            print(f"--- program {last}: crash ({worker.returncode})\n{program_of(seed, last, max_steps, large).script()}\n", flush=True)
             number = last + 1
         else:
             number = stop
@@ -143,17 +143,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--begin", type=int, default=0)
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--large", action="store_true", help="large arrays: threads, chunks, split reductions")
     parser.add_argument("--keep", action="store_true", help="print failing programs whole")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
-        work(args.seed, args.begin, args.begin + args.n, args.steps, not args.keep)
+        work(args.seed, args.begin, args.begin + args.n, args.steps, args.large, not args.keep)
         return 0
     folder = tempfile.mkdtemp(prefix="jitfuse-fuzz-")
     os.environ.setdefault("JITFUSE_DEBUG", "1")
     os.environ.setdefault("JITFUSE_CACHE_DIR", folder)
     try:
-        return 1 if run(args.seed, args.n, args.begin, args.steps, not args.keep) else 0
+        return 1 if run(args.seed, args.n, args.begin, args.steps, args.large, not args.keep) else 0
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -17,6 +17,9 @@ from programs import GLOBALS, LAYOUTS, Program, Source, Statement, quiet
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
 EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 17, 33)
 MAX_SIZE = 6000
+LARGE = ((3, 140_001), (300_007,), (131_072,), (2, 2, 65_537), (1, 200_000), (700, 301), (70_000, 3), (5, 40_000), (65_537, 4),
+         (9, 20_000), (131_073, 2), (40, 40, 40), (1021, 3, 67))
+"""Shapes past the thresholds of threads, chunks and split reductions."""
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy")
 INEXACT = ("exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p")
@@ -37,14 +40,16 @@ def programs(max_steps: int = 20) -> st.SearchStrategy[Program]:
     return st.randoms(use_true_random=False).map(lambda rng: draw_program(rng, max_steps))
 
 
-def draw_program(rng: random.Random, max_steps: int = 20) -> Program:
-    """Draw one program of up to `max_steps` steps."""
-    return _Drawing(rng).program(rng.randint(1, max_steps))
+def draw_program(rng: random.Random, max_steps: int = 20, *, large: bool = False) -> Program:
+    """Draw one program of up to `max_steps` steps, over small arrays or large ones."""
+    return _Drawing(rng, large).program(rng.randint(1, max_steps))
 
 
 class _Drawing:
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, large: bool) -> None:
         self.rng = rng
+        self.large = large
+        self.max_size = 450_000 if large else MAX_SIZE
         self.sources: list[Source] = []
         self.statements: list[Statement] = []
         self.values: dict[str, Any] = {}
@@ -57,16 +62,19 @@ class _Drawing:
             (self._unary, 4), (self._binary, 9), (self._scalar_binary, 5), (self._where, 2), (self._clip, 1),
             (self._astype, 2), (self._reduction, 4), (self._softmax, 1), (self._slice, 4), (self._axes, 4),
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
-            (self._assign, 2), (self._in_place, 1),
+            (self._assign, 2), (self._in_place, 1), (self._derived, 3),
         ]
         draws, weights = zip(*kinds)
         attempts = 0
         while len(self.statements) < steps and attempts < 5 * steps:
             attempts += 1
             rng.choices(draws, weights)[0]()
+        if rng.random() < 0.06:
+            self._provoke()
         made = [s.target for s in self.statements if s.target in self.values]
         outputs = [made[-1]] if made else [self.sources[0].name]
-        for name in rng.sample(sorted(self.values), min(len(self.values), rng.choice((0, 0, 1, 2, 3)))):
+        known = sorted(n for n, v in self.values.items() if v is not None)
+        for name in rng.sample(known, min(len(known), rng.choice((0, 0, 1, 2, 3)))):
             if name not in outputs:
                 outputs.append(name)
         container = rng.choice(("tuple", "single", "list", "dict"))
@@ -79,6 +87,8 @@ class _Drawing:
         family = tuple(rng.choice(EXTENTS) for _ in range(rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))))
         while int(np.prod(family)) > MAX_SIZE:
             family = family[1:]
+        if self.large:
+            family = rng.choice(LARGE)
         for _ in range(rng.randint(1, 4)):
             name, kind = f"a{len(self.sources)}", rng.random()
             if kind < 0.1 and self.sources:
@@ -126,9 +136,31 @@ class _Drawing:
             return None
         result = values[name]
         dtype = getattr(result, "dtype", np.asarray(result).dtype)
-        if dtype.name not in DTYPES or np.size(result) > MAX_SIZE or np.ndim(result) > 5 or isinstance(result, complex):
+        if dtype.name not in DTYPES or np.size(result) > self.max_size or np.ndim(result) > 5 or isinstance(result, complex):
             return None
         return result
+
+    def _broadcasts(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        try:
+            return int(np.prod(np.broadcast_shapes(a, b))) <= self.max_size
+        except ValueError:
+            return False
+
+    def _provoke(self) -> None:
+        """Add a last statement that may well be wrong: shapes that do not fit, dtypes that an operator refuses."""
+        rng = self.rng
+        x, y = self._pick() or "0", self._pick() or "1"
+        name, axis = f"v{len(self.statements)}", rng.randint(-5, 5)
+        text = rng.choice((
+            f"{x} {rng.choice(sorted(OPERATORS.values()))} {y}", f"jf.{rng.choice(INEXACT)}({x})", f"({x} + 0) @ {y}",
+            f"np.{rng.choice(REDUCTIONS)}({x}, axis={axis})", f"np.reshape({x}, ({max(axis, -1)}, 3))", f"{x}[{axis}]", f"{x}[:, {axis}]",
+            f"np.concatenate([{x}, {y}], axis={axis})", f"np.stack([{x}, {y}])", f"np.broadcast_to({x}, (3, {axis}))",
+            f"np.moveaxis({x}, {axis}, 0)", f"np.transpose({x}, ({axis}, 0))", f"np.squeeze({x}, axis={axis})",
+            f"np.{rng.choice(BINARY)}({x}, {y})", f"np.expand_dims({x}, {axis})", f"np.clip({x}, {y}, 2)",
+            f"np.where({x}, {y}, {x})", f"np.maximum({x}, 2**40)", f"{x}.astype('float16')",
+        ))
+        self.statements.append(Statement(f"{name} = {text}", name, tuple(n for n in (x, y) if n in self.values), "ulp"))
+        self.values[name] = None
 
     # ------------------------------------------------------------------ elementwise
     def _unary(self) -> None:
@@ -151,7 +183,7 @@ class _Drawing:
         if a is None:
             return
         shape = np.shape(self.values[a])
-        b = self._pick(lambda v: _broadcasts(np.shape(v), shape))
+        b = self._pick(lambda v: self._broadcasts(np.shape(v), shape))
         if b is not None:
             if self.rng.random() < 0.5:
                 a, b = b, a
@@ -184,8 +216,8 @@ class _Drawing:
         if x is None:
             return
         shape = np.shape(self.values[x])
-        c = self._pick(lambda v: _broadcasts(np.shape(v), shape) and np.asarray(v).dtype == bool)
-        y = self._pick(lambda v: _broadcasts(np.shape(v), shape))
+        c = self._pick(lambda v: self._broadcasts(np.shape(v), shape) and np.asarray(v).dtype == bool)
+        y = self._pick(lambda v: self._broadcasts(np.shape(v), shape))
         other = self.rng.choice((y, y, "0", "1.5", "np.nan"))
         if c is None or other is None:
             c, other = f"({x} > 0)", other or "0"
@@ -231,11 +263,36 @@ class _Drawing:
         exact = name == "sum" and np.asarray(self.values[x]).dtype.kind in "ib"
         self._assign_to(text, (x,), "" if exact else f"{slack} {x} {axis} {keepdims}" if slack in ("sum", "mean", "var") else slack)
 
+    def _derived(self) -> None:
+        """Use a function of NumPy that several operators make up."""
+        x = self._pick(lambda v: isinstance(v, np.ndarray))
+        if x is None:
+            return
+        shape = np.shape(self.values[x])
+        y = self._pick(lambda v: isinstance(v, np.ndarray) and np.shape(v) == shape) or x
+        axis = self._axis(len(shape))
+        one = self.rng.randrange(len(shape)) if shape else None
+        choices = [
+            (f"np.std({x}, axis={axis})", f"std {x} {axis} False"), (f"np.count_nonzero({x}, axis={axis})", ""),
+            (f"np.nan_to_num({x})", ""), (f"np.full_like({x}, 2)", ""), (f"np.ones_like({x})", ""), (f"np.fabs({x})", ""),
+            (f"np.ptp({x}, axis={axis})", "zero"), (f"np.ravel({x}.copy())", ""), (f"np.atleast_2d({x})", ""),
+            (f"np.broadcast_arrays({x}, {y})[0] + 0", ""), (f"divmod({x}, {y})[1]", ""), (f"{x}.flatten()", ""),
+            (f"len({x}) * {x}", ""), (f"{x} * {x}.size - {x}.shape[-1]", ""), (f"sum(row for row in {x}[:4])", ""),
+            (f"np.hstack([{x}, {y}])", ""), (f"np.vstack([{x}, {y}])", ""), (f"np.column_stack([{x}, {y}])", ""),
+            (f"np.split({x}, {self.rng.choice((1, 2, 3))}, axis={one})[-1]", ""), (f"[*{x}[:3]][0] + 1", ""),
+            (f"jf.nn.relu({x})", "zero"), (f"np.full({shape}, {x}.sum() > 0)", "ulp"),
+            (f"np.where({x} > {y}, {x}, {y}) - np.minimum({x}, {y})", "zero"),
+        ]
+        if len(shape) == 1 and self.values[x].size ** 2 <= self.max_size:
+            choices += [(f"np.outer({x}, {y})", ""), (f"np.dot({x}, {y})", f"matmul {x} {y}"), (f"np.inner({x}, {y})", f"matmul {x} {y}")]
+        text, slack = self.rng.choice(choices)
+        self._assign_to(text, (x, y), slack)
+
     def _softmax(self) -> None:
         x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0 and v.dtype != bool)
         if x is not None:
             axis = self.rng.randrange(-np.ndim(self.values[x]), np.ndim(self.values[x]))
-            self._assign_to(f"jf.softmax({x}, axis={axis})", (x,), "softmax")
+            self._assign_to(f"jf.softmax({x}, axis={axis})", (x,), f"softmax {axis}")
 
     def _matmul(self) -> None:
         x = self._pick(lambda v: np.ndim(v) > 0)
@@ -243,10 +300,14 @@ class _Drawing:
             return
         k = np.shape(self.values[x])[-1]
 
-        def both_bool(v: Any) -> bool:
-            return np.asarray(v).dtype == bool and np.asarray(self.values[x]).dtype == bool
+        left = self.values[x]
 
-        y = self._pick(lambda v: np.ndim(v) > 0 and np.shape(v)[0 if np.ndim(v) == 1 else -2] == k and not both_bool(v))
+        def fits(v: Any) -> bool:
+            meets = np.ndim(v) > 0 and np.shape(v)[0 if np.ndim(v) == 1 else -2] == k
+            both_bool = np.asarray(v).dtype == bool and np.asarray(left).dtype == bool
+            return meets and not both_bool and np.size(left) * np.size(v) <= self.max_size * max(k, 1) ** 2
+
+        y = self._pick(fits)
         if y is not None:
             self._assign_to(self.rng.choice((f"{x} @ {y}", f"np.matmul({x}, {y})")), (x, y), f"matmul {x} {y}")
 
@@ -380,13 +441,6 @@ class _Drawing:
             self.values[target][...] = before[target]
             return
         self.statements.append(Statement(text, target, tuple(n for n in reads if n in self.values), changes=True))
-
-
-def _broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    try:
-        return int(np.prod(np.broadcast_shapes(a, b))) <= MAX_SIZE
-    except ValueError:
-        return False
 
 
 def _fits(shape: tuple[int, ...], region: tuple[int, ...]) -> bool:
