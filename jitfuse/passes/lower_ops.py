@@ -49,4 +49,7 @@ def _cast(builder: ProgramBuilder, value: int, dtype: str, strengthen: bool) -> 
     meta = builder.meta[value]
     if meta.dtype == dtype and not (strengthen and meta.weak):
         return value
+    if meta.weak and meta.dtype == "int64" and dtype == "float32":
+        # NumPy takes a Python int for a double first
+        value = builder.step("astype", (value,), make_attrs({"dtype": "float64"}))
     return builder.step("astype", (value,), make_attrs({"dtype": dtype}))

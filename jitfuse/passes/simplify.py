@@ -14,8 +14,11 @@ def share(program: FusedProgram) -> FusedProgram:
     """Compute equal steps once (common subexpressions)."""
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        # two extents that happen to be equal must not make another kernel than two that differ
-        return builder.step(step.op_name, inputs, step.attrs, fresh=True) if step.op_name == "extent" else None
+        # sizes that happen to be equal must not make another kernel than sizes that differ
+        op = ops.get(step.op_name)
+        assert op is not None
+        sized = op.kind == ops.CREATION and (step.op_name != "full" or step.attr("shape") != ())
+        return builder.step(step.op_name, inputs, step.attrs, fresh=True) if sized else None
 
     return rewrite(program, visit, share=True)
 
@@ -53,12 +56,8 @@ def literal(builder: ProgramBuilder, value: Any, dtype: str) -> int:
 
 
 def own_results(program: FusedProgram) -> FusedProgram:
-    """Copy feeds and literals that are delivered as they are: every result has memory of its own."""
-    readers: list[int] = [*program.outputs.values(), *program.writes.values(), *program.state_out.values()]
+    """Copy what is delivered twice, and feeds and literals delivered as they are: every result owns its memory."""
     made = {r for s in program.steps for r in s.result_ids if s.op_name != "constant"}
-    bare = [v for v in dict.fromkeys(readers) if v not in made]
-    if not bare:
-        return program
     builder = ProgramBuilder(program)
     for step in program.steps:
         builder.steps.append(step)
@@ -66,7 +65,20 @@ def own_results(program: FusedProgram) -> FusedProgram:
             builder.meta[value] = program.meta[value]
         if step.step_id in program.sources:
             builder.sources[step.step_id] = program.sources[step.step_id]
-    return builder.finish({v: builder.step("copy", (v,), ()) for v in bare})
+    taken: set[int] = set()
+
+    def owned(value: int) -> int:
+        if value in made and value not in taken:
+            taken.add(value)
+            return value
+        return builder.step("copy", (value,), ())
+
+    outputs = {path: owned(v) for path, v in program.outputs.items()}
+    writes = {feed: v if v in made else owned(v) for feed, v in program.writes.items()}
+    state_out = {feed: v if v in made else owned(v) for feed, v in program.state_out.items()}
+    if len(builder.steps) == len(program.steps):
+        return program
+    return builder.finish({}, outputs=outputs, writes=writes, state_out=state_out)
 
 
 def simplify(program: FusedProgram) -> FusedProgram:

@@ -181,7 +181,7 @@ class BodyBuilder(IndexMaps):
         if op.kind == ops.REDUCTION:
             return self.results[step.result_id] if not inputs else self._unrolled_result(step, inputs)
         if op.kind == ops.ELEMENTWISE:
-            return self._elementwise(step, meta, inputs)
+            return self._elementwise(step, meta, inputs, key.mask)
         if step.op_name in ("concat", "update_slice"):
             keys = self.dependencies(key)
             result = inputs[-1]
@@ -194,7 +194,7 @@ class BodyBuilder(IndexMaps):
         builder: Callable[[OpStep, Key], Node] = getattr(self, f"_make_{step.op_name}")
         return builder(step, key)
 
-    def _elementwise(self, step: OpStep, meta: Meta, inputs: list[Node]) -> Node:
+    def _elementwise(self, step: OpStep, meta: Meta, inputs: list[Node], mask: Node | None) -> Node:
         if step.op_name == "copy":
             return inputs[0]
         if step.op_name == "astype":
@@ -204,6 +204,10 @@ class BodyBuilder(IndexMaps):
             if maker is not None and maker.op_name == "full":
                 static = self.node("const", inputs[1].dtype, (), maker.attr("value"))
                 inputs = [inputs[0], static]
+        if step.op_name == "power" and mask is not None and meta.dtype.startswith("int"):
+            # lanes that are off hold no exponent of the user's: they must not raise
+            nothing = self.node("const", inputs[1].dtype, (), 0)
+            inputs = [inputs[0], self.node("where", inputs[1].dtype, (mask, inputs[1], nothing))]
         return self.node(step.op_name, meta.dtype, tuple(inputs))
 
     def _load(self, key: Key, buffer: Any, layout: Layout) -> Node:

@@ -19,7 +19,7 @@ from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Lin
-from jitfuse.plans.values import Values
+from jitfuse.plans.values import DEAR, Values
 
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) are stored, not computed twice."""
@@ -84,23 +84,20 @@ class Probe:
     inlined: set[int] = field(default_factory=set)
     reductions: set[int] = field(default_factory=set)
     depth: int = 0
+    meets_roots: bool = False
+    """Whether a value that the group stores is needed where the group computes it."""
 
 
 class Grouping:
     """Groups the steps of a primitive program. `materialise` adds values that must be stored."""
 
-    def __init__(
-        self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), *, fuse: bool = True
-    ) -> None:
+    def __init__(self, program: FusedProgram, values: Values, materialise: Iterable[int] = ()) -> None:
         self.program = program
         self.values = values
         self.groups: list[Group] = []
         self.refusals: list[RefusedMerge] = []
         self.home: dict[int, int] = {}
-        self._fuse = fuse
         self._must = values.must | set(materialise)
-        if not fuse:
-            self._must |= {s.result_id for s in program.steps if _is_computed(s)}
         for step in program.steps:
             self._visit(step)
         self._store_what_others_read()
@@ -128,13 +125,12 @@ class Grouping:
             self._place_anchor(step, is_reduction)
 
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
-        if self._fuse:
-            for group in reversed(self.groups[-_WINDOW:]):
-                reason = self._try_join(step, is_reduction, group)
-                if reason is None:
-                    return
-                if reason is not Refusal.UNRELATED:
-                    self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
+        for group in reversed(self.groups[-_WINDOW:]):
+            reason = self._try_join(step, is_reduction, group)
+            if reason is None:
+                return
+            if reason is not Refusal.UNRELATED:
+                self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
         self._open(step, is_reduction)
 
     def _open(self, step: OpStep, is_reduction: bool) -> None:
@@ -207,8 +203,9 @@ class Grouping:
     def _refuses(
         self, group: Group, frame: Frame, probe: Probe, key: Key, is_reduction: bool
     ) -> Refusal | None:
-        related = bool(probe.reductions & group.fused) or bool(probe.inlined & set(group.roots))
-        if not related and not any(leaf in group.leaves for leaf in probe.leaves if leaf[1] != () or not frame.shape):
+        related = bool(probe.reductions & group.fused) or probe.meets_roots
+        shared = (leaf for leaf in probe.leaves if leaf in group.leaves)
+        if not related and not any(_moves(where) or not frame.shape for _, where in shared):
             return Refusal.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
         splits = is_reduction and not group.reductions and _is_split(frame)
@@ -255,32 +252,40 @@ class Grouping:
 
         builder = BodyBuilder(self.program, frame, place, fused, self.values.unrolled, keep=False)
         builder.open_stage()
-        return _walk(builder, key, self.program, fused, group.depths, place, self.values)
+        roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
+        probe, seen, stack = Probe(), {key}, [key]
+        while stack:
+            top = stack.pop()
+            if place(top.value) is not None:
+                probe.leaves.add((top.value, top.where))
+                continue
+            if top.value in fused:
+                builder.dependencies(top)
+                probe.reductions.add(top.value)
+                probe.depth = max(probe.depth, group.depths.get(top.value, 0) + 1)
+                continue
+            if top.value in roots:
+                self._meet(top, roots[top.value], probe)
+            probe.inlined.add(top.value)
+            for state in self.values.hidden_inputs(top.value):
+                probe.leaves.add((state, ()))
+            for d in builder.dependencies(top):
+                if d not in seen:
+                    seen.add(d)
+                    stack.append(d)
+        return probe
+
+    def _meet(self, key: Key, own: tuple[Lin, ...], probe: Probe) -> None:
+        """Note a stored value that is asked for at its own place; refuse a dear one asked for elsewhere."""
+        if key.where == own and key.mask is None:
+            probe.meets_roots = True
+        elif key.mask is not None or self.values.costs[key.value] >= DEAR:
+            raise MisalignedError
 
 
-def _walk(
-    builder: BodyBuilder, key: Key, program: FusedProgram, fused: frozenset[int], depths: dict[int, int],
-    place: Any, values: Values,
-) -> Probe:
-    probe, seen, stack = Probe(), {key}, [key]
-    while stack:
-        top = stack.pop()
-        if place(top.value) is not None:
-            probe.leaves.add((top.value, top.where))
-            continue
-        if top.value in fused:
-            builder.dependencies(top)
-            probe.reductions.add(top.value)
-            probe.depth = max(probe.depth, depths.get(top.value, 0) + 1)
-            continue
-        probe.inlined.add(top.value)
-        for state in values.hidden_inputs(top.value):
-            probe.leaves.add((state, ()))
-        for d in builder.dependencies(top):
-            if d not in seen:
-                seen.add(d)
-                stack.append(d)
-    return probe
+def _moves(where: Any) -> bool:
+    """Return whether an index map moves along some axis of the kernel."""
+    return not isinstance(where, tuple) or any(not isinstance(p, Lin) or p.terms for p in where)
 
 
 def _result_placing(step: OpStep) -> str:
@@ -295,12 +300,6 @@ def _is_per_point(frame: Frame, probe: Probe) -> bool:
         for _, where in probe.leaves
     )
     return bool(probe.reductions) and not swept and all(frame.shape[k] == 1 for k in frame.reduced)
-
-
-def _is_computed(step: OpStep) -> bool:
-    op = ops.get(step.op_name)
-    assert op is not None
-    return op.kind not in (ops.VIEW, ops.CREATION) or step.op_name == "concat"
 
 
 def _is_split(frame: Frame) -> bool:

@@ -202,5 +202,5 @@ class IndexMaps(NodeTable):
         source = self.operand_map(tuple(moved), region, self.program.meta[value].shape)
         if inside is None:
             return [Key(value, source, key.mask)]
-        outside = self.both(key.mask, self.node("logical_not", "bool", (inside,)))
-        return [Key(value, source, self.both(key.mask, inside)), Key(target, key.where, outside)]
+        # the target is there at every index: only the region needs a mask
+        return [Key(value, source, self.both(key.mask, inside)), Key(target, key.where, key.mask)]

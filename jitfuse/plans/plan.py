@@ -69,11 +69,10 @@ class RuntimePlan(NamedTuple):
 
 
 class LoweringPolicy(NamedTuple):
-    """One way to lower: whether inner values are kept in scratch rows, and whether anything is fused."""
+    """One way to lower: whether inner values are kept in scratch rows."""
 
     kind: str
     keep: bool
-    fuse: bool = True
 
 
 FUSED_KEEP = LoweringPolicy("fused, dear row values kept", keep=True)

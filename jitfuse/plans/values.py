@@ -128,16 +128,13 @@ class Values:
             if value in plain or value in self.memory:
                 continue
             base = self._alias_base(value)
-            if base in self.memory or base in self.must or base in taken:
+            view = self._view(value, _ALIASED)
+            if base in self.memory or base in self.must or base in taken or view is None:
                 self.must.add(value)
                 continue
             taken.add(base)
             self.must.add(base)
-            view = self._view(value, _ALIASED)
-            if view is None:
-                self.must.add(value)
-            else:
-                self.views[value] = view
+            self.views[value] = view
 
     def _is_alias(self, value: int) -> bool:
         step = self.program.producers.get(value)
