@@ -1,10 +1,10 @@
-"""Compiles LLVM assembly text to object code for this machine, and loads object code into the process.
+"""Compiles LLVM assembly text to object code for this machine.
 
-Owns: the host target, the one process-wide LLJIT, the undefined-symbol check, the lifetime of loaded code.
-Does not own: what the text means (`jitfuse.backends.llvm.builder`) or where object code is kept (the cache).
+Owns: the host target as LLVM sees it, LLVM's options, and loading through LLVM's linker on systems that
+`jitfuse.backends.llvm.loader` has no loader for. Does not own: what the text means
+(`jitfuse.backends.llvm.builder`) or where object code is kept (the cache).
 
-Loading starts neither a target machine nor the assembly parser: a process that finds everything in its cache
-pays for LLJIT alone. `llvmlite` itself is imported on first use.
+A process that finds everything in its cache does not come here. `llvmlite` itself is imported on first use.
 
 No function attribute keeps the code generator from writing library calls: ``"no-builtins"`` keeps *passes*
 from recognising a loop as memset or memcpy, but a frem, a vector llvm.sin or a large llvm.memcpy still
@@ -17,12 +17,12 @@ import ctypes
 import itertools
 import os
 import re
-import struct
-import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from jitfuse.backends.llvm.elf import object_symbols
+from jitfuse.backends.llvm.process import import_addresses, process_lock
 from jitfuse.errors import CompileError
 
 _T = TypeVar("_T")
@@ -48,13 +48,6 @@ class Target(NamedTuple):
     has_fma: bool
 
 
-class Symbols(NamedTuple):
-    """Global names in an object: those it defines and those it expects from elsewhere."""
-
-    defined: frozenset[str]
-    undefined: frozenset[str]
-
-
 @cache
 def host_target() -> Target:
     """Return the target of this process, as LLVM detects it."""
@@ -71,20 +64,19 @@ class _Engine:
     """The parts of LLVM that this process has started; each starts on its first use."""
 
     def __init__(self) -> None:
-        # reentrant: a collection inside a locked section may run a finalizer that forks or compiles
-        self.lock = threading.RLock()
         self._names = itertools.count()
         self.binding: Any = None
         self._jit: Any = None
         self._machines: dict[int, tuple[Any, str]] = {}
-        # a child must not inherit LLVM halfway through something that another thread was doing
+        # a child must not inherit LLVM halfway through something that another thread was doing; the lock of the
+        # process comes first, as wherever both are held
         self._held: Any = None
         os.register_at_fork(
             before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._after_fork
         )
 
     def _before_fork(self) -> None:
-        self.lock.acquire()
+        process_lock.acquire()
         if self.binding is not None:
             self._held = self.binding.ffi.lib._lock  # llvmlite holds it around each of its calls
             self._held.__enter__()
@@ -92,11 +84,11 @@ class _Engine:
     def _after_fork(self) -> None:
         if self._held is not None:
             self._held.__exit__(None, None, None)
-        self.lock.release()
+        process_lock.release()
 
     def start_binding(self) -> Any:
         """Import llvmlite, under the lock, because a child forked in the middle of an import never ends it."""
-        with self.lock:
+        with process_lock:
             import llvmlite.binding as binding  # type: ignore[import-untyped]
 
             self.binding = binding
@@ -105,7 +97,7 @@ class _Engine:
     def jit(self) -> Any:
         """Return the process-wide LLJIT."""
         if self._jit is None:
-            with self.lock:
+            with process_lock:
                 self._jit = self._jit or self._start_jit()
         return self._jit
 
@@ -121,7 +113,7 @@ class _Engine:
     def machine(self, level: int) -> tuple[Any, str]:
         """Return the target machine of a code generation level, and the header its modules start with."""
         if level not in self._machines:
-            with self.lock:
+            with process_lock:
                 if level not in self._machines:
                     self._machines[level] = self._start_machine(level)
         return self._machines[level]
@@ -147,9 +139,6 @@ class _Engine:
 
 
 _engine = _Engine()
-process_lock = _engine.lock
-"""Held while a part of LLVM starts, and across a fork; for what must happen once in a process."""
-
 
 def _llvm() -> Any:
     return _engine.binding or _engine.start_binding()
@@ -231,7 +220,7 @@ def _excerpt(text: str, first: int, last: int) -> str:
 
 # ---------------------------------------------------------------------- load
 class Library:
-    """Loaded code: the addresses of its global symbols, valid as long as this object lives."""
+    """Code loaded by LLVM, as `jitfuse.backends.llvm.loader.Library`."""
 
     def __init__(self, tracker: Any, names: frozenset[str]) -> None:
         self._tracker = tracker
@@ -243,22 +232,13 @@ class Library:
         return address
 
 
-def load(object_code: bytes, *, allowed: Collection[str] = ()) -> Library:
-    """Link object code into the process; its memory is freed when the returned library is dropped.
-
-    Undefined symbols must be among `allowed` and are then taken from CPython and the C library. Raises
-    CompileError naming the others, and those the process lacks.
-    """
+def load(object_code: bytes, *, allowed: Container[str] = ()) -> Library:
+    """Link object code into the process through LLVM; as `jitfuse.backends.llvm.loader.load`, which calls this."""
     symbols = object_symbols(object_code)
-    foreign = symbols.undefined - frozenset(allowed)
-    if foreign:
-        raise CompileError(
-            f"compiled code needs symbols from outside: {', '.join(sorted(foreign))}; "
-            "an operation was lowered to a library call"
-        )
+    imports = import_addresses(symbols.undefined, allowed)
     builder = _llvm().JITLibraryBuilder().add_object_img(object_code)
-    for name in symbols.undefined:
-        builder.import_symbol(name, process_address(name))
+    for name, address in imports.items():
+        builder.import_symbol(name, address)
     for name in symbols.defined:
         builder.export_symbol(name)
     try:
@@ -268,60 +248,7 @@ def load(object_code: bytes, *, allowed: Collection[str] = ()) -> Library:
     return Library(tracker, symbols.defined)
 
 
-def process_address(name: str) -> int:
-    """Return the address of a symbol of CPython or of the C library; CompileError where there is none."""
-    for library in (ctypes.pythonapi, _process()):
-        try:
-            function = getattr(library, name)
-        except AttributeError:
-            continue
-        address = ctypes.cast(function, ctypes.c_void_p).value
-        assert address is not None
-        return address
-    raise CompileError(f"this process has no symbol {name!r}")
-
-
-@cache
-def _process() -> ctypes.CDLL:
-    return ctypes.CDLL(None)
-
-
 # ---------------------------------------------------------------------- look into objects
-def undefined_symbols(object_code: bytes) -> frozenset[str]:
-    """Return the names that an ELF object expects from elsewhere."""
-    return object_symbols(object_code).undefined
-
-
-def object_symbols(object_code: bytes) -> Symbols:
-    """Read the symbol table of a little-endian ELF64 object; CompileError for anything else.
-
-    Layout: System V ABI, chapter 4 (section headers of 64 bytes, symbols of 24).
-    """
-    if object_code[:6] != b"\x7fELF\x02\x01":
-        raise CompileError(f"not a 64-bit little-endian ELF object: it starts with {object_code[:6]!r}")
-    defined: set[str] = set()
-    undefined: set[str] = set()
-    try:
-        table, = struct.unpack_from("<Q", object_code, 40)
-        size, count = struct.unpack_from("<HH", object_code, 58)
-        headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, table + size * i) for i in range(count)]
-        for header in headers:
-            _, kind, _, _, offset, length, link, _, _, entry = header
-            if kind != 2:  # SHT_SYMTAB
-                continue
-            strings = headers[link][4]
-            for at in range(offset + entry, offset + length, entry):
-                name_at, info, _, section = struct.unpack_from("<IBBH", object_code, at)
-                if info >> 4 == 0:  # STB_LOCAL
-                    continue
-                start = strings + name_at
-                name = object_code[start : object_code.index(b"\0", start)].decode()
-                (defined if section else undefined).add(name)
-    except (struct.error, IndexError, ValueError, OverflowError) as error:
-        raise CompileError(f"damaged ELF object of {len(object_code)} bytes: {error}") from None
-    return Symbols(frozenset(defined), frozenset(undefined))
-
-
 def disassemble(object_code: bytes) -> str:
     """Return the object's machine code as text, through binutils' or LLVM's objdump.
 

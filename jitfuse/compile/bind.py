@@ -231,7 +231,7 @@ class PlanBinder:
         return 0, self.plan.offsets[buffer] + offset
 
     def _launch(self, launch: Launch) -> int:
-        from jitfuse.backends.llvm.codegen import cost_ns, scratch_bytes, units
+        from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
 
         count, cost = units(launch.form, launch.sizes), cost_ns(launch.form, launch.sizes)
         assert self._kernels is not None

@@ -52,7 +52,7 @@ class KernelObject:
     """Loaded native code of an ordered tuple of kernel forms; freed with its last user."""
 
     def __init__(self, key: str, forms: tuple[KernelForm, ...], entry: Entry, from_cache: bool, load_ms: float) -> None:
-        from jitfuse.backends.llvm.jit import load
+        from jitfuse.backends.llvm.loader import load
 
         self.key = key
         self.forms = forms
@@ -93,13 +93,9 @@ def target_of_host() -> Any:
 
 @cache
 def _parts(touches_python: bool) -> dict[str, Any]:
-    from llvmlite import __version__ as llvmlite_version  # type: ignore[import-untyped]
+    from jitfuse.backends.llvm.target import machine_identity
 
-    target = target_of_host()
-    extra = {
-        "triple": target.triple, "cpu": target.cpu, "features": target.features, "llvm": f"llvmlite {llvmlite_version}",
-    }
-    return dict(environment_parts("llvm", touches_python=touches_python, extra=extra))
+    return dict(environment_parts("llvm", touches_python=touches_python, extra={"machine": machine_identity()}))
 
 
 def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> KernelObject:
@@ -138,7 +134,7 @@ def _load_or_compile(
 
 def _compiled(key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin: Origin) -> Entry:
     from jitfuse.backends.llvm.builder import Module
-    from jitfuse.backends.llvm.codegen import emit_kernel
+    from jitfuse.backends.llvm.codegen.kernel import emit_kernel
     from jitfuse.backends.llvm.jit import compile_text
 
     begin = time.perf_counter()
@@ -155,13 +151,15 @@ def _compiled(key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin:
 def _entry(
     key: str, canonical: bytes, code: bytes, text: str, origin: Origin, compile_ms: float, forms: list[str]
 ) -> Entry:
-    parts = _parts(False)
+    from llvmlite import __version__ as llvmlite_version  # type: ignore[import-untyped]
+
+    target = target_of_host()
     metadata = {
         "function": origin.function, "source": origin.source, "backend": "llvm",
-        "target": f"{parts['triple']} {parts['cpu']}", "compile_ms": round(compile_ms, 3),
+        "target": f"{target.triple} {target.cpu}", "compile_ms": round(compile_ms, 3),
         "kernels": [f"k{k}" for k in range(len(forms))], "created": int(time.time()),
         "forms": compress_text("\n\n".join(forms)), "ir": compress_text(text),
-        "versions": {"llvm": str(parts["llvm"])},
+        "versions": {"llvm": f"llvmlite {llvmlite_version}"},
     }
     return Entry(key, metadata, canonical, code)
 

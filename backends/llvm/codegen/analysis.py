@@ -10,9 +10,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from jitfuse.backends.llvm.codegen.elementwise import SIMPLE_EXPONENTS, TRANSCENDENTAL
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
 from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
+
+TRANSCENDENTAL: Final = frozenset({
+    "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "power", "remainder", "floor_divide",
+})
+"""Operators that are long chains of instructions on floats."""
+SIMPLE_EXPONENTS: Final = (2, 1, 0, 0.5, -1)
+"""Exponents that NumPy treats as other operations when they are scalars."""
 
 ENTRY: Final = 0
 UNIT: Final = 1

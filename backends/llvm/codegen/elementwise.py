@@ -17,11 +17,6 @@ from jitfuse.backends.llvm.math.lockstep import Batch
 
 Emit = Callable[..., Batch]
 
-TRANSCENDENTAL: Final = frozenset({
-    "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "power", "remainder", "floor_divide",
-})
-"""Operators that are long chains of instructions on floats."""
-
 
 def _select(condition: Batch, a: Batch, b: Batch) -> Batch:
     return a.where(condition, b)
@@ -100,10 +95,6 @@ _BOOL: Final[dict[str, Emit]] = {
 }
 
 _TABLES: Final = {"float": _FLOAT, "int": _INT, "bool": _BOOL}
-
-
-SIMPLE_EXPONENTS: Final = (2, 1, 0, 0.5, -1)
-"""Exponents that NumPy treats as other operations when they are scalars."""
 
 
 def supports(op: str, dtype: str) -> bool:

@@ -10,18 +10,12 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from jitfuse.backends.llvm.jit import (
-    Library,
-    compile_text,
-    host_target,
-    load,
-    process_address,
-    process_lock,
-    undefined_symbols,
-)
+from jitfuse.backends.llvm.loader import Library, load
+from jitfuse.backends.llvm.process import process_address, process_lock
 from jitfuse.backends.llvm.runtime.layout import MEMORY_HANDLER, MEMORY_HANDLER_NAME, MEMORY_STATISTICS
 from jitfuse.backends.llvm.runtime.threads import thread_count
 from jitfuse.backends.llvm.runtime.words import ABI, configuration
+from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.errors import CompileError
 
 LEVEL = 0
@@ -39,6 +33,8 @@ Loader: TypeAlias = Callable[[str, Callable[[], str], Mapping[str, str | int]], 
 
 
 def _compile_directly(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
+    from jitfuse.backends.llvm.jit import compile_text
+
     return compile_text(make_text(), level=int(key_parts["level"]))
 
 
@@ -76,20 +72,19 @@ def runtime_text() -> str:
     return module.text()
 
 
+class _Imports:
+    """The symbols that the runtime may take from the process."""
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and (name in C_SYMBOLS or name.startswith(("Py", "_Py")))
+
+
+IMPORTS = _Imports()
+
+
 def _load() -> Library:
-    target = host_target()
-    key_parts: dict[str, str | int] = {
-        "level": LEVEL, "triple": target.triple, "cpu": target.cpu, "features": target.features, "abi": ABI,
-    }
-    code = _loader("runtime", runtime_text, key_parts)
-    return load(code, allowed=allowed_symbols(code))
-
-
-def allowed_symbols(object_code: bytes) -> frozenset[str]:
-    """Return those undefined symbols of an object that a runtime may have."""
-    return frozenset(
-        name for name in undefined_symbols(object_code) if name in C_SYMBOLS or name.startswith(("Py", "_Py"))
-    )
+    key_parts: dict[str, str | int] = {"level": LEVEL, "machine": " ".join(machine_identity()), "abi": ABI}
+    return load(_loader("runtime", runtime_text, key_parts), allowed=IMPORTS)
 
 
 class Runtime:

@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 from evaluate import Evaluator, Memory
 
-from jitfuse.backends.llvm import codegen, jit
+from jitfuse.backends.llvm import jit
 from jitfuse.backends.llvm.builder import Module
+from jitfuse.backends.llvm.codegen.kernel import emit_kernel
+from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
+from jitfuse.backends.llvm.loader import load
 from jitfuse.ir.kernel import Axis, Instr, KernelForm, Reduction, Stage
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -22,13 +25,13 @@ def compiled_text(form: KernelForm, vector_bytes: int = 0, has_fma: bool = True)
     if vector_bytes:
         target = target._replace(vector_bytes=vector_bytes, has_fma=has_fma)
     module = Module()
-    codegen.emit_kernel(module, "kernel", form, target)
+    emit_kernel(module, "kernel", form, target)
     return module.text()
 
 
 @lru_cache(maxsize=512)
 def compiled(form: KernelForm, vector_bytes: int = 0) -> tuple[Any, Any]:
-    library = jit.load(jit.compile_text(compiled_text(form, vector_bytes)))
+    library = load(jit.compile_text(compiled_text(form, vector_bytes)))
     return _CALL(library.address("kernel")), library
 
 
@@ -49,8 +52,8 @@ def launch(
     """Run a form's units in so many pieces, last first; returns the largest status."""
     kernel, _ = compiled(form, vector_bytes)
     block = words(form, sizes, operands, params, flags)
-    total = codegen.units(form, sizes)
-    size = codegen.scratch_bytes(form, sizes)
+    total = units(form, sizes)
+    size = scratch_bytes(form, sizes)
     scratch = np.full(size + 128, 0xA5, np.uint8)
     at = -scratch.ctypes.data % 64
     cuts = [total * k // pieces for k in range(pieces + 1)]

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from jitfuse.backends.llvm.builder import Function, Module, Value
-from jitfuse.backends.llvm.jit import Library, compile_text, load
+from jitfuse.backends.llvm.jit import compile_text
+from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.native import runtime
 from jitfuse.backends.llvm.runtime.tables import EntryBuilder, ObjectResult, StateBlock

@@ -10,6 +10,7 @@ from typing import Any
 
 from jitfuse.backends.llvm import jit
 from jitfuse.backends.llvm.builder import Module, Value
+from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.runtime import native
 
 Parallel = ctypes.CFUNCTYPE(
@@ -64,8 +65,8 @@ def _kernels() -> str:
 
 
 @cache
-def kernels() -> jit.Library:
-    return jit.load(jit.compile_text(_kernels()))
+def kernels() -> Library:
+    return load(jit.compile_text(_kernels()))
 
 
 def parallel() -> Any:
