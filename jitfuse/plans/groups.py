@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.body import BodyBuilder
+from jitfuse.plans.body import BodyBuilder, Place
 from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
-from jitfuse.plans.layout import Lin
+from jitfuse.plans.layout import Flat, Layout, Lin
 from jitfuse.plans.values import DEAR, Values
 
 RECOMPUTE_COST: Final = 24
@@ -180,9 +180,10 @@ class Grouping:
                 continue
             if placing == "whole" and _is_per_point(frame, probe):
                 continue
-            refused = self._refuses(group, frame, probe, key, is_reduction)
+            leaves = group.leaves if frame == group.frame else _reframed(group.leaves, group.frame, frame)
+            refused = self._refuses(group, frame, leaves, probe, key, is_reduction)
             if refused is None:
-                group.frame = frame
+                group.frame, group.leaves = frame, leaves
                 if is_reduction:
                     group.reductions.append(step)
                 self._absorb(group, value, probe, placing)
@@ -201,10 +202,10 @@ class Grouping:
                 yield group.frame, Key(step.result_id, index), placing
 
     def _refuses(
-        self, group: Group, frame: Frame, probe: Probe, key: Key, is_reduction: bool
+        self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: Probe, key: Key, is_reduction: bool
     ) -> Refusal | None:
         related = bool(probe.reductions & group.fused) or probe.meets_roots
-        shared = (leaf for leaf in probe.leaves if leaf in group.leaves)
+        shared = (leaf for leaf in probe.leaves if leaf in leaves)
         if not related and not any(_moves(where) or not frame.shape for _, where in shared):
             return Refusal.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
@@ -215,7 +216,7 @@ class Grouping:
             return Refusal.SPLIT
         if self._makes_cycle(group, probe):
             return Refusal.CYCLE
-        if len(group.leaves | probe.leaves) + len(group.roots) >= MAX_OPERANDS:
+        if len(leaves | probe.leaves) + len(group.roots) >= MAX_OPERANDS:
             return Refusal.OPERANDS
         if len(group.inlined | probe.inlined) > MAX_STEPS:
             return Refusal.SIZE
@@ -236,13 +237,11 @@ class Grouping:
         return any(self.home.get(v) == group.number for v, _ in probe.leaves)
 
     # ------------------------------------------------------------------ looking at what a value needs
-    def _probe(self, frame: Frame, fused: frozenset[int], key: Key, group: Group) -> Probe:
-        own = set(group.roots)
-        if key.value not in self.values.memory and key.value not in self.home:
-            own.add(key.value)
+    def place_of(self, own: Collection[int] = ()) -> Place:
+        """Return what tells where a value lies in memory, for a kernel that computes the values in `own` itself."""
 
-        def place(value: int) -> Any:
-            if value in own or value in fused:
+        def place(value: int) -> tuple[Any, Layout] | None:
+            if value in own:
                 return None
             if value in self.values.memory:
                 return self.values.memory[value]
@@ -250,6 +249,14 @@ class Grouping:
                 return ("value", value), contiguous_layout(self.program.meta[value])
             return None
 
+        return place
+
+    def _probe(self, frame: Frame, fused: frozenset[int], key: Key, group: Group) -> Probe:
+        own = set(group.roots)
+        if key.value not in self.values.memory and key.value not in self.home:
+            own.add(key.value)
+
+        place = self.place_of(own | fused)
         builder = BodyBuilder(self.program, frame, place, fused, self.values.unrolled, keep=False)
         builder.open_stage()
         roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
@@ -290,6 +297,20 @@ def _moves(where: Any) -> bool:
 
 def _result_placing(step: OpStep) -> str:
     return "kept" if step.attr("keepdims") else "dropped"
+
+
+def _reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[int, Any]]:
+    """Return leaves under the index maps of a frame that reduces axes of the old one, which reduces none."""
+
+    def moved(part: Any) -> Any:
+        if not isinstance(part, Lin):
+            return part
+        return Lin(part.const, tuple(sorted((new.position(old.grid_axes[a]), c) for a, c in part.terms)))
+
+    def map_(where: Any) -> Any:
+        return Flat(moved(where.index)) if isinstance(where, Flat) else tuple(map(moved, where))
+
+    return {(value, map_(where)) for value, where in leaves}
 
 
 def _is_per_point(frame: Frame, probe: Probe) -> bool:

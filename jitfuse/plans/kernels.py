@@ -10,7 +10,7 @@ from typing import Any
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import sum_lanes
 from jitfuse.ir.program import FusedProgram
-from jitfuse.plans.body import BodyBuilder
+from jitfuse.plans.body import BodyBuilder, Place
 from jitfuse.plans.form import Launch, finish, finish_split
 from jitfuse.plans.frame import Frame, contiguous_layout
 from jitfuse.plans.groups import Group, Grouping
@@ -20,19 +20,9 @@ from jitfuse.plans.values import Commit
 
 def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep: bool) -> tuple[list[Launch], bool]:
     """Return the launches of a group in order, and whether inner values were kept in scratch rows."""
-    values = grouping.values
-    own = group.fused | set(group.roots)
-
-    def place(value: int) -> tuple[Any, Layout] | None:
-        if value in own:
-            return None
-        if value in values.memory:
-            return values.memory[value]
-        if value in grouping.home:
-            return ("value", value), contiguous_layout(program.meta[value])
-        return None
-
-    body = BodyBuilder(program, group.frame, place, group.fused, values.unrolled, keep=keep and not group.split)
+    place = grouping.place_of(group.fused | set(group.roots))
+    unrolled = grouping.values.unrolled
+    body = BodyBuilder(program, group.frame, place, group.fused, unrolled, keep=keep and not group.split)
     store_at = {
         v: group.depths[v] + (1 if v in group.fused else 0) if v in group.depths else 0 for v in group.roots
     }
@@ -54,21 +44,33 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
 
 def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> Launch:
     """Return the launch that writes one value into (a region of) an argument's or a state's memory."""
-    values = grouping.values
+    place = grouping.place_of()
+    return _write(program, grouping, place, commit.value, ("feed", commit.feed), commit.layout, commit.offset)
 
-    def place(value: int) -> tuple[Any, Layout] | None:
-        if value in values.memory:
-            return values.memory[value]
-        if value in grouping.home:
-            return ("value", value), contiguous_layout(program.meta[value])
-        return None
 
-    shape = commit.layout.shape
-    body = BodyBuilder(program, Frame(shape, ()), place, frozenset(), values.unrolled, keep=False)
+def build_reservations(program: FusedProgram, grouping: Grouping) -> list[Launch]:
+    """Return the launches that copy each random state and move the state itself on, at the start of a call."""
+    launches = []
+    place = grouping.place_of()
+    for feed in grouping.values.reserved:
+        layout = contiguous_layout(program.meta[feed])
+
+        def original(value: int, feed: int = feed, layout: Layout = layout) -> tuple[Any, Layout] | None:
+            return (("feed", feed), layout) if value == feed else None
+
+        launches.append(_write(program, grouping, original, feed, ("reserved", feed), layout, 0))
+        launches.append(_write(program, grouping, place, program.state_out[feed], ("feed", feed), layout, 0))
+    return launches
+
+
+def _write(
+    program: FusedProgram, grouping: Grouping, place: Place, value: int, buffer: Any, layout: Layout, offset: int
+) -> Launch:
+    shape = layout.shape
+    body = BodyBuilder(program, Frame(shape, ()), place, frozenset(), grouping.values.unrolled, keep=False)
     body.open_stage()
-    source = program.meta[commit.value].shape
-    index = body.operand_map(body.frame.full_map(), shape, source)
-    body.write(commit.value, index, ("feed", commit.feed), commit.layout, commit.offset)
+    index = body.operand_map(body.frame.full_map(), shape, program.meta[value].shape)
+    body.write(value, index, buffer, layout, offset)
     return finish(body)[0]
 
 

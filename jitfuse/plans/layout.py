@@ -189,7 +189,8 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
             classes_[a] = own_classes[k] if plain else "n"
             walks[a] = (k, c) if first else None
     merges_ = tuple(
-        (classes_[a] == "0" and classes_[a + 1] == "0") or _walks_on(layout, index, walks[a], walks[a + 1], extents[a + 1])
+        (classes_[a] == "0" and classes_[a + 1] == "0")
+        or _walks_on(layout, index, walks[a], walks[a + 1], extents[a + 1])
         for a in range(rank - 1)
     )
     return Access(offset, tuple(strides), tuple(classes_), merges_)

@@ -1,9 +1,9 @@
 """The plan hierarchy: one AbstractPlan lowers to several SymbolicPlans; the best specialises into RuntimeSteps.
 
 An `AbstractPlan` is what is to be computed and a lowering policy. A `SymbolicPlan` is one way of computing it:
-an ordered tuple of primitive steps (kernels and library calls). Plans compete by an estimate over the reference shape of a size class.
-`specialise` gives the `RuntimePlan` of one shape: launches with words, library calls, the arena, what is
-written at the end. Owns the choice; does not own grouping, bodies or forms.
+an ordered tuple of primitive steps (kernels and library calls). Plans compete by an estimate over the reference
+shape of a size class. `specialise` gives the `RuntimePlan` of one shape: launches with words, library calls, the
+arena, what is written at the end. Owns the choice; does not own grouping, bodies or forms.
 """
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.form import Launch
 from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
-from jitfuse.plans.kernels import build_commit, build_group, partial_bytes
+from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
 from jitfuse.plans.score import Score, kept_bytes, reference_ns, score
 from jitfuse.plans.values import Values, View
 
 Buffer = tuple[str, int]
-"""("feed", id), ("const", id), ("value", id) or ("partial", id)."""
+"""("feed", id), ("const", id), ("value", id), ("partial", id) or ("reserved", id)."""
 
 
 class HostOperand(NamedTuple):
@@ -117,8 +117,8 @@ class SymbolicPlan:
         self.plan = plan
         self.policy = policy
         self.keeps_rows = False
-        self.steps: list[RuntimeStep] = []
         program, grouping = plan.program, plan.grouping
+        self.steps: list[RuntimeStep] = [*build_reservations(program, grouping)]
         for number in execution_order(grouping):
             group = grouping.groups[number]
             if group.host is not None:
@@ -138,6 +138,8 @@ class SymbolicPlan:
         for step in self.steps:
             if isinstance(step, Launch):
                 sizes.update(partial_bytes(step))
+        for feed in self.plan.grouping.values.reserved:
+            sizes["reserved", feed] = program.meta[feed].size * itemsize(program.meta[feed].dtype)
         for group in self.plan.grouping.groups:
             for value in group.roots:
                 if value not in self.outputs:

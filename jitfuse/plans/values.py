@@ -58,6 +58,8 @@ class Values:
         self.views: dict[int, View] = {}
         self.must: set[int] = set()
         self.commits: list[Commit] = []
+        self.reserved: list[int] = []
+        self._reserve_random_state()
         self._find_commits()
         self._find_outputs()
         self._find_host_operands()
@@ -85,11 +87,23 @@ class Values:
         return ()
 
     # ------------------------------------------------------------------ what must be stored
+    def _reserve_random_state(self) -> None:
+        """Have the call take its random numbers at its very start: a copy of the state, and the state moved on.
+
+        Calls of other threads, and of other functions, can then come between without drawing the same numbers.
+        """
+        for feed in self.program.state_out:
+            if self.program.is_random_state(feed):
+                self.reserved.append(feed)
+                self.memory[feed] = (("reserved", feed), contiguous_layout(self.program.meta[feed]))
+
     def _find_commits(self) -> None:
         """List what is written into feeds: only the regions that change, where the value is a chain of updates."""
         program = self.program
         targets = {**program.state_out, **program.writes}
         for feed, new in targets.items():
+            if feed in self.reserved:
+                continue
             layout = self.memory[feed][1]
             chain = self._update_chain(feed, new, set(targets))
             if chain is None:
