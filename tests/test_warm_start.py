@@ -1,0 +1,59 @@
+"""A process that finds its kernels on the disk starts no compiler, and imports none of what one needs."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jitfuse.backends.llvm.loader import OWN_LOADER
+from jitfuse.cache.sources import list_sources, package_root
+
+FIRST_CALL = """
+import json, sys
+import numpy as np
+import jitfuse as jf
+f = jf.fuse(lambda x, b: (np.sin(x) * x + b, np.sum(x, axis=0)))
+x = np.linspace(-3e9, 3e9, 999).reshape(3, 333)
+got, total = f(x, 2.5)
+np.testing.assert_allclose(got, np.sin(x) * x + 2.5, rtol=1e-12)
+np.testing.assert_allclose(total, np.sum(x, axis=0))
+print(json.dumps({"stats": f.stats(), "modules": sorted(sys.modules)}))
+"""
+NOT_NEEDED = (
+    "llvmlite", "rich", "platformdirs", "cloudpickle", "bytecode", "mmap", "jitfuse.backends.llvm.jit",
+    "jitfuse.backends.llvm.math", "jitfuse.backends.llvm.codegen.kernel", "jitfuse.backends.llvm.runtime.fastcall",
+)
+
+
+def first_call(folder: Path, **environment: str) -> dict[str, Any]:
+    """Run the program in a new process and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FIRST_CALL], capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(folder), **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    printed: dict[str, Any] = json.loads(done.stdout)
+    return printed
+
+
+@pytest.mark.skipif(not OWN_LOADER, reason="this system loads through LLVM")
+def test_a_warm_process_imports_no_compiler(tmp_path: Path) -> None:
+    cold = first_call(tmp_path)
+    assert cold["stats"]["compiles"] >= 1 and "llvmlite" in cold["modules"]
+    warm = first_call(tmp_path)
+    assert warm["stats"]["compiles"] == 0 and warm["stats"]["cache_misses"] == 0
+    assert warm["stats"]["cache_hits"] >= 1
+    assert [name for name in NOT_NEEDED if name in warm["modules"]] == []
+
+
+def test_the_sources_that_decide_on_code_are_in_keys() -> None:
+    names = {source.name for source in list_sources(package_root())}
+    assert {
+        "backends/llvm/jit.py", "backends/llvm/builder.py", "backends/llvm/codegen/kernel.py",
+        "backends/llvm/runtime/native.py", "ir/kernel.py",
+    } <= names
