@@ -1,7 +1,7 @@
-"""Arguments that are not NumPy arrays: torch tensors, and specs for `.warm`.
+"""Arguments that native code does not read as they are: torch tensors, unaligned arrays, specs for `.warm`.
 
-Owns zero-copy passage of CPU torch tensors and of `jf.spec`. torch is never imported here: a tensor can only
-come from a process that has imported it. Does not own any arithmetic.
+Owns zero-copy passage of CPU torch tensors, copies of unaligned arrays, and `jf.spec`. torch is never imported
+here: a tensor can only come from a process that has imported it. Does not own any arithmetic.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ArraySpec:
 
 
 def spec(shape: Sequence[int] | int, dtype: Any = "float64") -> ArraySpec:
-    """Describe a C-contiguous array for `.warm`, without allocating it."""
+    """Describe a C-contiguous array for `.warm`; only its address range is reserved there, and for a moment."""
     extents = (int(shape),) if isinstance(shape, int) else tuple(int(n) for n in shape)
     return ArraySpec(extents, np.dtype(dtype).name)
 
@@ -40,38 +40,63 @@ def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tu
     return mapped[0], mapped[1]
 
 
-def holds_torch(arguments: Any) -> bool:
-    """Return whether a torch tensor is among the arguments."""
+def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call brings torch tensors, or arrays that native code cannot read: see `call_adapted`."""
+    torch = sys.modules.get("torch")
+    leaves = [*args, *kwargs.values()]
+    while leaves:
+        leaf = leaves.pop()
+        if type(leaf) is np.ndarray:
+            if not (leaf.flags.aligned and leaf.dtype.isnative):
+                return True
+        elif type(leaf) in (list, tuple):
+            leaves.extend(leaf)
+        elif type(leaf) is dict:
+            leaves.extend(leaf.values())
+        elif torch is not None and isinstance(leaf, torch.Tensor):
+            return True
+    return False
+
+
+def call_adapted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a fused function on arrays that it can read, and return what the caller's kind of arrays asks for.
+
+    CPU tensors pass as NumPy views, results come back as tensors over their memory. Arrays that are not aligned or
+    in another byte order pass as copies; what the function writes into them is copied back.
+    """
     import optree
 
-    torch = sys.modules["torch"]
-    return any(isinstance(leaf, torch.Tensor) for leaf in optree.tree_leaves(arguments))
+    torch = sys.modules.get("torch")
+    given: dict[int, tuple[Any, Any]] = {}
+    tensors: list[Any] = []
 
-
-def call_with_torch(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a fused function on NumPy views of CPU tensors, and return tensors over the results' memory."""
-    import optree
-
-    torch = sys.modules["torch"]
-    tensors: dict[int, Any] = {}
-
-    def to_numpy(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
+    def adapt(leaf: Any) -> Any:
+        if torch is not None and isinstance(leaf, torch.Tensor):
+            array = _viewed(torch, leaf)
+            tensors.append(array)
+        elif type(leaf) is np.ndarray and not (leaf.flags.aligned and leaf.dtype.isnative):
+            array = np.array(leaf, leaf.dtype.newbyteorder("="), order="K")
+            array.flags.writeable = leaf.flags.writeable
+        else:
             return leaf
-        array = _viewed(torch, leaf)
-        tensors[id(array)] = (leaf, array)
+        given[id(array)] = (leaf, array)
         return array
 
-    viewed: Any = optree.tree_map(to_numpy, cast(Any, (args, kwargs)), none_is_leaf=True)
-    _refuse_mixed([array for _, array in tensors.values()])
-    result = function(*viewed[0], **viewed[1])
+    adapted: Any = optree.tree_map(adapt, cast(Any, (args, kwargs)), none_is_leaf=True)
+    if tensors:
+        _refuse_mixed(tensors)
+    result = function(*adapted[0], **adapted[1])
+    for leaf, array in given.values():
+        if type(leaf) is np.ndarray and leaf.flags.writeable:
+            np.copyto(leaf, array)
 
-    def to_torch(leaf: Any) -> Any:
-        if id(leaf) in tensors:
-            return tensors[id(leaf)][0]
-        return torch.from_numpy(np.asarray(leaf)) if isinstance(leaf, np.ndarray | np.generic) else leaf
+    def restore(leaf: Any) -> Any:
+        if id(leaf) in given:
+            return given[id(leaf)][0]
+        is_number = isinstance(leaf, np.ndarray | np.generic)
+        return torch.from_numpy(np.asarray(leaf)) if tensors and torch is not None and is_number else leaf
 
-    return optree.tree_map(to_torch, result, none_is_leaf=True)
+    return optree.tree_map(restore, result, none_is_leaf=True)
 
 
 def _viewed(torch: Any, tensor: Any) -> Any:

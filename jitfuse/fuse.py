@@ -29,6 +29,7 @@ from jitfuse.errors import (
     OverlapError,
     VolatileError,
 )
+from jitfuse.frameworks import call_adapted, needs_adapting
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 
 MAX_SIGNATURES: Final = 512
@@ -84,6 +85,8 @@ class _Options:
 def _make(options: _Options, fn: Callable[..., Any]) -> FusedFunction:
     if isinstance(fn, FusedFunction):
         return fn
+    if isinstance(fn, staticmethod | classmethod):
+        raise ArgumentError(f"put @{type(fn).__name__} above @jf.fuse: it must be the outer decorator")
     if not callable(fn):
         raise ArgumentError(f"jf.fuse decorates functions; got a {type(fn).__name__}")
     return FusedFunction(fn, options)
@@ -128,10 +131,8 @@ class FusedFunction(NativeCallable):
         """Answer a call that no native signature fits: find or make its signature, then call natively."""
         if os.environ.get("JITFUSE_DISABLE") or _in_trace():
             return self._run_plain(args, kwargs)
-        if _holds_torch(args, kwargs):
-            from jitfuse.frameworks import call_with_torch
-
-            return call_with_torch(self, args, kwargs)
+        if needs_adapting(args, kwargs):
+            return call_adapted(self, args, kwargs)
         training, args, kwargs = self._split_mode(args, kwargs)
         try:
             with self._lock:
@@ -142,7 +143,7 @@ class FusedFunction(NativeCallable):
         try:
             with self._lock:
                 self._compile(spec, training)
-            with self._going_native():
+            with self._going_native(spec):
                 return self(*args, training=training, **kwargs)
         except CompileError as error:
             from jitfuse.fallback import interpret
@@ -159,7 +160,7 @@ class FusedFunction(NativeCallable):
             if len(self._specs) >= MAX_SIGNATURES:
                 self._forget_signatures()
             trace = self._trace(training, args, kwargs)
-            spec = compiler.specialise(trace, _state(), self._handle, None)
+            spec = compiler.specialise(trace, _state(), functools.partial(_raise_status, self.name))
             self._specs.insert(0, spec)
             self._warn_of_many_values(trace)
         return spec
@@ -190,11 +191,12 @@ class FusedFunction(NativeCallable):
 
     def _forget_signatures(self) -> None:
         """Start over with no signatures: their number is bounded, their kernels stay cached."""
-        self._specs.clear()
         if self._state is not None:
             self._launches += self._state.launches
-            # another thread may be walking the old entries: they die with the next round
-            self._retired, self._state = self._state, None
+            # another thread may be running the old entries and their kernels: they die with the next round
+            self._retired, self._state = (self._state, self._specs), None
+            self.detach()
+        self._specs = []
 
     def _warn_of_many_values(self, trace: Any) -> None:
         """Say once that a number is looked at by Python and keeps changing: every value is traced anew."""
@@ -221,17 +223,18 @@ class FusedFunction(NativeCallable):
         self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
 
     @contextlib.contextmanager
-    def _going_native(self) -> Iterator[None]:
+    def _going_native(self, spec: Any) -> Iterator[None]:
         """Raise CompileError where native code has just refused the call that its tables were made for."""
         if not self.attached:
             raise CompileError("native calls are not known to work with this version of Python")
-        if getattr(self._busy, "calling", False):
+        outer = getattr(self._busy, "spec", None)
+        if outer is spec:
             raise CompileError("its guards do not hold from one moment to the next")
-        self._busy.calling = True
+        self._busy.spec = spec
         try:
             yield
         finally:
-            self._busy.calling = False
+            self._busy.spec = outer
 
     def _split_mode(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -271,14 +274,6 @@ class FusedFunction(NativeCallable):
             self._warned.add(reason)
             warnings.warn(f"{self.name} runs in {where}: {reason}", FallbackWarning, stacklevel=4)
 
-    def _handle(self, kind: int, a: int, b: Any) -> bool:
-        """Raise for a status that a kernel returned."""
-        message = {
-            1: "Integers to negative integer powers are not allowed.",
-            2: "index out of bounds",
-        }.get(int(b), f"kernel status {b}")
-        raise NumericError(f"{self.name}: {message}")
-
     def _origin(self) -> Any:
         from jitfuse import compile as compiler
 
@@ -290,7 +285,8 @@ class FusedFunction(NativeCallable):
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
         """Return the program of a call with these arguments (traced where it is new); nothing is compiled."""
         training, args, kwargs = self._split_mode(args, kwargs)
-        spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
+        with self._lock:
+            spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
         result = spec.trace.program if spec is not None else self._trace(training, args, kwargs).program
         assert isinstance(result, FusedProgram)
         return result
@@ -334,6 +330,12 @@ def _state() -> dict[str, np.ndarray[Any, Any]]:
     return {RANDOM_STATE: jf_random.state()}
 
 
+def _raise_status(name: str, kind: int, site: int, status: Any) -> bool:
+    """Raise for a status that a kernel returned: the handler of every entry."""
+    messages = {1: "Integers to negative integer powers are not allowed."}
+    raise NumericError(f"{name}: {messages.get(int(status), f'kernel status {status}')}")
+
+
 def _on_miss(owner: FusedFunction, *args: Any, **kwargs: Any) -> Any:
     return owner._miss(*args, **kwargs)
 
@@ -350,16 +352,6 @@ def _training_position(fn: Callable[..., Any]) -> int | None:
         if parameter.name == "training" and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             return k
     return None
-
-
-def _holds_torch(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    import sys
-
-    if "torch" not in sys.modules:
-        return False
-    from jitfuse.frameworks import holds_torch
-
-    return holds_torch((args, kwargs))
 
 
 def _in_trace() -> bool:

@@ -29,13 +29,13 @@ class BoundEntry:
     """The entry of one trace under construction, and where each feed's data is found in it."""
 
     def __init__(
-        self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler, position: int | None
+        self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler
     ) -> None:
         from jitfuse.backends.llvm.runtime.tables import EntryBuilder
 
         self.trace = trace
         self._state = state
-        self._builder = EntryBuilder(trace.positional, trace.keywords, handler=handler, training_position=position)
+        self._builder = EntryBuilder(trace.positional, trace.keywords, handler=handler)
         self._slots: dict[Chain, int] = {}
         self.feed_slots: dict[int, int] = {}
         self.feed_values: dict[int, int] = {}

@@ -101,10 +101,10 @@ def _both_c_order(value: np.ndarray[Any, Any], source: FeedSource) -> bool:
 
 
 def specialise(
-    trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler, position: int | None
+    trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler
 ) -> Specialisation:
     """Return the signature's native entry, with no mode compiled yet."""
-    return Specialisation(trace, BoundEntry(trace, state, handler, position))
+    return Specialisation(trace, BoundEntry(trace, state, handler))
 
 
 def compile_mode(spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool) -> ModePlan:

@@ -1,0 +1,77 @@
+"""Arguments that native code does not read as they are: torch tensors, unaligned and byte-swapped arrays, specs."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+
+def test_fields_of_records_are_read_written_and_returned() -> None:
+    records = np.zeros(3, dtype=[("a", "i1"), ("b", "f8")])
+    field = records["b"]
+    assert not field.flags.aligned
+
+    @jf.fuse
+    def f(x: Any) -> Any:
+        x += 1.5
+        return x, x * 2
+
+    for round_ in range(1, 4):
+        same, double = f(field)
+        assert same is field
+        np.testing.assert_array_equal(field, np.full(3, 1.5 * round_))
+        np.testing.assert_array_equal(double, field * 2)
+    assert f.stats()["traces"] == 1 and f.stats()["fallbacks"] == 0
+
+
+def test_other_byte_orders() -> None:
+    x = np.arange(5, dtype=">f8")
+    f = jf.fuse(lambda d: {"y": d["x"][0] * 2})
+    got = f({"x": [x]})["y"]
+    assert got.dtype == np.float64 and got.dtype.isnative
+    np.testing.assert_array_equal(got, np.arange(5) * 2.0)
+
+
+def test_warm_compiles_for_specs() -> None:
+    f = jf.fuse(lambda x, s: np.sin(x) * s)
+    f.warm(jf.spec((64, 3), np.float32), 2.0)
+    before = f.stats()
+    assert before["traces"] == 1 and before["launches"] == 0
+    f(np.ones((64, 3), np.float32), 3.0)
+    assert {**f.stats(), "launches": 0} == before
+
+
+class TestTorch:
+    @pytest.fixture
+    def torch(self) -> Any:
+        return pytest.importorskip("torch", reason="torch is not installed")
+
+    def test_tensors_in_tensors_out(self, torch: Any) -> None:
+        f = jf.fuse(lambda p, s: {"y": p["x"] * s, "x": p["x"], "sum": np.sum(p["x"])})
+        x = torch.rand(5, 3)
+        got = f({"x": x}, 2.0)
+        assert got["x"] is x and torch.equal(got["y"], x * 2.0) and got["y"].dtype is torch.float32
+        assert torch.allclose(got["sum"], x.sum())
+
+    def test_writes_reach_the_tensor(self, torch: Any) -> None:
+        def fill(x: Any) -> None:
+            x[1:] = 7.0
+
+        x = torch.zeros(4)
+        jf.fuse(fill)(x)
+        assert x.tolist() == [0.0, 7.0, 7.0, 7.0]
+
+    def test_gradients_are_not_lost_silently(self, torch: Any) -> None:
+        f = jf.fuse(lambda x: x + 1)
+        x = torch.zeros(3, requires_grad=True)
+        with pytest.raises(jf.ArgumentError, match="detach"):
+            f(x)
+        with torch.no_grad():
+            assert f(x).tolist() == [1.0, 1.0, 1.0]
+
+    def test_mixed_dtypes_are_refused(self, torch: Any) -> None:
+        with pytest.raises(jf.ArgumentError, match="promotion"):
+            jf.fuse(lambda x, y: x + y)(torch.zeros(3), torch.zeros(3, dtype=torch.float64))

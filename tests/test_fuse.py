@@ -1,0 +1,202 @@
+"""The decorator: signatures, decorated methods, reports, bounds, threads, pickles."""
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import warnings
+import weakref
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+X = np.arange(6.0)
+
+
+def test_a_new_shape_is_traced_and_compiles_nothing() -> None:
+    f = jf.fuse(lambda x, s: np.exp(-x) * s)
+    for n in range(2, 60):
+        np.testing.assert_allclose(f(np.arange(float(n)), n / 2), np.exp(-np.arange(float(n))) * (n / 2))
+    stats = f.stats()
+    assert stats["traces"] == 58 and stats["compiles"] + stats["cache_hits"] <= 1
+
+
+def test_results_own_their_memory() -> None:
+    pairs = [
+        lambda x: (x + 1, x + 1), lambda x: (np.zeros(3), np.zeros(3)), lambda x: (x.copy(), x.copy()),
+        lambda x: (lambda y: (y, y * 1))(x + 1), lambda x: (lambda y: (y, y.copy()))(x * 2),
+    ]
+    for fn in pairs:
+        a, b = jf.fuse(fn)(X)
+        assert not np.shares_memory(a, b)
+        for got, want in zip((a, b), fn(X), strict=True):
+            np.testing.assert_array_equal(got, want)
+    a, b = jf.fuse(lambda x: (lambda y: (y, y))(x + 1))(X)
+    assert a is b
+
+
+def test_one_array_passed_twice_is_no_pattern_for_two() -> None:
+    f = jf.fuse(lambda a, b: a * 2 + b)
+    np.testing.assert_array_equal(f(X, X), X * 3)
+    np.testing.assert_array_equal(f(X, X + 1), X * 3 + 1)
+
+
+def test_functions_that_change_what_they_read_run_as_python() -> None:
+    history: list[int] = []
+
+    @jf.fuse
+    def f(x: Any) -> Any:
+        history.append(len(history))
+        return x * len(history)
+
+    with pytest.warns(jf.FallbackWarning, match="no call can do without Python"):
+        first = f(X)
+    np.testing.assert_array_equal([first, f(X), f(X)], [X, X * 2, X * 3])
+    assert history == [0, 1, 2]
+    with pytest.raises(jf.UntraceableError):
+        jf.fuse(f.__wrapped__, strict=True)(X)  # type: ignore[attr-defined]
+
+
+class Model:
+    """Methods, class attributes, properties."""
+
+    scale = 3.0
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+
+    @property
+    def shift(self) -> float:
+        return 4.0
+
+    @jf.fuse
+    def step(self, x: Any) -> Any:
+        return x * self.rate * self.scale + self.shift
+
+    @staticmethod
+    @jf.fuse
+    def double(x: Any) -> Any:
+        return x * 2
+
+
+def test_methods_are_shared_by_instances() -> None:
+    a, b = Model(1.0), Model(2.0)
+    np.testing.assert_array_equal(a.step(X), X * 3 + 4)
+    np.testing.assert_array_equal(b.step(X), X * 6 + 4)
+    a.rate = 5.0
+    np.testing.assert_array_equal(a.step(X), X * 15 + 4)
+    np.testing.assert_array_equal(Model.double(X), X * 2)
+
+
+def test_wrong_order_of_decorators_is_said() -> None:
+    with pytest.raises(jf.ArgumentError, match="put @staticmethod above @jf.fuse"):
+        jf.fuse(staticmethod(lambda x: x))
+
+
+@pytest.mark.parametrize("options", [{"device": "gpu"}, {"donate": ("x",)}, {"fastmath": True}])
+def test_options_of_later_versions_say_so(options: dict[str, Any]) -> None:
+    with pytest.raises(jf.ArgumentError, match="this version"):
+        jf.fuse(lambda x: x, **options)
+
+
+def test_numbers_that_python_looks_at_warn_after_eight_values() -> None:
+    f = jf.fuse(lambda x, n: x.reshape(n, -1).sum(axis=0))
+    data = np.arange(2520.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12):
+            np.testing.assert_allclose(f(data, n), data.reshape(n, -1).sum(axis=0))
+    assert [w.category for w in caught] == [jf.FallbackWarning]
+    assert "args[1]" in str(caught[0].message)
+
+
+def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["jitfuse.fuse"], "MAX_SIGNATURES", 3)
+
+    @jf.fuse
+    def f(x: Any) -> Any:
+        if x.shape == (7,):
+            raise RuntimeError("not this one")
+        return np.sin(x) + 1
+
+    for n in range(1, 30):
+        if n == 7:
+            with pytest.raises(RuntimeError, match="not this one"):
+                f(np.ones(n))
+        else:
+            np.testing.assert_allclose(f(np.ones(n)), np.sin(np.ones(n)) + 1)
+    assert f.stats()["launches"] == 28
+
+
+def test_many_threads_compile_once() -> None:
+    f = jf.fuse(lambda x: np.exp(x) * 2 + np.sum(x))
+    want, wrong = np.exp(X) * 2 + np.sum(X), []
+
+    def call() -> None:
+        for _ in range(50):
+            if not np.allclose(f(X), want):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=call) for _ in range(32)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and f.stats()["traces"] == 1
+
+
+def test_a_dropped_function_is_freed_at_once() -> None:
+    f = jf.fuse(lambda x: x + 1)
+    f(X)
+    gone = weakref.ref(f)
+    gc.disable()
+    try:
+        del f
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_it_pickles_and_works_where_it_arrives() -> None:
+    f = jf.fuse(lambda x: np.cos(x) * 2)
+    f(X)
+    data = cloudpickle.dumps(f)
+    assert len(data) < 4096
+    g = cloudpickle.loads(data)
+    np.testing.assert_array_equal(g(X), f(X))
+
+
+def test_reports() -> None:
+    @jf.fuse(name="wave")
+    def f(x: Any, b: float) -> Any:
+        return np.sin(x) * x + b
+
+    text = f.explain(X, 1.0)
+    for part in ("wave", "sin(%0)", "args[0]", "1 kernel", "kernel over", "B moved"):
+        assert part in text, part
+    (kernel,) = f.kernels
+    assert kernel.backend == "llvm" and "define i64 @k0" in kernel.source and "ret" in kernel.asm
+    assert len(kernel.key) == 64 and kernel.compile_ms > 0
+    assert f.stats()["launches"] == 0
+    program = f.program(X, 1.0)
+    assert jf.FusedProgram.from_json(program.to_json()) == program
+    assert [s.op_name for s in program.steps] == ["sin", "multiply", "add"]
+
+
+def test_disabled_runs_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JITFUSE_DISABLE", "1")
+    f = jf.fuse(lambda x, training: x * 2 if training else x)
+    np.testing.assert_array_equal(f(X, training=True), X * 2)
+    np.testing.assert_array_equal(f(X), X)
+    assert f.stats()["traces"] == 0
+
+
+def test_fused_functions_inside_fused_functions_are_inlined() -> None:
+    inner = jf.fuse(lambda x: np.exp(x))
+    outer = jf.fuse(lambda x: inner(x) + 1)
+    np.testing.assert_allclose(outer(X), np.exp(X) + 1)
+    assert outer.stats()["launches"] == 1 and inner.stats()["traces"] == 0
