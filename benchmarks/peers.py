@@ -29,7 +29,9 @@ from typing import Any, Final
 import numpy as np
 
 SYSTEMS: Final = ("numpy", "jitfuse", "numexpr", "numba", "jax", "torch")
-SECONDS_PER_SAMPLE: Final = 0.02
+SECONDS_PER_SAMPLE = 0.02
+PAUSE = 0.05
+"""Seconds between systems: idle threads of one library spin for a while, and would take the other's processors."""
 Call = Callable[[], Any]
 
 
@@ -258,6 +260,8 @@ def measure(row: Row, systems: Sequence[str], rounds: int, scale: float) -> tupl
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
+            time.sleep(PAUSE)
+            call()  # wakes its own threads
             samples[name].append(seconds(call, repeats[name]))
     return {name: statistics.median(times) for name, times in samples.items()}, remarks
 

@@ -27,6 +27,7 @@ def test_every_row_runs_and_jitfuse_is_right(
 ) -> None:
     pytest.importorskip("scipy")
     monkeypatch.setattr(peers, "SECONDS_PER_SAMPLE", 1e-4)
+    monkeypatch.setattr(peers, "PAUSE", 0.0)
     arguments = ["--systems", "numpy", "jitfuse", "--rounds", "1", "--scale", "0.002", "--json", str(tmp_path / "r")]
     assert peers.main(arguments) == 0
     results = json.loads((tmp_path / "r").read_text())
