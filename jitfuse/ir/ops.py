@@ -186,6 +186,8 @@ def _infer_transpose(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 def _infer_broadcast_to(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m, shape = metas[0], tuple(attrs["shape"])
+    if any(n < 0 for n in shape):
+        raise ShapeError(f"broadcast_to: {shape} has a negative extent")
     if rules.broadcast("broadcast_to", [m.shape, shape]) != shape:
         raise ShapeError(f"broadcast_to: {m.shape} cannot be broadcast to {shape}")
     return Meta(shape, m.dtype, m.device)
