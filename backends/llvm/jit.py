@@ -140,6 +140,7 @@ class _Engine:
 
 _engine = _Engine()
 
+
 def _llvm() -> Any:
     return _engine.binding or _engine.start_binding()
 
