@@ -18,8 +18,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse import compile as compiler
 from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
+from jitfuse.backends.llvm.runtime.tables import StateBlock
 from jitfuse.errors import (
     ArgumentError,
     CompileError,
@@ -29,8 +31,11 @@ from jitfuse.errors import (
     OverlapError,
     VolatileError,
 )
-from jitfuse.frameworks import call_adapted, needs_adapting
+from jitfuse.frameworks import call_adapted, materialise_specs, needs_adapting
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
+from jitfuse.tracing.mode import eager_mode, is_training
+from jitfuse.tracing.recorder import active
+from jitfuse.tracing.tracer import trace
 
 MAX_SIGNATURES: Final = 512
 """Signatures that a function keeps ready; past that it starts over, with every kernel still cached."""
@@ -153,8 +158,6 @@ class FusedFunction(NativeCallable):
 
     def _signature(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the specialisation that a call belongs to; trace the function where there is none."""
-        from jitfuse import compile as compiler
-
         spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
         if spec is None:
             if len(self._specs) >= MAX_SIGNATURES:
@@ -169,8 +172,6 @@ class FusedFunction(NativeCallable):
         """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
         if training in spec.plans:
             return
-        from jitfuse import compile as compiler
-
         self._start_native()
         before = vars(compiler.totals()).copy()
         compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
@@ -180,8 +181,6 @@ class FusedFunction(NativeCallable):
             self._state.prepend(spec.bound.entry)
 
     def _trace(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from jitfuse.tracing.tracer import trace
-
         made = trace(
             self._fn, args, kwargs, training=training, declares_training=self._declares_training,
             static_argnames=self._options.static, schedule_method=self._options.schedule,
@@ -215,9 +214,6 @@ class FusedFunction(NativeCallable):
     def _start_native(self) -> None:
         if self._state is not None:
             return
-        from jitfuse import compile as compiler
-        from jitfuse.backends.llvm.runtime.tables import StateBlock
-
         runtime = compiler.native_runtime()
         self._state = StateBlock(_on_miss, training=self._options.training)
         self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
@@ -252,8 +248,6 @@ class FusedFunction(NativeCallable):
     # ------------------------------------------------------------------ plain Python
     def _run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
-        from jitfuse.tracing.mode import eager_mode, is_training
-
         inlined = _in_trace()
         kwargs = dict(kwargs)
         training = kwargs.pop("training", is_training() if inlined else self._options.training)
@@ -275,8 +269,6 @@ class FusedFunction(NativeCallable):
             warnings.warn(f"{self.name} runs in {where}: {reason}", FallbackWarning, stacklevel=4)
 
     def _origin(self) -> Any:
-        from jitfuse import compile as compiler
-
         code = getattr(inspect.unwrap(self._fn), "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
         return compiler.Origin(self.name, where)
@@ -303,8 +295,6 @@ class FusedFunction(NativeCallable):
 
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace and compile for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
-        from jitfuse.frameworks import materialise_specs
-
         args, kwargs = materialise_specs(args, kwargs)
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
@@ -355,6 +345,4 @@ def _training_position(fn: Callable[..., Any]) -> int | None:
 
 
 def _in_trace() -> bool:
-    from jitfuse.tracing.recorder import active
-
     return active() is not None

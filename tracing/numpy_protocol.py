@@ -5,7 +5,6 @@ none: it names the function, the line and close alternatives; nothing is convert
 """
 from __future__ import annotations
 
-import difflib
 from typing import Any, Final
 
 import numpy as np
@@ -53,6 +52,8 @@ def alternatives(name: str) -> str:
     """Return a sentence on what to use in place of a NumPy function or method."""
     if name in _INSTEAD:
         return _INSTEAD[name]
+    import difflib  # for errors alone: half a millisecond that every start would pay
+
     known = sorted({f.__name__ for f in FUNCTIONS} | set(_UFUNCS))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
     if close:

@@ -10,6 +10,21 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
+from jitfuse.backends.llvm.runtime.tables import (
+    ArrayResult,
+    CallResult,
+    DictResult,
+    EntryBuilder,
+    Handler,
+    HostArray,
+    ListResult,
+    ObjectResult,
+    ScalarResult,
+    SlotResult,
+    TupleResult,
+    ViewResult,
+)
 from jitfuse.compile.objects import KernelObject
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram, Meta
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
@@ -22,17 +37,12 @@ PARALLEL_NS: Final = 3_000
 """Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""
 RELEASE_GIL_NS: Final = 50_000
 
-Handler = Callable[[int, int, Any], bool]
-
-
 class BoundEntry:
     """The entry of one trace under construction, and where each feed's data is found in it."""
 
     def __init__(
         self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler
     ) -> None:
-        from jitfuse.backends.llvm.runtime.tables import EntryBuilder
-
         self.trace = trace
         self._state = state
         self._builder = EntryBuilder(trace.positional, trace.keywords, handler=handler)
@@ -231,8 +241,6 @@ class PlanBinder:
         return 0, self.plan.offsets[buffer] + offset
 
     def _launch(self, launch: Launch) -> int:
-        from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
-
         count, cost = units(launch.form, launch.sizes), cost_ns(launch.form, launch.sizes)
         assert self._kernels is not None
         self._builder.launch(
@@ -249,8 +257,6 @@ class PlanBinder:
         return 2_000
 
     def _host_array(self, operand: HostOperand, writeable: bool) -> Any:
-        from jitfuse.backends.llvm.runtime.tables import HostArray
-
         value, offset = self._place(operand.buffer, operand.offset)
         kind, number = operand.buffer
         slots = {"feed": self.bound.feed_slots.get(number), "const": self.bound.anchor_slot}
@@ -266,8 +272,6 @@ class PlanBinder:
         return assemble(tree.spec, leaves, tree.rebuild)
 
     def _leaf(self, leaf: Any) -> Any:
-        from jitfuse.backends.llvm.runtime.tables import CallResult, ObjectResult, ScalarResult, SlotResult, ViewResult
-
         if isinstance(leaf, ConstantLeaf):
             return ObjectResult(leaf.value)
         if isinstance(leaf, SameLeaf):
@@ -284,8 +288,6 @@ class PlanBinder:
         return scalar if leaf.kind == "scalar" else CallResult(_python_scalar, (scalar,))
 
     def _array(self, value: int) -> Any:
-        from jitfuse.backends.llvm.runtime.tables import ArrayResult, CallResult
-
         view = self.plan.views.get(value)
         if view is None:
             return ArrayResult(self._outputs[value])
@@ -298,8 +300,6 @@ class PlanBinder:
 
 def assemble(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:
     """Return the result table's tree for a tree spec: plain containers natively, others through `rebuild`."""
-    from jitfuse.backends.llvm.runtime.tables import CallResult, ListResult, TupleResult
-
     if spec is None or spec.is_leaf(strict=True):
         return leaves[0]
     children = spec.children()
@@ -313,8 +313,6 @@ def assemble(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) 
 
 def _dict_result(spec: Any, leaves: list[Any]) -> Any:
     import optree
-
-    from jitfuse.backends.llvm.runtime.tables import DictResult
 
     # optree flattens dicts in sorted order and rebuilds them in their own
     order: Any = optree.tree_unflatten(spec, list(range(len(leaves))))

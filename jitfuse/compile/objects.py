@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from jitfuse.backends.llvm.loader import load
+from jitfuse.backends.llvm.runtime import native
+from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text
 from jitfuse.ir.kernel import KernelForm
 
@@ -52,8 +55,6 @@ class KernelObject:
     """Loaded native code of an ordered tuple of kernel forms; freed with its last user."""
 
     def __init__(self, key: str, forms: tuple[KernelForm, ...], entry: Entry, from_cache: bool, load_ms: float) -> None:
-        from jitfuse.backends.llvm.loader import load
-
         self.key = key
         self.forms = forms
         self.from_cache = from_cache
@@ -93,8 +94,6 @@ def target_of_host() -> Any:
 
 @cache
 def _parts(touches_python: bool) -> dict[str, Any]:
-    from jitfuse.backends.llvm.target import machine_identity
-
     return dict(environment_parts("llvm", touches_python=touches_python, extra={"machine": machine_identity()}))
 
 
@@ -203,7 +202,5 @@ def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapp
 
 def native_runtime() -> Any:
     """Return the process's native runtime, whose object comes through the cache."""
-    from jitfuse.backends.llvm.runtime import native
-
     native.set_loader(load_runtime_object)
     return native.runtime()

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.compile.bind import BoundEntry, Handler, PlanBinder, is_c_order, literal_arrays
+from jitfuse.backends.llvm.runtime.tables import Handler
+from jitfuse.compile.bind import BoundEntry, PlanBinder, is_c_order, literal_arrays
 from jitfuse.compile.objects import KernelObject, Origin, kernel_object
 from jitfuse.ir.program import FusedProgram
-from jitfuse.ir.verify import verify
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan, RuntimePlan
 from jitfuse.plans.layout import Layout, strided
@@ -143,7 +143,9 @@ def debugging() -> bool:
 
 
 def verified(name: str, program: FusedProgram) -> None:
-    """Check a program after a pass."""
+    """Check a program after a pass; only debugging pays for the verifier's import."""
+    from jitfuse.ir.verify import verify
+
     verify(program)
 
 
