@@ -63,9 +63,9 @@ class Point:
 
 
 @pytest.mark.parametrize("make", [
-    lambda a, b: (a, b), lambda a, b: [a, b], lambda a, b: {"z": a, "a": b}, lambda a, b: Pair(a, b), lambda a, b: ((a,), [b, {"k": a}]),
-    lambda a, b: OrderedDict(q=a, p=b), lambda a, b: (), lambda a, b: None, lambda a, b: (None, a, "text", 3), lambda a, b: Point(a, b),
-    lambda a, b: {1: a, 0: (b, b)}, lambda a, b: [a, a, b],
+    lambda a, b: (a, b), lambda a, b: [a, b], lambda a, b: {"z": a, "a": b}, lambda a, b: Pair(a, b),
+    lambda a, b: ((a,), [b, {"k": a}]), lambda a, b: OrderedDict(q=a, p=b), lambda a, b: (), lambda a, b: None,
+    lambda a, b: (None, a, "text", 3), lambda a, b: Point(a, b), lambda a, b: {1: a, 0: (b, b)}, lambda a, b: [a, a, b],
 ])
 def test_containers_of_results(make: Any) -> None:
     def f(x: Any) -> Any:

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from compare import Failure, check
 from generate import draw_program
-from programs import GLOBALS, Program, literal, quiet
+from programs import GLOBALS, LAYOUTS, Program, literal, quiet
 
 
 def program_of(seed: int, number: int, max_steps: int, large: bool) -> Program:
@@ -48,7 +48,7 @@ def smaller(program: Program) -> Iterator[Program]:
             yield replace(program, statements=program.statements[: k + 1], outputs=(s.target,)).live()
     for k, source in enumerate(program.sources):
         if "make(" in source.text:
-            for old, new in (("'special'", "'plain'"), *((f"'{x}'", "'C'") for x in ("F", "offset", "stepped", "strided", "reversed", "transposed", "broadcast"))):
+            for old, new in (("'special'", "'plain'"), *((f"'{x}'", "'C'") for x in LAYOUTS[1:])):
                 if old in source.text:
                     changed = replace(source, text=source.text.replace(old, new))
                     yield replace(program, sources=program.sources[:k] + (changed,) + program.sources[k + 1 :])
@@ -113,8 +113,9 @@ def run(seed: int, n: int, begin: int, max_steps: int, large: bool, shrink: bool
     number, end, clock = begin, begin + n, time.time()
     while number < end:
         stop = min(end, number + 500)
-        command = [sys.executable, __file__, "--worker", "--seed", str(seed), "--begin", str(number), "--n", str(stop - number),
-                   "--steps", str(max_steps), *(["--large"] if large else []), *([] if shrink else ["--keep"])]
+        numbers = {"--seed": seed, "--begin": number, "--n": stop - number, "--steps": max_steps}
+        command = [sys.executable, __file__, "--worker", *(str(v) for pair in numbers.items() for v in pair)]
+        command += ["--large"] * large + ["--keep"] * (not shrink)
         worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert worker.stdout is not None
         last, tail = number, collections.deque(maxlen=40)
@@ -129,12 +130,14 @@ def run(seed: int, n: int, begin: int, max_steps: int, large: bool, shrink: bool
                     failures[line.split(": ", 1)[1].strip()] += 1
         if worker.wait() != 0:
             failures["crash"] += 1
-            print(f"--- program {last}: crash ({worker.returncode})\n{program_of(seed, last, max_steps, large).script()}\n", flush=True)
+            script = program_of(seed, last, max_steps, large).script()
+            print(f"--- program {last}: crash ({worker.returncode})\n{script}\n", flush=True)
             number = last + 1
         else:
             number = stop
-    print(f"{n} programs from seed {seed}, {sum(failures.values())} failures {dict(failures)}, {time.time() - clock:.0f} s")
-    return sum(failures.values())
+    total = sum(failures.values())
+    print(f"{n} programs from seed {seed}, {total} failures {dict(failures)}, {time.time() - clock:.0f} s")
+    return total
 
 
 def main() -> int:

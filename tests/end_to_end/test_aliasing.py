@@ -56,7 +56,9 @@ def into_other(x: Any, y: Any) -> Any:
 SIZES = (20, 100, 10_000_000)
 
 
-def assert_as_numpy(function: Callable[..., Any], make: Callable[[], tuple[Any, ...]], *, overlaps: bool = False) -> None:
+def assert_as_numpy(
+    function: Callable[..., Any], make: Callable[[], tuple[Any, ...]], *, overlaps: bool = False
+) -> None:
     expected_args, args = make(), make()
     expected = function(*expected_args)
     with warnings.catch_warnings():

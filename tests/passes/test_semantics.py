@@ -93,7 +93,9 @@ def test_what_changes_nothing_goes(function: Callable[..., Any], traced: Callabl
     assert counts(program) == {"full": 1, "add": 1}
 
 
-@pytest.mark.parametrize("function", [lambda x: x + 0, lambda x: x * 0, lambda x: x - x, lambda x: x / x, lambda x: 0 - x])
+@pytest.mark.parametrize(
+    "function", [lambda x: x + 0, lambda x: x * 0, lambda x: x - x, lambda x: x / x, lambda x: 0 - x]
+)
 def test_what_changes_a_zero_or_a_nan_stays(
     function: Callable[..., Any], traced: Callable[..., Any], assert_same: Callable[..., None]
 ) -> None:
@@ -104,7 +106,8 @@ def test_what_changes_a_zero_or_a_nan_stays(
 
 
 def test_literals_fold(traced: Callable[..., Any]) -> None:
-    program = run_passes(traced(lambda x: x * (np.float64(2.0) * 3 + np.exp(np.float64(0.0))), np.ones(3)).program, False)
+    t = traced(lambda x: x * (np.float64(2.0) * 3 + np.exp(np.float64(0.0))), np.ones(3))
+    program = run_passes(t.program, False)
     assert counts(program) == {"full": 1, "multiply": 1}
 
 

@@ -81,7 +81,8 @@ WITH_EMPTY_REGIONS = (windows, updated)
 
 def reduced_axes(function: Callable[..., Any]) -> tuple[tuple[int, ...], ...]:
     return {
-        layer_norm: ((1,),), softmax: ((1,),), columns: ((0,),), both: ((0,), (1,)), centred: ((1,),), total: ((0, 1),), multiplied: ((0,),),
+        layer_norm: ((1,),), softmax: ((1,),), columns: ((0,),), both: ((0,), (1,)), centred: ((1,),),
+        total: ((0, 1),), multiplied: ((0,),),
     }.get(function, ())
 
 
@@ -119,7 +120,9 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     wave, layer_norm, softmax, columns, both, centred, turned, windows, joined, flat, updated, total, multiplied,
 ])
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
-def test_one_set_of_kernels_per_size_class(function: Callable[..., Any], layout: str, plan_of: Callable[..., AbstractPlan]) -> None:
+def test_one_set_of_kernels_per_size_class(
+    function: Callable[..., Any], layout: str, plan_of: Callable[..., AbstractPlan]
+) -> None:
     found: dict[Any, tuple[Shape, list[str], str]] = {}
     for shape in shapes(1, 200):
         if 1 in shape and (layout != "C" or function in WITH_EMPTY_REGIONS):

@@ -59,7 +59,7 @@ def test_temporaries_of_a_plan_lie_apart(plan_of: Callable[..., AbstractPlan]) -
 
     plan = plan_of(f, np.ones((30, 30)), np.ones((30, 30))).best()
     touched = [[b for b, _ in buffers_of(s)] for s in (*plan.steps, *plan.commits)]
-    sizes = {b: 30 * 30 * 8 for b in plan.offsets}
+    sizes = dict.fromkeys(plan.offsets, 30 * 30 * 8)
     live = live_intervals(sizes, touched)
     row = 30 * 8
     for a, i in live.items():

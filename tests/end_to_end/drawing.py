@@ -1,0 +1,137 @@
+"""The state of a program that is being drawn: arguments, statements, and every value so far.
+
+Owns how arguments are drawn, names picked, and statements tried on NumPy before they are added. Does not own
+which statements there are (`generate`).
+"""
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from programs import GLOBALS, LAYOUTS, Source, Statement, quiet
+
+DTYPES = ("float32", "float64", "int32", "int64", "bool")
+EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 17, 33)
+MAX_SIZE = 6000
+LARGE = ((3, 140_001), (300_007,), (131_072,), (2, 2, 65_537), (1, 200_000), (700, 301), (70_000, 3), (5, 40_000),
+         (65_537, 4), (9, 20_000), (131_073, 2), (40, 40, 40), (1021, 3, 67))
+"""Shapes past the thresholds of threads, chunks and split reductions."""
+
+class Drawing:
+    """A program under construction: its arguments and statements, and the value of every name so far."""
+
+    def __init__(self, rng: random.Random, large: bool) -> None:
+        self.rng = rng
+        self.large = large
+        self.max_size = 450_000 if large else MAX_SIZE
+        self.sources: list[Source] = []
+        self.statements: list[Statement] = []
+        self.values: dict[str, Any] = {}
+
+    def _draw_sources(self) -> None:
+        rng = self.rng
+        family = tuple(rng.choice(EXTENTS) for _ in range(rng.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))))
+        while int(np.prod(family)) > MAX_SIZE:
+            family = family[1:]
+        if self.large:
+            family = rng.choice(LARGE)
+        for _ in range(rng.randint(1, 4)):
+            name, kind = f"a{len(self.sources)}", rng.random()
+            if kind < 0.1 and self.sources:
+                text = repr(rng.choice((2, 0, -3, 7, 0.5, -1.25, 1e-3, 3.0, True, False)))
+            elif kind < 0.17 and self.sources:
+                dtype = rng.choice(("float32", "float64", "int32", "int64", "bool_"))
+                text = f"np.{dtype}({rng.choice((0, 1, 2, -3, 5))})"
+            else:
+                text = self._array_text(family)
+            source = Source(name, text)
+            self.sources.append(source)
+            self.values[name] = source.value()
+
+    def _array_text(self, family: tuple[int, ...]) -> str:
+        rng, shape = self.rng, family
+        if rng.random() < 0.4:
+            shape = tuple(1 if rng.random() < 0.3 else n for n in shape)[rng.choice((0, 0, 1)):]
+        layout = rng.choice(LAYOUTS) if rng.random() < 0.5 else "C"
+        style = rng.choices(("plain", "small", "positive", "special"), (5, 2, 2, 3))[0]
+        dtype = rng.choices(DTYPES, (4, 5, 2, 2, 1))[0]
+        return f"make({shape}, '{dtype}', {rng.randrange(10**6)}, '{layout}', '{style}')"
+
+    # ------------------------------------------------------------------ trying statements
+    def _pick(self, fits: Callable[[Any], bool] = lambda v: True) -> str | None:
+        names = [n for n, v in self.values.items() if fits(v)]
+        if not names:
+            return None
+        return names[-1] if self.rng.random() < 0.35 else self.rng.choice(names)
+
+    def _assign_to(self, expression: str, reads: tuple[str, ...], slack: str = "") -> str | None:
+        """Add `v = expression` where NumPy accepts it and the result is one that programs can hold."""
+        name = f"v{len(self.statements)}"
+        result = self._try(f"{name} = {expression}", name)
+        if result is None:
+            return None
+        self.statements.append(Statement(f"{name} = {expression}", name, reads, slack))
+        self.values[name] = result
+        return name
+
+    def _try(self, text: str, name: str) -> Any:
+        values = dict(self.values)
+        try:
+            with quiet():
+                exec(text, dict(GLOBALS), values)
+        except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError):
+            return None
+        result = values[name]
+        dtype = getattr(result, "dtype", np.asarray(result).dtype)
+        fits = dtype.name in DTYPES and np.size(result) <= self.max_size and np.ndim(result) <= 5
+        return result if fits else None
+
+    def _broadcasts(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        try:
+            return int(np.prod(np.broadcast_shapes(a, b))) <= self.max_size
+        except ValueError:
+            return False
+
+    def _axis(self, rank: int) -> str:
+        rng = self.rng
+        if not rank or rng.random() < 0.25:
+            return "None"
+        count = rng.choice((1, 1, 1, rank, rng.randint(1, rank)))
+        axes = rng.sample(range(-rank, 0) if rng.random() < 0.5 else range(rank), count)
+        return repr(axes[0] if count == 1 and rng.random() < 0.8 else tuple(axes))
+
+    def _index(self, shape: tuple[int, ...]) -> str:
+        rng, parts = self.rng, []
+        for n in shape:
+            kind = rng.random()
+            if kind < 0.15 and n:
+                parts.append(str(rng.randrange(-n, n)))
+            elif kind < 0.3:
+                parts.append(":")
+            else:
+                bounds = [rng.choice(("", str(rng.randint(-n - 1, n + 1)))) for _ in range(2)]
+                parts.append(f"{bounds[0]}:{bounds[1]}" + rng.choice(("", "", "", ":2", ":-1", ":-2", ":3")))
+        if rng.random() < 0.2:
+            parts.insert(rng.randint(0, len(parts)), "None")
+        if rng.random() < 0.2:
+            cut = rng.randint(0, len(parts))
+            parts = [*parts[:cut], "..."]
+        return ", ".join(parts) or "..."
+
+    def _is_argument(self, value: Any) -> bool:
+        """Return whether a value is an argument's memory: of others, only NumPy knows whether a reshape is a view.
+
+        NumPy lays out what it computes in the order of the operands, jitfuse in C order.
+        """
+        return any(np.shares_memory(value, self.values[s.name]) for s in self.sources)
+
+    def _change(self, text: str, target: str, reads: tuple[str, ...]) -> None:
+        """Add a statement that writes into an array; tried on copies that share memory as the values do."""
+        before = copy.deepcopy({n: v for n, v in self.values.items() if n == target or n in reads})
+        if self._try(text, target) is None:
+            self.values[target][...] = before[target]
+            return
+        self.statements.append(Statement(text, target, tuple(n for n in reads if n in self.values), changes=True))
