@@ -1,0 +1,43 @@
+"""The support table is what the op table says, and every operator in it runs in a kernel and in the interpreter."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse import support
+from jitfuse.ir import ops
+from jitfuse.tracing.abstract import AbstractTensor
+
+PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == support.support_page(), "run: python -m jitfuse.support > docs/operators.md"
+
+
+def test_every_operator_is_a_row_and_a_method() -> None:
+    names = [row[0].strip("`") for row in support.rows()]
+    assert names == list(ops.names())
+    for op in ops.table():
+        assert op.kind == ops.CREATION or callable(getattr(AbstractTensor, op.name))
+
+
+OPERATORS = [op for op in ops.table() if op.kind in (ops.ELEMENTWISE, ops.REDUCTION) and op.name != "astype"]
+
+
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
+def test_kernels_agree_with_the_interpreter(op: ops.Op) -> None:
+    count = op.arity
+    for dtype in support.accepted_dtypes(op):
+        arrays = [np.array([[1, 0, 3, 2], [2, 1, 1, 3]], dtype)[:, ::-1] for _ in range(count)]
+        fused = jf.fuse(lambda *xs: xs[0].call(op.name, *xs[1:]))
+        program = fused.program(*arrays)
+        assert op.name in [s.op_name for s in program.steps]
+        feeds = dict(zip(program.ordered_feeds, arrays, strict=True))
+        (want,) = jf.ProgramRunner(program)(feeds).outputs.values()
+        got = fused(*arrays)
+        assert np.asarray(got).dtype == np.asarray(want).dtype
+        np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "float32" else 1e-14)
