@@ -7,6 +7,7 @@ in 50 decimal digits, weighted for relative error, then rounded to float64. Need
 """
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import mpmath as m
@@ -98,6 +99,7 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
     ("EXPM1_32", "(exp(r) - 1) / r", lambda r: exp_series(r, 1), -HALF_LN2, HALF_LN2, 6, mpf(0)),
     ("EXP2M1_32", "(2**r - 1) / r", lambda r: LN2 * exp_series(r * LN2, 1), mpf("-0.5001"), mpf("0.5001"), 6,
      mpf(0)),
+    ("EXP_SINGLE", "(exp(r) - 1 - r) / (r*r)", lambda r: exp_series(r, 2), -HALF_LN2, HALF_LN2, 4, mpf(0)),
     ("SIN_32", "sin(r) / r in r*r, |r| <= pi/2", lambda t: sin_series(t, 0), mpf(0), HALF, 5, mpf(0)),
     ("LOG1P_32", "log(1 + f) / f", at_zero(mpf(1), lambda f: m.log1p(f) / f), FRACTION_LOW, FRACTION_HIGH, 11,
      mpf(0)),
@@ -119,14 +121,25 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
      lambda x: m.exp(x * x) * m.erfc(x), ERF_SPLIT, ERFC_END, 21, ERFC_CENTER),
 ]
 
-# relative error by default; erfc is only subtracted from 1, so its absolute error counts
-WEIGHTS: dict[str, Real] = {"ERFC_64": lambda x: m.exp(-x * x)}
+# relative error by default; erfc is only subtracted from 1, so its absolute error counts; for SINGLE it is the
+# error of the function's result
+WEIGHTS: dict[str, Real] = {
+    "ERFC_64": lambda x: m.exp(-x * x),
+    "EXP_SINGLE": lambda r: (r * r + mpf("1e-3")) / m.exp(r),
+}
+
+
+def to_single(value: mpf) -> float:
+    """Return the nearest float32 (to the nearest float64)."""
+    single: float = struct.unpack("<f", struct.pack("<f", float(value)))[0]
+    return single
 
 
 def main() -> None:
     """Print the module of coefficients."""
     print('"""Minimax coefficients, constant term first; written by benchmarks/fit_polynomials.py.')
-    print('\nThe suffix is the width of the result: those for float32 are evaluated in float64 all the same.')
+    print('\nThe suffix is the width of the result: those for float32 are evaluated in float64 all the same, but for')
+    print('those called SINGLE, which are float32.')
     print('"""\nfrom __future__ import annotations')
     for name, what, fn, a, b, degree, center in FITS:
         weight = WEIGHTS.get(name, lambda u, fn=fn: 1 / abs(fn(u)))  # type: ignore[misc]
@@ -136,7 +149,7 @@ def main() -> None:
             print(f"{name}_CENTER = {float(center)!r}")
         print(f"{name} = (")
         for value in c:
-            print(f"    {float(value)!r},")
+            print(f"    {(to_single if name.endswith('SINGLE') else float)(value)!r},")
         print(")")
 
 

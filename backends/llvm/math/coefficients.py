@@ -1,6 +1,7 @@
 """Minimax coefficients, constant term first; written by benchmarks/fit_polynomials.py.
 
-The suffix is the width of the result: those for float32 are evaluated in float64 all the same.
+The suffix is the width of the result: those for float32 are evaluated in float64 all the same, but for
+those called SINGLE, which are float32.
 """
 from __future__ import annotations
 
@@ -24,6 +25,15 @@ EXP2M1_32 = (
     0.0013333669349438215,
     0.00015461390776848883,
     1.5252800713760628e-05,
+)
+
+# (exp(r) - 1 - r) / (r*r); weighted error 3.1e-9
+EXP_SINGLE = (
+    0.4999999403953552,
+    0.1666652113199234,
+    0.0416683703660965,
+    0.00836864486336708,
+    0.0013815124984830618,
 )
 
 # sin(r) / r in r*r, |r| <= pi/2; weighted error 2.1e-11

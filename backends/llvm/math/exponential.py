@@ -7,6 +7,7 @@ Does not own: tanh, erf and power, which call `reduced_exp` and `scaled`.
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math import coefficients as c
+from jitfuse.backends.llvm.math import single
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
 from jitfuse.backends.llvm.math.lockstep import Batch
 
@@ -33,7 +34,9 @@ def power_of_two(biased: Batch) -> Batch:
 
 
 def exp_32(x: Batch) -> Batch:
-    """Return exp of float32 batches; the float64 result rounds once, also to denormals and infinity."""
+    """Return exp of float32 batches; a float64 result rounds once, also to denormals and infinity."""
+    if x.context.has_fma:
+        return single.exp(x)
     wide = x.at_most(90.0).at_least(-105.0).widened()
     scale, p = narrow_exp_parts(wide)
     return scale.fma(p, scale).narrowed()

@@ -10,6 +10,13 @@ REFERENCE = {
     "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": scipy.special.erf,
 }
 CHUNK = 1 << 20
+SINGLE = {"exp": 0.89}
+"""Where float32 is computed in float32, largest errors over all bit patterns, rounded up."""
+
+
+def bound(name, target):
+    """Return the largest error in ulp; what is computed in float64 rounds almost correctly."""
+    return 0.51 if target == "host without fma" else SINGLE.get(name, 0.51)
 
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
@@ -28,7 +35,7 @@ def test_within_an_ulp_over_all_bit_patterns(name, target, kernel, scale, ulps):
         if errors[k] > worst:
             worst, at = float(errors[k]), x[k]
     print(f"at most {worst:.4f} ulp")
-    assert worst <= 0.51, (worst, at)
+    assert worst <= bound(name, target), (worst, at)
 
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
@@ -58,4 +65,4 @@ def test_thresholds_and_neighbours(name, kernel, ulps):
     x = (x & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
         exact = REFERENCE[name](x.astype(np.float64))
-    assert ulps(kernel(name, np.float32)(x), exact).max() <= 0.51
+    assert ulps(kernel(name, np.float32)(x), exact).max() <= bound(name, "host")
