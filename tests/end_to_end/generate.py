@@ -302,13 +302,14 @@ class _Statements(Drawing):
         shape = np.shape(self.values[like]) if like else (3,)
         dtype = rng.choice(DTYPES)
         n = rng.choice((0, 1, 3, 5, 17)) if not shape else shape[-1]
-        self._assign_to(rng.choice((
+        text = rng.choice((
             f"np.zeros({shape}, '{dtype}')", f"np.ones({shape})", f"np.full({shape}, {rng.choice((2, -1.5, 7))})",
             f"np.arange({n})", f"np.arange({n}, dtype='float32')", f"np.arange(1, {2 * n + 1}, 2)",
             f"np.arange(0.5, {n})", f"np.zeros_like({like})" if like else "np.zeros(3)",
             f"np.eye({min(n, 7)})", f"np.linspace(0, 1, {n})",
             f"np.array({[rng.choice((0.5, -1, 2, 7.25)) for _ in range(n)]})",
-        )), (like,) if like else ())
+        ))
+        self._assign_to(text, (like,) if like and f"({like})" in text else ())
 
     def _writable(self) -> str | None:
         return self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.flags.writeable)
