@@ -124,7 +124,8 @@ class Drawing:
     def _is_argument(self, value: Any) -> bool:
         """Return whether a value is an argument's memory: of others, only NumPy knows whether a reshape is a view.
 
-        NumPy lays out what it computes in the order of the operands, jitfuse in C order.
+        NumPy lays out what it computes in the order of the operands, jitfuse in C order; and some functions of
+        arrays of rank 0 return arrays in NumPy, where jitfuse returns scalars always.
         """
         return any(np.shares_memory(value, self.values[s.name]) for s in self.sources)
 

@@ -265,7 +265,8 @@ class _Statements(Drawing):
         shape.append(rest)
         if self.rng.random() < 0.3 and size:
             shape[self.rng.randrange(len(shape))] = -1
-        target = x if self.values[x].flags.c_contiguous or self._is_argument(self.values[x]) else f"{x}.copy()"
+        value = self.values[x]
+        target = x if (value.flags.c_contiguous and value.ndim) or self._is_argument(value) else f"{x}.copy()"
         self._assign_to(self.rng.choice((
             f"{target}.reshape({tuple(shape)})", f"np.reshape({target}, {tuple(shape)})", f"{target}.ravel()",
             f"{target}.reshape(-1)",
