@@ -5,7 +5,7 @@ number of lanes of a vector, the number of vectors side by side. Does not own ad
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -188,14 +188,18 @@ class Analysis:
         narrow = [ITEMSIZE[d] for d in dtypes if d != "bool"]
         return vector_bytes // min(narrow, default=1)
 
-    def vectors(self, vector_bytes: int) -> int:
+    def vectors(self, vector_bytes: int, loop: Sequence[tuple[int, Instr]] | None = None) -> int:
         """Return how many vectors to work on side by side, a power of two: enough to hide latencies, few enough
         to stay in registers and to keep the text short.
+
+        `loop`: the instructions of a stage that has a loop of its own.
         """
         lanes = self.lanes(vector_bytes)
         registers = 32 if vector_bytes == 64 else 16
         width = max([1] + [-(-ITEMSIZE[o.dtype] * lanes // vector_bytes) for o in self.form.operands])
         length, live, long = self._pressure
+        if loop is not None:
+            long = sum(self.is_long(i) for n, i in loop if self.in_lanes(n))
         if long or self.masked_only:
             return 2 if width == 1 and self._text < _MAX_TEXT else 1
         most = 16 if length > _LONG_CHAIN else 8

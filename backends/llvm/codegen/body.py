@@ -196,11 +196,48 @@ class Body:
         if uniform:
             # the launch's words are memory that can be read
             return self.memory.load_one(instr.dtype, address.base, self._scalar(mask), self.launch.words)
-        return self.memory.load_each(instr.dtype, address, self.masks(mask, frame))
+        masks = self.masks(mask, frame)
+        if address.kind == "runs":
+            return self._load_runs(instr.dtype, operand, address.base, frame, masks)
+        return self.memory.load_each(instr.dtype, address, masks)
+
+    def _load_runs(
+        self, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
+    ) -> Batch:
+        """Load evenly spaced lanes where the group stays in one run, else every lane from its own address."""
+        f = self.f
+        apart, end = f.fresh("apart"), f.fresh("loaded")
+        together = f.fresh("together")
+        f.cond_br(frame.run()[0], together, apart, likely=True)
+        f.label(together)
+        straight = self.memory.load_each(dtype, frame.straight(operand, base), masks)
+        first = f.block
+        f.br(end)
+        f.label(apart)
+        bent = self.memory.load_each(dtype, frame.bent(operand, base, here=True), masks)
+        second = f.block
+        f.label(end)
+        pairs = zip(straight.values, bent.values, strict=True)
+        return self.memory.context.batch([f.phi(a.type, [(a, first), (b, second)]) for a, b in pairs])
+
+    def _store_runs(
+        self, x: Batch, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
+    ) -> None:
+        f = self.f
+        together, apart, end = f.fresh("together"), f.fresh("apart"), f.fresh("stored")
+        f.cond_br(frame.run()[0], together, apart, likely=True)
+        f.label(together)
+        self.memory.store_each(x, dtype, frame.straight(operand, base), masks)
+        f.br(end)
+        f.label(apart)
+        self.memory.store_each(x, dtype, frame.bent(operand, base, here=True), masks)
+        f.label(end)
 
     def _address(self, operand: int, offset: int | None, frame: Frame) -> Address:
         address = frame.address(operand)
         varying = offset is not None and not self.analysis.info[offset].uniform
+        if varying and address.kind == "runs":
+            address = frame.bent(operand, address.base)
         if varying and address.kind == "next":
             dtype = self.launch.form.operands[operand].dtype
             steps = self.f.mul(self.launch.iota, self.f.const(self.launch.iota.type, ITEMSIZE[dtype]))
@@ -217,7 +254,9 @@ class Body:
             self.memory.store_one(value, dtype, address.base, self._scalar(mask))
             return
         x, masks = self.vectors(instr.args[0], frame), self.masks(mask, frame)
-        if frame.masks is None and operand in frame.streams:
+        if address.kind == "runs":
+            self._store_runs(x, dtype, operand, address.base, frame, masks)
+        elif frame.masks is None and operand in frame.streams:
             self.memory.stream(x, dtype, address, frame.streams[operand])
         else:
             self.memory.store_each(x, dtype, address, masks)

@@ -76,6 +76,39 @@ class Part:
             groups = pairs + groups[2 * len(pairs) :]
         return self.join(accumulators, groups[0])
 
+    @property
+    def _float_extreme(self) -> bool:
+        return self.combine in ("min", "max") and KIND[self.dtype] == "float"
+
+    def opened(self, accumulators: Batch) -> tuple[Batch, ...]:
+        """Return what a loop carries to `gather` into: `accumulators`; the signs too for float min and max."""
+        return (accumulators, accumulators.bits()) if self._float_extreme else (accumulators,)
+
+    def closed(self, carried: tuple[Batch, ...]) -> Batch:
+        """Return the accumulators after a loop."""
+        if not self._float_extreme:
+            return carried[0]
+        extremes, signs = carried
+        return extremes.copysign(signs.from_bits())
+
+    def gather(self, carried: tuple[Batch, ...], x: Batch) -> tuple[Batch, ...]:
+        """Combine with a multiple of as many vectors as `absorb` does, by shorter chains for float min and max.
+
+        They compare, which leaves zeros in any order, and put in NaN, which then stays. The result has the sign
+        that all elements have in common, else the one that wins.
+        """
+        if not self._float_extreme:
+            return (self.absorb(carried[0], x),)
+        extremes, signs = carried
+        n = len(extremes.values)
+        maximum = self.combine == "max"
+        for k in range(0, len(x.values), n):
+            group = x.context.batch(x.values[k : k + n])
+            extremes = group.where(group.compare("ogt" if maximum else "olt", extremes), extremes)
+            extremes = group.where(group.is_nan(), extremes)
+            signs = signs & group.bits() if maximum else signs | group.bits()
+        return extremes, signs
+
     def fold(self, x: Batch) -> Batch:
         """Return one scalar: lane l with lane l + half, and so on, over all vectors of the batch."""
         f, context = x.context.f, x.context

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import Analysis
+from jitfuse.backends.llvm.codegen.odometer import decode
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 from jitfuse.ir.kernel import KernelForm
 
@@ -86,7 +87,8 @@ class Address:
 
     `base` is that of lane 0 of vector 0. All lanes share it (`kind` "same"), or are adjacent ("next"), or
     `steps` bytes apart in a vector and `stride` from one lane to the next ("step"), or at `offsets` bytes
-    from it, one vector of them for each vector ("free").
+    from it, one vector of them for each vector ("free"). "runs": the lanes sweep several axes, so that they are
+    evenly spaced but where they pass from one run of the last axis to the next (`Frame.straight`, `Frame.bent`).
     """
 
     kind: str
@@ -116,6 +118,7 @@ class Frame:
     streams: Mapping[int, Value] = field(default_factory=dict)
     _lane_pointers: dict[int, Address] = field(default_factory=dict)
     _axis_vectors: dict[int, list[Value]] = field(default_factory=dict)
+    _run: tuple[Value, list[Value]] | None = None
 
     def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
         """Return another group of vectors in the same place otherwise."""
@@ -159,17 +162,48 @@ class Frame:
             if strides[axis] == "1":
                 return Address("next", base)
             return Address("step", base, launch.lane_steps[operand], launch.stride(operand, axis))
-        return Address("free", base, offsets=[self._offsets(operand, moving, j) for j in range(self.count)])
+        return Address("runs", base)
 
-    def _offsets(self, operand: int, axes: Sequence[int], vector: int) -> Value:
+    # ------------------------------------------------------------------ lanes over several axes
+    def run(self) -> tuple[Value, list[Value]]:
+        """Return whether the group lies in one run of the last axis, and its first lane's position on each axis."""
+        if self._run is None:
+            f, axes = self.launch.f, sorted(self.launch.analysis.varying)
+            positions = decode(f, self.first, [self.launch.extents[a] for a in axes])
+            end = f.add(positions[-1], i64(self.count * self.launch.lanes))
+            self._run = f.icmp("sle", end, self.launch.extents[axes[-1]]), positions
+        return self._run
+
+    def straight(self, operand: int, base: Value) -> Address:
+        """Return the address of a group within one run."""
         launch, f = self.launch, self.launch.f
-        total: Value | None = None
-        for axis in axes:
-            positions = self.positions(axis)[vector]
-            part = f.mul(positions, f.splat(launch.stride(operand, axis), launch.lanes))
-            total = part if total is None else f.add(total, part)
-        assert total is not None
-        return total
+        axes = sorted(launch.analysis.varying)
+        for axis, position in zip(axes, self.run()[1], strict=True):
+            base = launch.moved(base, operand, axis, position)
+        step = launch.form.operands[operand].strides[axes[-1]]
+        if step != "n":
+            return Address("next" if step == "1" else "same", base)
+        stride = launch.stride(operand, axes[-1])
+        return Address("step", base, f.mul(f.splat(stride, launch.lanes), launch.iota), stride)
+
+    def bent(self, operand: int, base: Value, *, here: bool = False) -> Address:
+        """Return the address of a group wherever it lies; `here`: in a block that does not reach what follows."""
+        launch, f = self.launch, self.launch.f
+        axes = sorted(launch.analysis.varying)
+        if here:
+            vectors = self._decoded(axes)
+        else:
+            vectors = {a: self.positions(a) for a in axes}
+        offsets = []
+        for j in range(self.count):
+            total: Value | None = None
+            for axis in axes:
+                if launch.form.operands[operand].strides[axis] != "0":
+                    part = f.mul(vectors[axis][j], f.splat(launch.stride(operand, axis), launch.lanes))
+                    total = part if total is None else f.add(total, part)
+            assert total is not None
+            offsets.append(total)
+        return Address("free", base, offsets=offsets)
 
     def linear(self) -> list[Value]:
         """Return the positions of all lanes along the lane axis, or in the row-major order of several."""
@@ -185,17 +219,18 @@ class Frame:
             if len(axes) == 1:
                 self._axis_vectors[axis] = self.linear()
             else:
-                self._decode(axes)
+                self._axis_vectors.update(self._decoded(axes))
         return self._axis_vectors[axis]
 
-    def _decode(self, axes: Sequence[int]) -> None:
-        rest = self.linear()
+    def _decoded(self, axes: Sequence[int]) -> dict[int, list[Value]]:
+        vectors, rest = {}, self.linear()
         for axis in reversed(axes[1:]):
             extent = self.launch.extents[axis]
             parts = [self._divide(x, extent) for x in rest]
-            self._axis_vectors[axis] = [r for _, r in parts]
+            vectors[axis] = [r for _, r in parts]
             rest = [q for q, _ in parts]
-        self._axis_vectors[axes[0]] = rest
+        vectors[axes[0]] = rest
+        return vectors
 
     def _divide(self, x: Value, extent: Value) -> tuple[Value, Value]:
         # positions stay below 2**52, where the rounded float64 quotient is never the next integer

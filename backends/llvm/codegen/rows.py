@@ -22,6 +22,9 @@ from jitfuse.ir.kernel import CHUNK, Instr
 
 Numbered = list[tuple[int, Instr]]
 
+_CHAINS = 4
+"""Vectors of accumulators where the order does not matter."""
+
 
 def emit_point(body: Body, unit: Frame, scratch: Value, vector_bytes: int) -> None:
     """Write all stages at one grid point, whose indices and addresses `unit` holds."""
@@ -47,7 +50,6 @@ class Row:
         self.body, self.unit, self.vector_bytes = body, unit, vector_bytes
         f = self.f = body.f
         self.lanes = body.lanes
-        self.vectors = body.analysis.vectors(vector_bytes)
         total = body.launch.inner_total
         self.start, self.stop = i64(0), total
         if body.analysis.partial:
@@ -70,6 +72,10 @@ class Row:
     def _masked(self, count: int, first: Value, stop: Value) -> Frame:
         return self._frame(count, first, tail_masks(self.f, first, stop, self.lanes, count, self.vector_bytes))
 
+    def _vectors(self, instructions: Numbered) -> int:
+        """Return how many vectors a stage works on side by side."""
+        return self.body.analysis.vectors(self.vector_bytes, instructions)
+
     def _whole(self, start: Value, stop: Value, step: int) -> Value:
         """Return where the last whole step from `start` ends."""
         f = self.f
@@ -77,13 +83,14 @@ class Row:
 
     def map(self, instructions: Numbered) -> None:
         """Write a stage without reductions."""
-        step = self.vectors * self.lanes
+        vectors = self._vectors(instructions)
+        step = vectors * self.lanes
         whole = self.start
         if not self.body.analysis.masked_only:
             whole = self._whole(self.start, self.stop, step)
             with self.f.loop(self.start, whole, step) as loop:
-                self.body.run(instructions, self._frame(self.vectors, loop.index))
-        few = self.body.analysis.tail_vectors(self.vectors)
+                self.body.run(instructions, self._frame(vectors, loop.index))
+        few = self.body.analysis.tail_vectors(vectors)
         with self.f.loop(whole, self.stop, few * self.lanes) as loop:
             self.body.run(instructions, self._masked(few, loop.index, self.stop))
 
@@ -92,17 +99,18 @@ class Row:
         """Write a stage with reductions in the whole or partial phase."""
         trees = [p for p in reduced if p.tree]
         if not trees:
-            initial = [self._initial(p, self._step(reduced) // self.lanes) for p in reduced]
+            count = self._step(instructions, reduced) // self.lanes
+            initial = [self._initial(p, count) for p in reduced]
             totals = self._accumulate(instructions, reduced, initial, self.start, self.stop)
         else:
             totals = self._reduce_in_blocks(instructions, reduced, trees)
         for p, total in zip(reduced, totals, strict=True):
             self._deliver(p, total)
 
-    def _step(self, reduced: list[Part]) -> int:
+    def _step(self, instructions: Numbered, reduced: list[Part]) -> int:
         """Return the elements of one step: a multiple of the virtual lanes of every float sum."""
         rows = [p.row for p in reduced if p.tree]
-        return max(rows) if rows else self.lanes * min(2, self.vectors)
+        return max(rows) if rows else self.lanes * min(_CHAINS, self._vectors(instructions))
 
     def _initial(self, part: Part, vectors: int) -> Batch:
         return self.body.memory.constant(part.dtype, part.identity, vectors)
@@ -111,7 +119,7 @@ class Row:
         f = self.f
         counters = {p.number: Counter(self.body, p) for p in trees}
         free = [p for p in reduced if not p.tree]
-        step = self._step(reduced)
+        step = self._step(instructions, reduced)
         size = min(p.block for p in trees)
         for counter in counters.values():
             counter.clear()
@@ -151,30 +159,38 @@ class Row:
         self, instructions: Numbered, reduced: list[Part], initial: list[Batch], start: Value, stop: Value
     ) -> list[Batch]:
         """Return the accumulators after the elements from `start` to `stop`."""
-        step = self._step(reduced)
-        together = max(1, 1 << max(0, (self.vectors * self.lanes // step).bit_length() - 1))
+        step = self._step(instructions, reduced)
+        together = max(1, 1 << max(0, (self._vectors(instructions) * self.lanes // step).bit_length() - 1))
         whole = start
+        state = [p.opened(x) for p, x in zip(reduced, initial, strict=True)]
         if not self.body.analysis.masked_only:
             whole = self._whole(start, stop, step * together)
             with self.f.loop(start, whole, step * together) as loop:
                 frame = self._frame(step * together // self.lanes, loop.index)
-                initial = self._round(Carried(loop), instructions, reduced, initial, frame)
+                state = self._round(Carried(loop), instructions, reduced, state, frame)
         with self.f.loop(whole, stop, step) as loop:
             frame = self._masked(step // self.lanes, loop.index, stop)
-            return self._round(Carried(loop), instructions, reduced, initial, frame)
+            state = self._round(Carried(loop), instructions, reduced, state, frame)
+        return [p.closed(s) for p, s in zip(reduced, state, strict=True)]
 
     def _round(
-        self, carried: Carried, instructions: Numbered, reduced: list[Part], initial: list[Batch], frame: Frame
-    ) -> list[Batch]:
-        accumulators = [carried.add(b) for b in initial]
+        self, carried: Carried, instructions: Numbered, reduced: list[Part], state: list[tuple[Batch, ...]],
+        frame: Frame,
+    ) -> list[tuple[Batch, ...]]:
+        """Write the body of a loop that carries the state of every part; returns the state after the loop."""
+        inside = [tuple([carried.add(b) for b in s]) for s in state]
         self.body.run(instructions, frame)
-        for k, p in enumerate(reduced):
+        following: list[Batch] = []
+        for p, s in zip(reduced, inside, strict=True):
             assert p.value is not None
             x = self.body.vectors(p.value, frame)
             if frame.masks is not None:
                 x = x.where(self.body.context.batch(frame.masks), p.identity)
-            carried.update(k, p.absorb(accumulators[k], x))
-        return [carried.result(k) for k in range(len(reduced))]
+            following += p.gather(s, x)
+        for k, b in enumerate(following):
+            carried.update(k, b)
+        results = iter(range(len(following)))
+        return [tuple([carried.result(next(results)) for _ in s]) for s in state]
 
     def _deliver(self, part: Part, total: Batch) -> None:
         if part.reduction.phase == "partial":
