@@ -237,7 +237,7 @@ class BodyBuilder(IndexMaps):
         mask: Node | None = None,
     ) -> Operand:
         """Return the operand of an access; masked ones are told apart, for their addresses may meet by chance."""
-        walk = access(layout, index, self.extents, itemsize(dtype))
+        walk = access(layout, index, self.extents, itemsize(dtype), self.n_grid)
         if offset:
             walk = walk._replace(offset=walk.offset + offset)
         key = (buffer, walk, out, id(mask))

@@ -128,10 +128,15 @@ class _Finisher:
         return sum((3 if o.out else 1) for o in self.operands if o.access.classes[block[-1]] == "1")
 
     def _choose_lanes(self) -> int:
-        """Put the best grid axis last and return the lane axis among the merged axes."""
+        """Put the best grid axis last and return the lane axis among the merged axes.
+
+        Lanes along an axis of extent 1 would be idle: such shapes are a size class of their own.
+        """
         if self.grid:
-            best = max(range(len(self.grid)), key=lambda k: (self._unit_score(self.grid[k]), k))
-            self.grid.append(self.grid.pop(best))
+            def merit(k: int) -> tuple[bool, int, int]:
+                return self._extent(self.grid[k]) != 1, self._unit_score(self.grid[k]), k
+
+            self.grid.append(self.grid.pop(max(range(len(self.grid)), key=merit)))
         last_grid = max(len(self.grid) - 1, 0)
         if not self.inner:
             return last_grid

@@ -163,8 +163,11 @@ class Access(NamedTuple):
     """merges[a]: kernel axes a and a + 1 may be walked as one."""
 
 
-def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: int) -> Access:
-    """Return the affine part of an index map over a layout; SSA parts are the caller's."""
+def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: int, grid: int | None = None) -> Access:
+    """Return the affine part of an index map over a layout; SSA parts are the caller's.
+
+    The first `grid` axes of the kernel (all, unless given) are grid axes.
+    """
     rank = len(extents)
     if isinstance(index, Flat):
         assert layout.contiguous
@@ -177,7 +180,7 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
         return Access(lin.const * itemsize, tuple(c * itemsize for c in coefficients), classes, merges)
     offset = sum(p.const * s for p, s in zip(index, layout.strides, strict=True) if isinstance(p, Lin))
     strides, classes_ = [0] * rank, ["0"] * rank
-    own_classes = _classes_without_tail(layout, index)
+    own_classes = _classes_without_tail(layout, index, grid)
     walks: list[tuple[int, int] | None] = [None] * rank  # (axis of the layout, coefficient), where there is just one
     for k, part in enumerate(index):
         if not isinstance(part, Lin):
@@ -196,14 +199,21 @@ def access(layout: Layout, index: IndexMap, extents: tuple[int, ...], itemsize: 
     return Access(offset, tuple(strides), tuple(classes_), merges_)
 
 
-def _classes_without_tail(layout: Layout, index: tuple[Any, ...]) -> tuple[str, ...]:
-    """Return the stride classes where last axes of extent 1 that are not walked, as in a squeeze, do not count."""
+def _classes_without_tail(layout: Layout, index: tuple[Any, ...], grid: int | None) -> tuple[str, ...]:
+    """Return the stride classes of a layout of which last axes of extent 1 do not count.
+
+    They do where an inner axis of the kernel walks along them: a row of one element is a row as any other.
+    """
     last = len(layout.shape) - 1
-    while last > 0 and layout.shape[last] == 1 and index[last] == ZERO:
+    while last > 0 and layout.shape[last] == 1 and _on_grid(index[last], grid):
         last -= 1
     if not layout.contiguous or last < 0:
         return layout.classes
     return (*layout.classes[:last], "1", *layout.classes[last + 1 :])
+
+
+def _on_grid(part: Any, grid: int | None) -> bool:
+    return isinstance(part, Lin) and all(grid is None or a < grid for a, _ in part.terms)
 
 
 def _walks_on(

@@ -1,7 +1,8 @@
 """Kernel forms hold classes of shapes, never shapes: one set of kernels for every shape of a class.
 
 The published classes: a reduction of two to four elements per grid point is unrolled, and one with few grid
-points over many elements is split.
+points over many elements is split. Columns and rows, arrays with an axis of extent 1, may be walked along their
+other axis.
 """
 from __future__ import annotations
 
@@ -87,14 +88,14 @@ def reduced_axes(function: Callable[..., Any]) -> tuple[tuple[int, ...], ...]:
 
 
 def size_class(function: Callable[..., Any], shape: Shape) -> tuple[Any, ...]:
-    """Return the published class of a shape: its schedule's, and of each reduction whether it is unrolled or split."""
+    """Return the published class: its schedule's, each reduction's (unrolled, split), the axes of extent 1."""
     result: list[Any] = [schedule_class(2, 8 * math.prod(shape))]
     for axes in reduced_axes(function):
         grid = math.prod(n for k, n in enumerate(shape) if k not in axes)
         inner = math.prod(shape[k] for k in axes)
         unrolled = len(axes) < len(shape) and 2 <= inner <= MAX_STATIC_EXTENT
         result.append((unrolled, grid < SPLIT_GRID and inner >= 2 * CHUNK))
-    return tuple(result)
+    return (*result, tuple(n == 1 for n in shape))
 
 
 def shapes(seed: int, count: int) -> list[Shape]:
@@ -133,3 +134,19 @@ def test_one_set_of_kernels_per_size_class(
         text = "\n".join(str(launch.form) for launch in plan.launches)
         first = found.setdefault(size_class(function, shape), (shape, forms, text))
         assert first[1] == forms, f"{shape} has other kernels than {first[0]}:\n{text}\nthan\n{first[2]}"
+    for schedule in {key[0] for key in found}:
+        plain = [key for key in found if key[0] == schedule and all(c == (False, False) for c in key[1:-1])]
+        assert len({tuple(found[key][1]) for key in plain}) <= 3
+
+
+def test_columns_and_rows_run_along_their_long_axis(plan_of: Callable[..., AbstractPlan]) -> None:
+    for function, args in (
+        (lambda x: x[:, None] + 1, [np.ones(50)]),
+        (lambda x, y: x[:, None] + y, [np.ones(50), np.ones((50, 1))]),
+        (lambda x, y: x + y, [np.ones((50, 1)), np.ones((1, 1))]),
+        (lambda x: x.reshape(-1) * 2, [np.ones((50, 1))]),
+    ):
+        (launch,) = plan_of(function, *args).best().launches
+        assert launch.sizes[launch.form.lane_axis] == 50
+        large = [o for o in launch.form.operands if o.strides[launch.form.lane_axis] != "0"]
+        assert all(o.strides[launch.form.lane_axis] == "1" for o in large)
