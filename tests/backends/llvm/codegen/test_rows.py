@@ -46,6 +46,18 @@ def test_reduction_of_one_row(combine: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("combine", ["min", "max"])
+def test_extremes_of_zeros_and_nan(combine: str, dtype: str) -> None:
+    """One odd element at any place of a row of equals: a zero of the other sign, NaN of either sign."""
+    for n in (1, 65, 300):
+        for usual, odd in ((-0.0, 0.0), (0.0, -0.0), (-1.0, np.nan), (np.inf, -np.nan), (-np.inf, -np.nan)):
+            for at in {0, n // 3, n - 1}:
+                x = np.full(n, usual, dtype)
+                x[at] = odd
+                check(whole_form(combine, dtype), (n,), [memory(x), scalar(dtype)])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_strided_rows_give_the_same_bits(dtype: str) -> None:
     for n in SIZES:
         x = filled(dtype, (n,), n)
