@@ -11,10 +11,12 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import sum_lanes
 from jitfuse.ir.program import FusedProgram
 from jitfuse.plans.body import BodyBuilder, Place
-from jitfuse.plans.form import Launch, finish, finish_split
+from jitfuse.plans.form import finish
 from jitfuse.plans.frame import Frame, contiguous_layout
 from jitfuse.plans.groups import Group, Grouping
+from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
+from jitfuse.plans.split import finish_split
 from jitfuse.plans.values import Commit
 
 
@@ -39,7 +41,7 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
     if group.split:
         partials = [("partial", r.result_id) for r in group.reductions]
         return finish_split(body, partials), False
-    return finish(body), bool(body.keeps)
+    return [finish(body)], bool(body.keeps)
 
 
 def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> Launch:
@@ -71,7 +73,7 @@ def _write(
     body.open_stage()
     index = body.operand_map(body.frame.full_map(), shape, program.meta[value].shape)
     body.write(value, index, buffer, layout, offset)
-    return finish(body)[0]
+    return finish(body)
 
 
 def partial_bytes(launch: Launch) -> dict[Any, int]:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.form import Launch
 from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
+from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
 from jitfuse.plans.score import Score, kept_bytes, reference_ns, score

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import KernelForm
-from jitfuse.plans.form import Launch, bytes_moved
+from jitfuse.plans.launch import Launch, bytes_moved
 from jitfuse.plans.nodes import operation_cost
 
 LAUNCH_NS: Final = 200

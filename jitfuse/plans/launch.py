@@ -1,0 +1,70 @@
+"""Launches: a kernel form with everything that belongs to one shape.
+
+Owns the words that follow the operands' addresses (see `jitfuse.ir.kernel`). Does not own how forms are made.
+"""
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from jitfuse.dtypes import itemsize
+from jitfuse.ir.kernel import KernelForm
+
+STREAM_BYTES: Final = 1 << 24
+"""A launch that moves at least this much stores past the caches."""
+
+
+class Launch(NamedTuple):
+    """One kernel over one shape: the form, the buffers with byte offsets, and the words after the addresses."""
+
+    form: KernelForm
+    buffers: tuple[tuple[Any, int], ...]
+    words: tuple[int, ...]
+    sizes: tuple[int, ...]
+    bytes_moved: int
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no grid point: nothing is computed, and no kernel is needed."""
+        return 0 in self.sizes[: len(self.form.grid)]
+
+
+def make_launch(
+    form: KernelForm, buffers: Sequence[tuple[Any, int]], strides: Sequence[Sequence[int]],
+    sizes: tuple[int, ...], params: Sequence[tuple[str, Any]],
+) -> Launch:
+    """Return the launch of a form; `strides` has one row of byte strides for each operand, one for each axis."""
+    moved = bytes_moved(form, sizes)
+    words = [*(strides[o][a] for o, a in form.stride_words), *(sizes[a] for a in form.size_words)]
+    words += [bits(dtype, value) for dtype, value in params]
+    words.append(int(moved >= STREAM_BYTES))
+    return Launch(form, tuple(buffers), tuple(words), sizes, moved)
+
+
+def bytes_moved(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the bytes that a launch over these extents reads and writes, each once."""
+    total = 0
+    for o in form.operands:
+        total += itemsize(o.dtype) * math.prod(n for n, c in zip(sizes, o.strides, strict=False) if c != "0")
+    return total
+
+
+def bits(dtype: str, value: Any) -> int:
+    """Return a scalar as the signed 64-bit word that holds its bits in the low bytes."""
+    if dtype == "float64":
+        raw = struct.pack("<d", value)
+    elif dtype == "float32":
+        raw = _float32(value)
+    else:
+        word = int(value) & 0xFFFFFFFFFFFFFFFF
+        return word - (1 << 64) if word >= 1 << 63 else word
+    return int.from_bytes(raw, "little", signed=True)
+
+
+def _float32(value: float) -> bytes:
+    try:
+        return struct.pack("<f", value)
+    except OverflowError:
+        return struct.pack("<f", math.copysign(math.inf, value))
