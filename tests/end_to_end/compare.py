@@ -71,7 +71,8 @@ def check(program: Program, shifts: Sequence[int] = (0, 1)) -> Failure | None:
             return failure
         if got.error is None:
             stats = fused.stats()
-            if stats["traces"] > 1 or stats["fallbacks"]:
+            looked_at = any("number(" in s.text for s in program.sources)  # numbers may be: exponents, extents
+            if (stats["traces"] > 1 and not looked_at) or stats["fallbacks"]:
                 return Failure("stats", f"call {number}: {stats}")
         earlier += [(v, np.copy(v)) for v in got.leaves]
     for value, before in earlier:

@@ -41,10 +41,10 @@ class Drawing:
         for _ in range(rng.randint(1, 4)):
             name, kind = f"a{len(self.sources)}", rng.random()
             if kind < 0.1 and self.sources:
-                text = repr(rng.choice((2, 0, -3, 7, 0.5, -1.25, 1e-3, 3.0, True, False)))
+                text = f"number({rng.choice((2, 0, -3, 7, 0.5, -1.25, 1e-3, 3.0, True, False))})"
             elif kind < 0.17 and self.sources:
                 dtype = rng.choice(("float32", "float64", "int32", "int64", "bool_"))
-                text = f"np.{dtype}({rng.choice((0, 1, 2, -3, 5))})"
+                text = f"number(np.{dtype}({rng.choice((0, 1, 2, -3, 5))}))"
             else:
                 text = self._array_text(family)
             source = Source(name, text)

@@ -313,13 +313,16 @@ class _Statements(Drawing):
         self._assign_to(text, (like,) if like and f"({like})" in text else ())
 
     def _writable(self) -> str | None:
-        return self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.flags.writeable)
+        # what is computed at rank 0 is a scalar in jitfuse, where NumPy makes an array of some of it
+        return self._pick(
+            lambda v: isinstance(v, np.ndarray) and v.flags.writeable and (v.ndim > 0 or self._is_argument(v))
+        )
 
     def _assign(self) -> None:
         x = self._writable()
         if x is None:
             return
-        index = self._index(np.shape(self.values[x]))
+        index = self._index(np.shape(self.values[x])) if np.ndim(self.values[x]) else self.rng.choice(("...", "()"))
         try:
             region = np.shape(self.values[x][eval(f"np.s_[{index}]", {"np": np})])
         except IndexError:

@@ -31,7 +31,10 @@ class Source:
 
     def value(self, shift: int = 0) -> Any:
         """Return the argument; another `shift` gives other random elements of the same layout."""
-        names = {"np": np, "make": lambda *args, **kwargs: make(*args, **kwargs, shift=shift), **_CONSTANTS}
+        names = {
+            "np": np, "make": lambda *args, **kwargs: make(*args, **kwargs, shift=shift),
+            "number": lambda value: number(value, shift), **_CONSTANTS,
+        }
         return eval(self.text, names)
 
 
@@ -147,6 +150,11 @@ def _elements(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, styl
     if style != "special":
         return plain
     return np.where(rng.random(shape) < 0.5, edges[rng.integers(0, len(edges), shape)], plain)
+
+
+def number(value: Any, shift: int = 0) -> Any:
+    """Return a Python or NumPy number of this type: the value itself, or another one for another shift."""
+    return value if isinstance(value, bool | np.bool_) else type(value)(value + shift)
 
 
 LAYOUTS = ("C", "F", "strided", "reversed", "transposed", "broadcast", "offset", "stepped")
