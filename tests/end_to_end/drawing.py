@@ -23,9 +23,10 @@ LARGE = ((3, 140_001), (300_007,), (131_072,), (2, 2, 65_537), (1, 200_000), (70
 class Drawing:
     """A program under construction: its arguments and statements, and the value of every name so far."""
 
-    def __init__(self, rng: random.Random, large: bool) -> None:
+    def __init__(self, rng: random.Random, large: bool, overlapping: bool) -> None:
         self.rng = rng
         self.large = large
+        self.overlapping = overlapping
         self.max_size = 450_000 if large else MAX_SIZE
         self.sources: list[Source] = []
         self.statements: list[Statement] = []
@@ -42,6 +43,11 @@ class Drawing:
             name, kind = f"a{len(self.sources)}", rng.random()
             if kind < 0.1 and self.sources:
                 text = f"number({rng.choice((2, 0, -3, 7, 0.5, -1.25, 1e-3, 3.0, True, False))})"
+            elif kind < 0.6 and self.sources and self.overlapping:
+                base = rng.choice(self.sources).name
+                text = base + rng.choice(("", "[::-1]", "[1:]", "[:-1]", "[...]", ".T", "[::2]", ".reshape(-1)"))
+                if not isinstance(self.values[base], np.ndarray) or not self.values[base].ndim:
+                    text = self._array_text(family)
             elif kind < 0.17 and self.sources:
                 dtype = rng.choice(("float32", "float64", "int32", "int64", "bool_"))
                 text = f"number(np.{dtype}({rng.choice((0, 1, 2, -3, 5))}))"
@@ -49,7 +55,7 @@ class Drawing:
                 text = self._array_text(family)
             source = Source(name, text)
             self.sources.append(source)
-            self.values[name] = source.value()
+            self.values[name] = source.value(self.values)
 
     def _array_text(self, family: tuple[int, ...]) -> str:
         rng, shape = self.rng, family

@@ -24,8 +24,8 @@ from programs import GLOBALS, LAYOUTS, Program, literal, quiet
 
 
 def program_of(seed: int, number: int, max_steps: int, large: bool) -> Program:
-    """Return one program of a run."""
-    return draw_program(random.Random(f"{seed}/{number}"), max_steps, large=large)
+    """Return one program of a run; every tenth is over arrays that overlap."""
+    return draw_program(random.Random(f"{seed}/{number}"), max_steps, large=large, overlapping=number % 10 == 9)
 
 
 # ---------------------------------------------------------------- making smaller

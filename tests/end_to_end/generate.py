@@ -36,9 +36,11 @@ def programs(max_steps: int = 20) -> st.SearchStrategy[Program]:
     return st.randoms(use_true_random=False).map(lambda rng: draw_program(rng, max_steps))
 
 
-def draw_program(rng: random.Random, max_steps: int = 20, *, large: bool = False) -> Program:
-    """Draw one program of up to `max_steps` steps, over small arrays or large ones."""
-    return _Statements(rng, large).program(rng.randint(1, max_steps))
+def draw_program(
+    rng: random.Random, max_steps: int = 20, *, large: bool = False, overlapping: bool = False
+) -> Program:
+    """Draw one program of up to `max_steps` steps, over small arrays or large ones, or over arrays that overlap."""
+    return _Statements(rng, large, overlapping).program(rng.randint(1, max_steps))
 
 
 class _Statements(Drawing):

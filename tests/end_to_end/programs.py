@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,21 +24,26 @@ _numbers = itertools.count()
 
 @dataclass(frozen=True)
 class Source:
-    """Where one argument comes from: a Python expression over `make` and NumPy."""
+    """Where one argument comes from: a Python expression over `make`, `number`, NumPy and earlier arguments."""
 
     name: str
     text: str
 
-    def value(self, shift: int = 0) -> Any:
+    @property
+    def overlaps(self) -> bool:
+        """Whether it is a view of another argument."""
+        return self.text.startswith("a")
+
+    def value(self, earlier: Mapping[str, Any], shift: int = 0) -> Any:
         """Return the argument; another `shift` gives other random elements of the same layout."""
         names = {
             "np": np, "make": lambda *args, **kwargs: make(*args, **kwargs, shift=shift),
-            "number": lambda value: number(value, shift), **_CONSTANTS,
+            "number": lambda value: number(value, shift), **_CONSTANTS, **earlier,
         }
         return eval(self.text, names)
 
 
-_CONSTANTS = {"nan": np.nan, "inf": np.inf, "array": np.array, **{d: np.dtype(d) for d in ("float32", "int32")}}
+_CONSTANTS = {"nan": np.nan, "inf": np.inf, **{d: np.dtype(d) for d in ("float32", "int32")}}
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,10 @@ class Program:
 
     def arguments(self, shift: int = 0) -> list[Any]:
         """Return fresh arguments."""
-        return [s.value(shift) for s in self.sources]
+        values: dict[str, Any] = {}
+        for s in self.sources:
+            values[s.name] = s.value(values, shift)
+        return list(values.values())
 
     def live(self) -> Program:
         """Return the program without statements and arguments that reach no output."""
@@ -106,6 +114,9 @@ class Program:
             if s.target in needed or s.changes:
                 needed |= {s.target, *s.reads}
                 kept.append(s)
+        for source in reversed(self.sources):
+            if source.name in needed and source.overlaps:
+                needed |= {s.name for s in self.sources if source.text.startswith(s.name)}
         sources = tuple(s for s in self.sources if s.name in needed)
         return replace(self, statements=tuple(reversed(kept)), sources=sources or self.sources[:1])
 

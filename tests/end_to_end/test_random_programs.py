@@ -31,6 +31,11 @@ def test_seeded_programs_agree_with_numpy(block: int, monkeypatch: pytest.Monkey
         assert_agrees(draw_program(random.Random(f"{block}/{number}")))
 
 
+def test_programs_over_arrays_that_overlap() -> None:
+    for number in range(60 * SCALE):
+        assert_agrees(draw_program(random.Random(f"overlap/{number}"), 8, overlapping=True))
+
+
 def test_short_programs_agree_with_numpy() -> None:
     for number in range(120 * SCALE):
         assert_agrees(draw_program(random.Random(f"short/{number}"), 3))
