@@ -109,9 +109,17 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
      FRACTION_LOW, FRACTION_HIGH, 14, mpf(0)),
     ("ERF_32", f"erf(x) / x in x*x - {m.nstr(ERF_CENTER)}, |x| <= 3.93",
      at_zero(2 / m.sqrt(m.pi), lambda t: m.erf(m.sqrt(t)) / m.sqrt(t)), mpf(0), ERF_END, 18, ERF_CENTER),
+    ("ERF_SINGLE", "erf(x)/x - 1 in x*x, |x| <= 0.9", lambda t: erf_series(t, 0) - 1, mpf(0), mpf("0.81"), 6, mpf(0)),
+    ("ERFC_SINGLE", "-log2(erfc(x))/x - 2, 0.9 <= x <= 3.93", lambda x: -m.log(m.erfc(x), 2) / x - 2, mpf("0.9"),
+     mpf("3.93"), 5, mpf(0)),
     ("EXP_64", "(exp(r) - 1 - r) / (r*r)", lambda r: exp_series(r, 2), -HALF_LN2, HALF_LN2, 10, mpf(0)),
     ("SIN_64", "(sin(r) - r) / r**3 in r*r", lambda t: sin_series(t, 1), mpf(0), QUARTER, 5, mpf(0)),
     ("COS_64", "(cos(r) - 1 + r*r/2) / r**4 in r*r", lambda t: cos_series(t, 2), mpf(0), QUARTER, 5, mpf(0)),
+    ("EXPM1_SINGLE", "(exp(r) - 1 - r) / (r*r)", lambda r: exp_series(r, 2), -HALF_LN2, HALF_LN2, 5, mpf(0)),
+    ("EXP2_SINGLE", "(2**r - 1 - r ln 2) / (r*r)", lambda r: LN2 * LN2 * exp_series(r * LN2, 2), mpf("-0.5001"),
+     mpf("0.5001"), 4, mpf(0)),
+    ("LOG1P_SINGLE", "(log(1 + f) - f) / (f*f)", at_zero(mpf("-0.5"), lambda f: (m.log1p(f) - f) / (f * f)),
+     FRACTION_LOW, FRACTION_HIGH, 9, mpf(0)),
     ("LOG_64", "(2*atanh(s)/s - 2) / t in t = s*s", atanh_tail(1), mpf(0), S_MAX, 7, mpf(0)),
     ("LOG_POWER_64", "(2*atanh(s)/s - 2 - 2/3*t) / (t*t) in t = s*s", atanh_tail(2), mpf(0), S_MAX, 7,
      mpf(0)),
@@ -125,7 +133,12 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
 # error of the function's result
 WEIGHTS: dict[str, Real] = {
     "ERFC_64": lambda x: m.exp(-x * x),
+    "LOG1P_SINGLE": lambda f: (abs(f) + mpf("1e-3")) / abs(m.log1p(f) / f if f else mpf(1)),
+    "EXP2_SINGLE": lambda r: (r * r + mpf("1e-3")) / 2**r,
+    "ERF_SINGLE": lambda t: 1 / erf_series(t, 0),
+    "ERFC_SINGLE": lambda x: LN2 * x * m.erfc(x) / m.erf(x),
     "EXP_SINGLE": lambda r: (r * r + mpf("1e-3")) / m.exp(r),
+    "EXPM1_SINGLE": lambda r: (r * r + mpf("1e-3")) / m.exp(r),
 }
 
 

@@ -6,6 +6,7 @@ below 1 and 1 - exp(-x*x) R(x) above, as W. J. Cody (1969) splits it, with R fit
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math import coefficients as c
+from jitfuse.backends.llvm.math import single
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product
 from jitfuse.backends.llvm.math.exponential import exp_reduced, power_of_two, reduce_64
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -15,6 +16,8 @@ _TWO_OVER_SQRT_PI, _TWO_OVER_SQRT_PI_LOW = 1.1283791670955126, 1.533545961316588
 
 def erf_32(x: Batch) -> Batch:
     """Return the error function of float32 batches."""
+    if x.context.has_fma:
+        return single.erf(x)
     wide = x.at_most(3.93).at_least(-3.93).widened()
     return (wide * (wide.fma(wide, -c.ERF_32_CENTER)).polynomial(c.ERF_32)).narrowed()
 

@@ -44,6 +44,8 @@ def exp_32(x: Batch) -> Batch:
 
 def exp2_32(x: Batch) -> Batch:
     """Return 2**x of float32 batches."""
+    if x.context.has_fma:
+        return single.exp2(x)
     wide = x.at_most(130.0).at_least(-152.0).widened()
     biased = wide + ROUNDER
     r = wide - (biased - ROUNDER)
@@ -53,6 +55,8 @@ def exp2_32(x: Batch) -> Batch:
 
 def expm1_32(x: Batch) -> Batch:
     """Return exp(x) - 1 of float32 batches, also near 0."""
+    if x.context.has_fma:
+        return single.expm1(x)
     wide = x.at_most(90.0).at_least(-105.0).widened()
     scale, p = narrow_exp_parts(wide)
     return scale.fma(p, scale - 1.0).narrowed().copysign(x)

@@ -114,6 +114,10 @@ class Batch:
         """Shift right, filling with zeros."""
         return self._binary("lshr", count)
 
+    def shifted_signed(self, count: int) -> Batch:
+        """Shift right, filling with the sign."""
+        return self._binary("ashr", count)
+
     def __neg__(self) -> Batch:
         return Batch(self.context, tuple(map(self.context.f.fneg, self.values)))
 
@@ -135,11 +139,12 @@ class Batch:
         Horner's rule; from ten terms on, once each for the even and the odd ones, which halves the chain.
         """
         if len(coefficients) < 10:
-            return self._horner(coefficients)
+            return self.horner(coefficients)
         square = self * self
-        return square._horner(coefficients[1::2]).fma(self, square._horner(coefficients[::2]))
+        return square.horner(coefficients[1::2]).fma(self, square.horner(coefficients[::2]))
 
-    def _horner(self, coefficients: Sequence[float]) -> Batch:
+    def horner(self, coefficients: Sequence[float]) -> Batch:
+        """Return the polynomial by Horner's rule, which rounds less than `polynomial` when it is long."""
         last, previous, *rest = reversed(coefficients)
         result = self.fma(last, previous)
         for c in rest:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from jitfuse.backends.llvm.math import coefficients as c
+from jitfuse.backends.llvm.math import single
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import LN2, LN2_HEAD, LN2_TAIL
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -40,6 +41,8 @@ def _finish(x: Batch, result: Batch, zero: float = 0.0) -> Batch:
 
 def log_32(x: Batch) -> Batch:
     """Return the natural logarithm of float32 batches; denormals are normal once widened."""
+    if x.context.has_fma:
+        return _finish(x, single.log(x))
     k, m = decompose(x.widened())
     f = m - 1.0
     return _finish(x, k.fma(LN2, f * f.polynomial(c.LOG1P_32)).narrowed())
@@ -61,6 +64,8 @@ def log2_for_power_32(x: Batch) -> Batch:
 
 def log1p_32(x: Batch) -> Batch:
     """Return log(1 + x) of float32 batches; where k = 0 the fraction is x itself, not 1 + x - 1."""
+    if x.context.has_fma:
+        return _finish(x, single.log1p(x).copysign(x), -1.0)
     wide = x.widened()
     k, m = decompose(wide + 1.0)
     f = wide.where(k.compare("oeq", 0.0), m - 1.0)
