@@ -30,6 +30,8 @@ _LONG_CHAIN: Final = 24
 """Instructions from which on latencies show with fewer than 16 chains."""
 _MAX_TEXT: Final = 6000
 """Instructions of a loop body, over all vectors side by side, that still compile fast enough."""
+_SHORT_TEXT: Final = 500
+"""Instructions below which long ones are interleaved by four rather than two, at more time to compile."""
 _LONG_TEXT: Final = 50
 """Instructions that a long one becomes."""
 _UNROLL_LIMIT: Final = 8
@@ -201,7 +203,9 @@ class Analysis:
         if loop is not None:
             long = sum(self.is_long(i) for n, i in loop if self.in_lanes(n))
         if long or self.masked_only:
-            return 2 if width == 1 and self._text < _MAX_TEXT else 1
+            if width > 1 or self._text >= _MAX_TEXT:
+                return 1
+            return 4 if registers == 32 and self._text < _SHORT_TEXT else 2
         most = 16 if length > _LONG_CHAIN else 8
         if self.loops_inside and live * width <= 2 and length <= 8:
             # longer pieces of rows that are far apart: their elements arrive as operands of what adds them up
