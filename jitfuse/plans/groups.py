@@ -50,6 +50,13 @@ class RefusedMerge(NamedTuple):
     reason: Refusal
 
 
+class Reach(NamedTuple):
+    """What lies below a value in a kernel: the most reductions in a row, whether memory is read along inner axes."""
+
+    depth: int = 0
+    swept: bool = False
+
+
 @dataclass(eq=False)
 class Group:
     """Steps that share a kernel, or one library call (`host`)."""
@@ -64,6 +71,7 @@ class Group:
     leaves: set[tuple[int, Any]] = field(default_factory=set)
     inlined: set[int] = field(default_factory=set)
     needs: set[int] = field(default_factory=set)
+    reach: dict[Key, Reach] = field(default_factory=dict)
     split: bool = False
 
     @property
@@ -82,10 +90,11 @@ class Probe:
 
     leaves: set[tuple[int, Any]] = field(default_factory=set)
     inlined: set[int] = field(default_factory=set)
-    reductions: set[int] = field(default_factory=set)
+    reach: dict[Key, Reach] = field(default_factory=dict)
     depth: int = 0
-    meets_roots: bool = False
-    """Whether a value that the group stores is needed where the group computes it."""
+    swept: bool = False
+    related: bool = False
+    """Whether a value that the group computes is needed where the group computes it."""
 
 
 class Grouping:
@@ -98,6 +107,7 @@ class Grouping:
         self.refusals: list[RefusedMerge] = []
         self.home: dict[int, int] = {}
         self._must = values.must | set(materialise)
+        self._order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
         for step in program.steps:
             self._visit(step)
         self._store_what_others_read()
@@ -159,6 +169,7 @@ class Grouping:
         group.placings[value] = placing
         group.leaves |= probe.leaves
         group.inlined |= probe.inlined
+        group.reach.update(probe.reach)
         group.depths[value] = probe.depth
         group.needs |= self._homes(v for v, _ in probe.leaves) - {group.number}
         self.home[value] = group.number
@@ -183,7 +194,8 @@ class Grouping:
             leaves = group.leaves if frame == group.frame else _reframed(group.leaves, group.frame, frame)
             refused = self._refuses(group, frame, leaves, probe, key, is_reduction)
             if refused is None:
-                group.frame, group.leaves = frame, leaves
+                if frame != group.frame:
+                    group.frame, group.leaves, group.reach = frame, leaves, {}
                 if is_reduction:
                     group.reductions.append(step)
                 self._absorb(group, value, probe, placing)
@@ -204,13 +216,12 @@ class Grouping:
     def _refuses(
         self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: Probe, key: Key, is_reduction: bool
     ) -> Refusal | None:
-        related = bool(probe.reductions & group.fused) or probe.meets_roots
         shared = (leaf for leaf in probe.leaves if leaf in leaves)
-        if not related and not any(_moves(where) or not frame.shape for _, where in shared):
+        if not probe.related and not any(_moves(where) or not frame.shape for _, where in shared):
             return Refusal.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
         splits = is_reduction and not group.reductions and _is_split(frame)
-        if splits or (group.split and (probe.reductions if is_reduction else swept)):
+        if splits or (group.split and (probe.depth if is_reduction else swept)):
             return Refusal.SPLIT
         if group.split and not is_reduction and not group.frame.reduced:
             return Refusal.SPLIT
@@ -260,32 +271,41 @@ class Grouping:
         builder = BodyBuilder(self.program, frame, place, fused, self.values.unrolled, keep=False)
         builder.open_stage()
         roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
-        probe, seen, stack = Probe(), {key}, [key]
+        known = group.reach if frame == group.frame else {}
+        probe, inner, stack, computed = Probe(), range(len(frame.grid_axes), len(frame.shape)), [key], {key}
         while stack:
             top = stack.pop()
-            if place(top.value) is not None:
+            if top in known:  # the group computes it, with all that is below
+                probe.reach[top] = known[top]
+                probe.related |= known[top].depth > 0 or _moves(top.where) or not frame.shape
+                computed.discard(top)
+            elif place(top.value) is not None:
                 probe.leaves.add((top.value, top.where))
-                continue
-            if top.value in fused:
+                probe.reach[top] = Reach(swept=_sweeps(top.where, inner))
+                computed.discard(top)
+            elif top.value in fused:
                 builder.dependencies(top)
-                probe.reductions.add(top.value)
-                probe.depth = max(probe.depth, group.depths.get(top.value, 0) + 1)
-                continue
-            if top.value in roots:
-                self._meet(top, roots[top.value], probe)
-            probe.inlined.add(top.value)
-            for state in self.values.hidden_inputs(top.value):
-                probe.leaves.add((state, ()))
-            for d in builder.dependencies(top):
-                if d not in seen:
-                    seen.add(d)
-                    stack.append(d)
+                probe.related = True
+                probe.reach[top] = Reach(group.depths.get(top.value, 0) + 1)
+                computed.discard(top)
+            else:
+                if top.value in roots:
+                    self._meet(top, roots[top.value], probe)
+                probe.inlined.add(top.value)
+                probe.leaves.update((state, ()) for state in self.values.hidden_inputs(top.value))
+                fresh = [d for d in builder.dependencies(top) if d not in computed and d not in probe.reach]
+                computed.update(fresh)
+                stack += fresh
+        for k in sorted(computed, key=lambda k: self._order[k.value]):
+            below = [probe.reach[d] for d in builder.dependencies(k)]
+            probe.reach[k] = Reach(max((r.depth for r in below), default=0), any(r.swept for r in below))
+        probe.depth, probe.swept = probe.reach[key]
         return probe
 
     def _meet(self, key: Key, own: tuple[Lin, ...], probe: Probe) -> None:
         """Note a stored value that is asked for at its own place; refuse a dear one asked for elsewhere."""
         if key.where == own and key.mask is None:
-            probe.meets_roots = True
+            probe.related = True
         elif key.mask is not None or self.values.costs[key.value] >= DEAR:
             raise MisalignedError
 
@@ -315,12 +335,11 @@ def _reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple
 
 def _is_per_point(frame: Frame, probe: Probe) -> bool:
     """Return whether a value of the whole shape is one per grid point: then it is so where inner extents are not 1."""
-    inner = range(len(frame.grid_axes), len(frame.shape))
-    swept = any(
-        not isinstance(where, tuple) or any(not isinstance(p, Lin) or p.coefficient(a) for p in where for a in inner)
-        for _, where in probe.leaves
-    )
-    return bool(probe.reductions) and not swept and all(frame.shape[k] == 1 for k in frame.reduced)
+    return probe.depth > 0 and not probe.swept and all(frame.shape[k] == 1 for k in frame.reduced)
+
+
+def _sweeps(where: Any, inner: range) -> bool:
+    return any(not isinstance(p, Lin) or p.coefficient(a) for p in where for a in inner)
 
 
 def _is_split(frame: Frame) -> bool:
