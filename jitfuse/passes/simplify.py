@@ -112,7 +112,9 @@ def _simpler(
 ) -> int | None:
     name = step.op_name
     if name == "power" and _is_literal(makers.get(inputs[1]), 2):
-        return builder.step("multiply", (inputs[0], inputs[0]), (), meta=builder.old.meta[step.result_id])
+        result = builder.old.meta[step.result_id]
+        same = builder.meta[inputs[0]].shape == result.shape
+        return builder.step("multiply", (inputs[0], inputs[0]), (), meta=result) if same else None
     if name in _NEUTRAL:
         neutral, commutes = _NEUTRAL[name]
         for k in (1, 0) if commutes else (1,):

@@ -83,6 +83,15 @@ def test_zeros_of_either_sign_are_not_shared(traced: Callable[..., Any], assert_
     assert_same(t.run(run_passes(t.program, False)), t.run(t.program))
 
 
+def test_a_square_keeps_its_shape(traced: Callable[..., Any], assert_same: Callable[..., None]) -> None:
+    def f(x: Any) -> Any:
+        x[...] = 2
+        return 2.5**x, x**2, np.float64(3) ** np.full(4, 2)
+
+    t = traced(f, np.ones(4))
+    assert_same(t.run(run_passes(t.program, False)), t.run(t.program))
+
+
 @pytest.mark.parametrize("function", [
     lambda x: x * 1, lambda x: 1.0 * x, lambda x: x / 1, lambda x: x - 0, lambda x: x**1, lambda x: x.T.T,
     lambda x: x.reshape(6).reshape(3, 2).reshape(2, 3), lambda x: x[:, :], lambda x: np.broadcast_to(x, (2, 3)) * 1,
