@@ -35,6 +35,7 @@ from jitfuse.frameworks import call_adapted, materialise_specs, needs_adapting
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
+from jitfuse.tracing.source import hide_own_frames
 from jitfuse.tracing.tracer import trace
 
 MAX_SIGNATURES: Final = 512
@@ -119,7 +120,12 @@ class FusedFunction(NativeCallable):
     # ------------------------------------------------------------------ calling
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a new signature is traced and compiled first."""
-        return self._miss(*args, **kwargs)
+        try:
+            return self._miss(*args, **kwargs)
+        except BaseException as error:
+            if not compiler.debugging():
+                hide_own_frames(error)
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -327,7 +333,7 @@ def _raise_status(name: str, kind: int, site: int, status: Any) -> bool:
 
 
 def _on_miss(owner: FusedFunction, *args: Any, **kwargs: Any) -> Any:
-    return owner._miss(*args, **kwargs)
+    return FusedFunction.__call__(owner, *args, **kwargs)
 
 
 def _parameters(fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:

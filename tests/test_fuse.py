@@ -200,3 +200,17 @@ def test_fused_functions_inside_fused_functions_are_inlined() -> None:
     outer = jf.fuse(lambda x: inner(x) + 1)
     np.testing.assert_allclose(outer(X), np.exp(X) + 1)
     assert outer.stats()["launches"] == 1 and inner.stats()["traces"] == 0
+
+
+def test_tracebacks_show_the_users_frames() -> None:
+    def inner(c: Any, b: Any) -> Any:
+        return c @ b
+
+    f = jf.fuse(lambda a, b: inner(a + 1, b))
+    f(np.ones((2, 3)), np.ones((3, 2)))
+    for arguments in ((np.ones((3, 4)), np.ones((5, 2))), (np.ones((3, 4)), "text")):
+        with pytest.raises((jf.ShapeError, TypeError)) as caught:
+            f(*arguments)
+        names = [entry.name for entry in caught.traceback]
+        assert names[-2:] == ["<lambda>", "inner"]
+        assert len(names) <= 5

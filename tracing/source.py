@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
+import types
 from typing import Final
 
 import numpy as np
@@ -34,6 +35,19 @@ def is_user_code(filename: str) -> bool:
     """Tell whether a file is neither jitfuse's, NumPy's nor installed."""
     known = _is_library.get(filename)
     return not (_classify(filename) if known is None else known)
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Take jitfuse's frames out of a traceback that has others; those of the user and of libraries stay in order."""
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+            frames.append(trace)
+        trace = trace.tb_next
+    head: types.TracebackType | None = None
+    for frame in reversed(frames):
+        head = types.TracebackType(head, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    error.__traceback__ = head
 
 
 def line_of(error: BaseException) -> str | None:
