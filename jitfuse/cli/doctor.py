@@ -20,7 +20,7 @@ from jitfuse.cli.output import console, print_json
 from jitfuse.errors import JitfuseError
 from jitfuse.version import __version__
 
-_LIBRARIES: Final = ("numpy", "llvmlite", "optree", "bytecode", "cloudpickle", "platformdirs", "rich")
+_LIBRARIES: Final = ("numpy", "llvmlite", "optree", "cloudpickle", "platformdirs", "rich")
 _OPTIONAL: Final = ("torch", "scipy")
 _STYLES: Final = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
