@@ -41,6 +41,7 @@ from jitfuse.tracing.tracer import trace
 MAX_SIGNATURES: Final = 512
 """Signatures that a function keeps ready; past that it starts over, with every kernel still cached."""
 MANY_VALUES: Final = 8
+MAX_TRIES: Final = 3
 
 
 def fuse(
@@ -229,14 +230,16 @@ class FusedFunction(NativeCallable):
         """Raise CompileError where native code has just refused the call that its tables were made for."""
         if not self.attached:
             raise CompileError("native calls are not known to work with this version of Python")
-        outer = getattr(self._busy, "spec", None)
-        if outer is spec:
+        # another thread may start the signatures over in between: that is worth a few more tries
+        outer = getattr(self._busy, "tries", (None, 0))
+        tries = outer[1] + 1 if outer[0] == spec.trace.program else 1
+        if tries > MAX_TRIES:
             raise CompileError("its guards do not hold from one moment to the next")
-        self._busy.spec = spec
+        self._busy.tries = (spec.trace.program, tries)
         try:
             yield
         finally:
-            self._busy.spec = outer
+            self._busy.tries = outer
 
     def _split_mode(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -24,7 +24,9 @@ from jitfuse.plans.values import DEAR, Values
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) are stored, not computed twice."""
 SPLIT_GRID: Final = 8
-"""Reductions with fewer grid points than this, over at least two chunks, are split into partial ones."""
+SPLIT_GRID_SWEPT: Final = 3
+"""Reductions with fewer grid points than this, over at least two chunks, are split into partial ones; where their
+rows are swept again for the result, with fewer than SPLIT_GRID_SWEPT."""
 MAX_OPERANDS: Final = 32
 MAX_STEPS: Final = 1500
 _WINDOW: Final = 24
@@ -148,7 +150,7 @@ class Grouping:
         if is_reduction:
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
-            group = Group(len(self.groups), frame, split=_is_split(frame))
+            group = Group(len(self.groups), frame, split=self._is_split(frame, value))
             probe = self._probe(frame, frozenset({value}), Key(step.input_ids[0], frame.full_map()), group)
             group.reductions.append(step)
         else:
@@ -192,7 +194,7 @@ class Grouping:
             if placing == "whole" and _is_per_point(frame, probe):
                 continue
             leaves = group.leaves if frame == group.frame else _reframed(group.leaves, group.frame, frame)
-            refused = self._refuses(group, frame, leaves, probe, key, is_reduction)
+            refused = self._refuses(group, frame, leaves, probe, key, value if is_reduction else None)
             if refused is None:
                 if frame != group.frame:
                     group.frame, group.leaves, group.reach = frame, leaves, {}
@@ -214,16 +216,16 @@ class Grouping:
                 yield group.frame, Key(step.result_id, index), placing
 
     def _refuses(
-        self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: Probe, key: Key, is_reduction: bool
+        self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: Probe, key: Key, reduction: int | None
     ) -> Refusal | None:
         shared = (leaf for leaf in probe.leaves if leaf in leaves)
         if not probe.related and not any(_moves(where) or not frame.shape for _, where in shared):
             return Refusal.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
-        splits = is_reduction and not group.reductions and _is_split(frame)
-        if splits or (group.split and (probe.depth if is_reduction else swept)):
+        splits = reduction is not None and not group.reductions and self._is_split(frame, reduction)
+        if splits or (group.split and (probe.depth if reduction is not None else swept)):
             return Refusal.SPLIT
-        if group.split and not is_reduction and not group.frame.reduced:
+        if group.split and reduction is None and not group.frame.reduced:
             return Refusal.SPLIT
         if self._makes_cycle(group, probe):
             return Refusal.CYCLE
@@ -232,6 +234,13 @@ class Grouping:
         if len(group.inlined | probe.inlined) > MAX_STEPS:
             return Refusal.SIZE
         return None
+
+    def _is_split(self, frame: Frame, value: int) -> bool:
+        """Return whether a reduction is split; one whose rows are swept again would cost further launches."""
+        grid = math.prod(frame.shape[k] for k in frame.grid_axes)
+        inner = math.prod(frame.shape[k] for k in frame.reduced)
+        limit = SPLIT_GRID_SWEPT if self.values.is_swept_again(value) else SPLIT_GRID
+        return 0 < grid < limit and inner >= 2 * CHUNK
 
     def _makes_cycle(self, group: Group, probe: Probe) -> bool:
         needed = self._homes(v for v, _ in probe.leaves) - {group.number}
@@ -340,12 +349,6 @@ def _is_per_point(frame: Frame, probe: Probe) -> bool:
 
 def _sweeps(where: Any, inner: range) -> bool:
     return any(not isinstance(p, Lin) or p.coefficient(a) for p in where for a in inner)
-
-
-def _is_split(frame: Frame) -> bool:
-    grid = math.prod(frame.shape[k] for k in frame.grid_axes)
-    inner = math.prod(frame.shape[k] for k in frame.reduced)
-    return 0 < grid < SPLIT_GRID and inner >= 2 * CHUNK
 
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:

@@ -86,6 +86,22 @@ class Values:
             return tuple(i for i in step.input_ids if i in self.program.feeds)
         return ()
 
+    def is_swept_again(self, value: int) -> bool:
+        """Return whether a reduction's result is needed for a value of its operand's shape, as in a softmax."""
+        shape = self.program.meta[self.program.producers[value].input_ids[0]].shape
+        seen, stack = {value}, [value]
+        while stack:
+            for step in self.program.consumers.get(stack.pop(), ()):
+                op = ops.get(step.op_name)
+                assert op is not None
+                if op.kind in (ops.REDUCTION, ops.CONTRACTION) or step.result_id in seen:
+                    continue
+                if op.kind == ops.ELEMENTWISE and self.program.meta[step.result_id].shape == shape:
+                    return True
+                seen.add(step.result_id)
+                stack.append(step.result_id)
+        return False
+
     # ------------------------------------------------------------------ what must be stored
     def _reserve_random_state(self) -> None:
         """Have the call take its random numbers at its very start: a copy of the state, and the state moved on.

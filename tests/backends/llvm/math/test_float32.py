@@ -58,7 +58,8 @@ def test_thresholds_and_neighbours(name, kernel, ulps):
     """Every float32 within 2,000 steps of where the code or the result changes its nature."""
     points = np.array([
         0.0, 1e-45, 1.1754944e-38, 1.0, -1.0, 88.72284, -87.33655, -103.97208, 128.0, -126.0, -149.0, 3.92,
-        9.01, 0.9, 2.0**-30, -18.0, np.pi / 2, np.pi, 2.0**20, 0.70710677, 1.4142135, -0.29289323, 0.34657359, 3.4028235e38,
+        9.01, 0.9, 2.0**-30, -18.0, np.pi / 2, np.pi, 2.0**20, 0.70710677, 1.4142135, -0.29289323, 0.34657359,
+        3.4028235e38,
     ], np.float32)
     steps = np.arange(-2000, 2001)
     x = (points.view(np.int32)[:, None] + steps).astype(np.int64).ravel()
