@@ -155,6 +155,9 @@ class FusedFunction(NativeCallable):
         try:
             with self._lock:
                 self._compile(spec, training)
+                ready = self._start_native(spec)
+            if not ready:
+                return self._call_directly(spec, training, args, kwargs)
             with self._going_native(spec):
                 return self(*args, training=training, **kwargs)
         except CompileError as error:
@@ -179,13 +182,23 @@ class FusedFunction(NativeCallable):
         """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
         if training in spec.plans:
             return
-        self._start_native()
         before = vars(compiler.totals()).copy()
         compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
         for key, value in vars(compiler.totals()).items():
             self._counts[key] += value - before[key]
-        if spec.bound.entry not in self._state.entries:
-            self._state.prepend(spec.bound.entry)
+
+    def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
+        made = spec.plans[training]
+        self._launches += len(made.runtime.launches)
+        try:
+            return compiler.call_directly(
+                spec.trace, made.runtime, made.kernels, args, kwargs, _state(),
+                functools.partial(_raise_status, self.name),
+            )
+        finally:
+            if self.native:
+                compiler.build_runtime()
 
     def _trace(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         made = trace(
@@ -218,18 +231,21 @@ class FusedFunction(NativeCallable):
                     FallbackWarning, stacklevel=5,
                 )
 
-    def _start_native(self) -> None:
-        if self._state is not None:
-            return
-        runtime = compiler.native_runtime()
-        self._state = StateBlock(_on_miss, training=self._options.training)
-        self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
+    def _start_native(self, spec: Any) -> bool:
+        """Have native code try a signature in calls; return False while the runtime is not there."""
+        if not self.native or not compiler.runtime_is_ready():
+            return False
+        if self._state is None:
+            runtime = compiler.native_runtime()
+            self._state = StateBlock(_on_miss, training=self._options.training)
+            self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
+        if spec.bound.entry not in self._state.entries:
+            self._state.prepend(spec.bound.entry)
+        return True
 
     @contextlib.contextmanager
     def _going_native(self, spec: Any) -> Iterator[None]:
         """Raise CompileError where native code has just refused the call that its tables were made for."""
-        if not self.attached:
-            raise CompileError("native calls are not known to work with this version of Python")
         # another thread may start the signatures over in between: that is worth a few more tries
         outer = getattr(self._busy, "tries", (None, 0))
         tries = outer[1] + 1 if outer[0] == spec.trace.program else 1
@@ -308,6 +324,8 @@ class FusedFunction(NativeCallable):
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
             self._compile(self._signature(training, args, kwargs), training)
+            if self.native:
+                compiler.native_runtime()
 
     def stats(self) -> dict[str, int]:
         """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits."""

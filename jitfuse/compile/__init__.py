@@ -1,9 +1,11 @@
 """From traces to native code: the pipeline, the objects, the tables."""
 from __future__ import annotations
 
-from jitfuse.compile.objects import Origin, native_runtime, totals
+from jitfuse.compile.direct import call_directly
+from jitfuse.compile.objects import Origin, build_runtime, native_runtime, runtime_is_ready, totals
 from jitfuse.compile.pipeline import ModePlan, Specialisation, compile_mode, debugging, specialise
 
 __all__ = [
-    "ModePlan", "Origin", "Specialisation", "compile_mode", "debugging", "native_runtime", "specialise", "totals",
+    "ModePlan", "Origin", "Specialisation", "build_runtime", "call_directly", "compile_mode", "debugging",
+    "native_runtime", "runtime_is_ready", "specialise", "totals",
 ]

@@ -179,11 +179,19 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
         )
 
 
-def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
-    """Return the object code of the native runtime, from the cache or compiled: the runtime's loader."""
+_runtime_build: threading.Thread | None = None
+
+
+def _runtime_entry(name: str, key_parts: Mapping[str, str | int]) -> tuple[str, bytes, Entry | None]:
+    """Return key, canonical form and, where there is one, the cached object of the runtime."""
     canonical = repr(sorted(key_parts.items())).encode()
     key = cache_key({**_parts(True), "runtime": name, **key_parts})
-    entry = default_store().load(key, canonical)
+    return key, canonical, default_store().load(key, canonical)
+
+
+def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
+    """Return the object code of the native runtime, from the cache or compiled: the runtime's loader."""
+    key, canonical, entry = _runtime_entry(name, key_parts)
     if entry is not None:
         _totals.cache_hits += 1
         return entry.code
@@ -201,6 +209,24 @@ def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapp
 
 
 def native_runtime() -> Any:
-    """Return the process's native runtime, whose object comes through the cache."""
+    """Return the process's native runtime, whose object comes through the cache; compile it where it must be."""
     native.set_loader(load_runtime_object)
     return native.runtime()
+
+
+def runtime_is_ready() -> bool:
+    """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there."""
+    if native.loaded():
+        return True
+    if _runtime_build is not None and _runtime_build.is_alive():
+        return False
+    return _runtime_build is not None or _runtime_entry("runtime", native.key_parts())[2] is not None
+
+
+def build_runtime() -> None:
+    """Compile the native runtime in a thread of its own; the process does not end before it is stored."""
+    global _runtime_build
+    with _lock:
+        if _runtime_build is None and not native.loaded():
+            _runtime_build = threading.Thread(target=native_runtime, name="jitfuse-runtime")
+            _runtime_build.start()

@@ -82,9 +82,18 @@ class _Imports:
 IMPORTS = _Imports()
 
 
+def loaded() -> bool:
+    """Return whether this process has its runtime."""
+    return _runtime is not None
+
+
+def key_parts() -> dict[str, str | int]:
+    """Return what the runtime's object depends on, beside jitfuse's sources."""
+    return {"level": LEVEL, "machine": " ".join(machine_identity()), "abi": ABI}
+
+
 def _load() -> Library:
-    key_parts: dict[str, str | int] = {"level": LEVEL, "machine": " ".join(machine_identity()), "abi": ABI}
-    return load(_loader("runtime", runtime_text, key_parts), allowed=IMPORTS)
+    return load(_loader("runtime", runtime_text, key_parts()), allowed=IMPORTS)
 
 
 class Runtime:

@@ -1,0 +1,98 @@
+"""Launch a plan's kernels from Python: what the first calls on a machine do while the native runtime is compiled.
+
+Slower by some microseconds a call and on one thread, with the same bits: the kernels are the same. Owns the buffers
+of one call. Does not own plans, kernels or results.
+"""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
+from jitfuse.compile.bind import HOST_FUNCTIONS, literal_arrays
+from jitfuse.compile.delivery import State, bind_feeds, build_result
+from jitfuse.compile.objects import KernelObject
+from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
+from jitfuse.tracing.tracer import Trace
+
+# holds the GIL, so that nothing comes between the launches that reserve random numbers
+_KERNEL: Final = ctypes.PYFUNCTYPE(
+    ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+)
+
+
+class DirectCall:
+    """One call of a plan."""
+
+    def __init__(
+        self, trace: Trace, plan: RuntimePlan, kernels: KernelObject | None, bound: Mapping[int, Any]
+    ) -> None:
+        self._trace, self._plan, self._kernels = trace, plan, kernels
+        self._bound = bound
+        self._index = {f.content_hash: k for k, f in enumerate(kernels.forms)} if kernels is not None else {}
+        self._arrays: dict[Any, np.ndarray[Any, Any]] = {}
+        self._arena = np.empty(plan.arena_bytes + 64, np.uint8)
+        self._arena_at = -(-self._arena.ctypes.data // 64) * 64
+        meta = plan.program.meta
+        for value in plan.outputs:
+            self._arrays["value", value] = np.empty(meta[value].shape, meta[value].dtype)
+        for value, data in literal_arrays(plan.program).items():
+            self._arrays["const", value] = data
+        for feed, given in bound.items():
+            source = trace.feeds[feed]
+            self._arrays["feed", feed] = given if isinstance(given, np.ndarray) else np.array(given, source.meta.dtype)
+
+    def run(self, on_status: Callable[[int, int, int], Any]) -> Any:
+        """Run all steps and return the result; `on_status` raises for a kernel's status."""
+        for step in (*self._plan.steps, *self._plan.commits):
+            if isinstance(step, HostCall):
+                operands = [self._window(o) for o in (*step.inputs, step.output)]
+                HOST_FUNCTIONS[step.name](*operands)
+            else:
+                status = self._launch(step)
+                if status:
+                    on_status(0, 0, status)
+        outputs = {path: self._output(value) for path, value in self._plan.program.outputs.items()}
+        return build_result(self._trace, outputs, self._bound)
+
+    def _address(self, buffer: Any, offset: int) -> int:
+        array = self._arrays.get(buffer)
+        if array is not None:
+            return int(array.ctypes.data) + offset
+        return self._arena_at + int(self._plan.offsets[buffer]) + offset
+
+    def _launch(self, launch: Launch) -> int:
+        assert self._kernels is not None
+        words = np.array([*(self._address(b, o) for b, o in launch.buffers), *launch.words], np.int64)
+        scratch = np.empty(scratch_bytes(launch.form, launch.sizes) + 64, np.uint8)
+        kernel = _KERNEL(self._kernels.address(self._index[launch.form.content_hash]))
+        aligned = -(-scratch.ctypes.data // 64) * 64
+        return int(kernel(words.ctypes.data, 0, units(launch.form, launch.sizes), aligned))
+
+    def _window(self, operand: HostOperand) -> np.ndarray[Any, Any]:
+        return self._view(self._address(operand.buffer, operand.offset), operand.dtype, operand.layout)
+
+    def _view(self, address: int, dtype: str, layout: Any) -> np.ndarray[Any, Any]:
+        interface = {
+            "shape": layout.shape, "strides": layout.strides, "typestr": np.dtype(dtype).str,
+            "data": (address, False), "version": 3,
+        }
+        return np.asarray(type("Memory", (), {"__array_interface__": interface, "owner": self})())
+
+    def _output(self, value: int) -> np.ndarray[Any, Any]:
+        view = self._plan.views.get(value)
+        whole = self._arrays["value", value if view is None else view.base]
+        if view is None:
+            return whole
+        return np.ndarray(view.layout.shape, whole.dtype, whole, view.offset, view.layout.strides)
+
+
+def call_directly(
+    trace: Trace, plan: RuntimePlan, kernels: KernelObject | None, args: Sequence[Any], kwargs: Mapping[str, Any],
+    state: State, on_status: Callable[[int, int, int], Any],
+) -> Any:
+    """Return what the traced function returns for these arguments, whose signature is the trace's."""
+    return DirectCall(trace, plan, kernels, bind_feeds(trace, args, kwargs, state)).run(on_status)

@@ -1,0 +1,92 @@
+"""Kernels launched from Python, as on a machine whose native runtime is still being compiled."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse import compile as compiler
+
+X = np.random.default_rng(1).standard_normal((5, 7))
+
+FUNCTIONS = [
+    lambda x: np.sin(x) * x + 1,
+    lambda x: (x, x[1:, ::2], x + 1, x.sum(), 3, None),
+    lambda x: {"rows": x.sum(axis=1), "t": (x * 2).T, "flat": np.exp(x).reshape(-1)},
+    lambda x: np.maximum(x @ x.T + 1, 0).sum(axis=0),
+    lambda x: np.concatenate([x[:2], np.array([[1.0, 2, 3, 4, 5, 6, 7]])]) * 2,
+    lambda x: (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True),
+    lambda x: (lambda y: (y, y))(x + 1),
+]
+
+
+@pytest.fixture
+def no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "runtime_is_ready", lambda: False)
+    monkeypatch.setattr(compiler, "build_runtime", lambda: None)
+
+
+def flat(result: Any) -> list[Any]:
+    if isinstance(result, tuple | list | dict):
+        return [leaf for v in (result.values() if isinstance(result, dict) else result) for leaf in flat(v)]
+    return [result]
+
+
+@pytest.mark.parametrize("fn", FUNCTIONS)
+def test_bits_and_kinds_are_those_of_native_calls(fn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = jf.fuse(fn)(X)
+    monkeypatch.setattr(compiler, "runtime_is_ready", lambda: False)
+    direct = jf.fuse(fn)
+    got = direct(X)
+    assert not direct.attached and direct.stats()["fallbacks"] == 0 and direct.stats()["launches"] > 0
+    for a, b in zip(flat(got), flat(want), strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_array_equal(a, b)
+        assert (a is X) == (b is X)
+    assert len({id(leaf) for leaf in flat(got)}) == len({id(leaf) for leaf in flat(want)})
+
+
+@pytest.mark.usefixtures("no_runtime")
+def test_writes_state_and_errors() -> None:
+    @jf.fuse
+    def f(x: Any, y: Any) -> Any:
+        x[1:] = x[:-1] * 2
+        y += 1
+        return jf.nn.dropout(x, 0.5), y**2
+
+    jf.random.seed(4)
+    x, y = X.copy(), np.arange(4)
+    first, squares = f(x, y, training=True)
+    second, _ = f(x, y, training=True)
+    np.testing.assert_array_equal(y, np.arange(4) + 2)
+    np.testing.assert_array_equal(squares, (np.arange(4) + 1) ** 2)
+    want = X.copy()
+    for _ in range(2):
+        want[1:] = want[:-1] * 2
+    np.testing.assert_array_equal(x, want)
+    assert not np.array_equal(first != 0, second != 0) and jf.random.state()[1] == 2
+    with pytest.raises(jf.NumericError, match="negative integer powers"):
+        jf.fuse(lambda n, k: n**k)(np.arange(3), np.array([1, -1, 2]))
+
+
+def test_a_new_machine_goes_native_after_its_first_calls(tmp_path: Any) -> None:
+    code = """
+import numpy as np, jitfuse as jf, time
+f = jf.fuse(lambda x: np.exp(x) + 1)
+x = np.arange(5.0)
+assert np.allclose(f(x), np.exp(x) + 1) and not f.attached
+deadline = time.monotonic() + 60
+while not f.attached and time.monotonic() < deadline:
+    assert np.allclose(f(x), np.exp(x) + 1)
+    time.sleep(0.01)
+assert f.attached and np.allclose(f(x), np.exp(x) + 1)
+stats = f.stats()
+assert stats["traces"] == 1 and stats["compiles"] == 1 and stats["fallbacks"] == 0, stats
+"""
+    environment = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "kernels")}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
