@@ -7,10 +7,11 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-import types
 from typing import Final
 
 import numpy as np
+
+from jitfuse.tracing.view import hide_frames
 
 _HERE: Final = os.path.dirname(os.path.abspath(sys.modules["jitfuse"].__file__ or "")) + os.sep
 _OWN: Final = tuple(
@@ -38,16 +39,8 @@ def is_user_code(filename: str) -> bool:
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Take jitfuse's frames out of a traceback that has others; those of the user and of libraries stay in order."""
-    frames, trace = [], error.__traceback__
-    while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
-            frames.append(trace)
-        trace = trace.tb_next
-    head: types.TracebackType | None = None
-    for frame in reversed(frames):
-        head = types.TracebackType(head, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
-    error.__traceback__ = head
+    """Take jitfuse's frames out of a traceback; those of the user and of libraries stay in order."""
+    hide_frames(error, _OWN)
 
 
 def line_of(error: BaseException) -> str | None:

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
-from jitfuse.compile.bind import HOST_FUNCTIONS, literal_arrays
 from jitfuse.compile.delivery import State, bind_feeds, build_result
 from jitfuse.compile.objects import KernelObject
+from jitfuse.compile.plan_binding import HOST_FUNCTIONS, literal_arrays
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.tracing.tracer import Trace
 

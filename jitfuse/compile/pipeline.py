@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.tables import Handler
-from jitfuse.compile.bind import BoundEntry, PlanBinder, is_c_order, literal_arrays
+from jitfuse.compile.bind import BoundEntry, is_c_order
 from jitfuse.compile.objects import KernelObject, Origin, kernel_object
+from jitfuse.compile.plan_binding import PlanBinder, literal_arrays
 from jitfuse.ir.program import FusedProgram
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan, RuntimePlan

@@ -312,12 +312,12 @@ class View(Attributes):
         statically.read_statically(self, fn)
 
 
-def hide_frames(error: BaseException) -> None:
-    """Take the view's own frames out of a traceback; the user's frames stay in order."""
+def hide_frames(error: BaseException, folders: tuple[str, ...] = (_FOLDER,)) -> None:
+    """Take the frames of files in some folders, the view's own, out of a traceback; the others stay in order."""
     trace = error.__traceback__
     frames = []
     while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_FOLDER):
+        if not trace.tb_frame.f_code.co_filename.startswith(folders):
             frames.append(trace)
         trace = trace.tb_next
     head: types.TracebackType | None = None
