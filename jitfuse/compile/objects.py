@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from jitfuse.backends.llvm.loader import load
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text
+from jitfuse.errors import CompileError, FallbackWarning
 from jitfuse.ir.kernel import KernelForm
 
 LEVEL: Final = 1
@@ -180,6 +182,7 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
 
 
 _runtime_build: threading.Thread | None = None
+_runtime_failure: CompileError | None = None
 
 
 def _runtime_entry(name: str, key_parts: Mapping[str, str | int]) -> tuple[str, bytes, Entry | None]:
@@ -218,7 +221,7 @@ def runtime_is_ready() -> bool:
     """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there."""
     if native.loaded():
         return True
-    if _runtime_build is not None and _runtime_build.is_alive():
+    if _runtime_failure is not None or (_runtime_build is not None and _runtime_build.is_alive()):
         return False
     return _runtime_build is not None or _runtime_entry("runtime", native.key_parts())[2] is not None
 
@@ -228,5 +231,15 @@ def build_runtime() -> None:
     global _runtime_build
     with _lock:
         if _runtime_build is None and not native.loaded():
-            _runtime_build = threading.Thread(target=native_runtime, name="jitfuse-runtime")
+            _runtime_build = threading.Thread(target=_build_quietly, name="jitfuse-runtime")
             _runtime_build.start()
+
+
+def _build_quietly() -> None:
+    global _runtime_failure
+    try:
+        native_runtime()
+    except CompileError as error:
+        _runtime_failure = error
+        message = f"kernels are launched from Python, some microseconds slower a call: {str(error).splitlines()[0]}"
+        warnings.warn(message, FallbackWarning, stacklevel=1)

@@ -74,6 +74,26 @@ def test_writes_state_and_errors() -> None:
         jf.fuse(lambda n, k: n**k)(np.arange(3), np.array([1, -1, 2]))
 
 
+def test_without_a_runtime_kernels_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = sys.modules["jitfuse.compile.objects"]
+
+    def refuse() -> Any:
+        raise jf.CompileError("no runtime here")
+
+    monkeypatch.setattr(objects.native, "loaded", lambda: False)
+    monkeypatch.setattr(objects, "native_runtime", refuse)
+    monkeypatch.setattr(objects, "_runtime_build", None)
+    monkeypatch.setattr(objects, "_runtime_failure", None)
+    monkeypatch.setattr(objects, "_runtime_entry", lambda *_: ("", b"", None))
+    f = jf.fuse(FUNCTIONS[0])
+    with pytest.warns(jf.FallbackWarning, match="no runtime here"):
+        f(X)
+        objects._runtime_build.join()
+    for _ in range(2):
+        np.testing.assert_allclose(f(X), FUNCTIONS[0](X))
+    assert not f.attached and f.stats()["fallbacks"] == 0 and f.stats()["launches"] == 3
+
+
 def test_a_new_machine_goes_native_after_its_first_calls(tmp_path: Any) -> None:
     code = """
 import numpy as np, jitfuse as jf, time
