@@ -53,11 +53,15 @@ def fuse(
 
     training         default mode of calls; ``f(..., training=True)`` overrides it for one call
     device           None or "cpu": run where the inputs live
-    strict           raise instead of falling back to plain Python
+    strict           raise instead of falling back to plain Python or the interpreter
     schedule         "slack", "asap" or "alap": how steps are ordered
     static_argnames  arguments that are compared by equality and never traced
     cache            keep compiled kernels on disk
     name             how the function is called in reports; its own name by default
+
+    Returns a `FusedFunction`, or a decorator where `fn` is left out. Raises ArgumentError for what is no function
+    and for options of later versions (device="gpu", donate, fastmath). Calls raise JitfuseErrors for what cannot be
+    traced, NumericError for integers to negative powers, and whatever the function itself raises.
     """
     options = _Options(training, strict, schedule, frozenset(static_argnames), cache, name)
     _refuse_unknown(device, donate, fastmath)
@@ -222,8 +226,10 @@ class FusedFunction(NativeCallable):
         for feed, value in trace.guarded_values.items():
             place = str(trace.feeds[feed].source)
             values = self._looked_at.setdefault(place, set())
+            if len(values) > MANY_VALUES or repr(value) in values:
+                continue
             values.add(repr(value))
-            if len(values) == MANY_VALUES + 1:
+            if len(values) > MANY_VALUES:
                 warnings.warn(
                     f"{self.name}: Python looks at the value of {place} (range, reshape, if, int(), ...), so each "
                     f"new value is traced anew; more than {MANY_VALUES} came so far. Where it need not be looked at, "
