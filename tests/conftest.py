@@ -17,7 +17,8 @@ from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 
 # a busy machine is no failure; tests that ask for a deadline set one
-hypothesis.settings.register_profile("jitfuse", deadline=None)
+# CI draws the same examples for the same code; people draw new ones
+hypothesis.settings.register_profile("jitfuse", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("jitfuse")
 
 _CREATED = pytest.StashKey[dict[str, float]]()
