@@ -80,8 +80,8 @@ class _Statements(Drawing):
         name, axis = f"v{len(self.statements)}", rng.randint(-5, 5)
         text = rng.choice((
             f"{x} {rng.choice(sorted(OPERATORS.values()))} {y}", f"jf.{rng.choice(INEXACT)}({x})", f"({x} + 0) @ {y}",
-            f"np.{rng.choice(EXACT_REDUCTIONS)}({x}, axis={axis})", f"np.reshape({x}, ({max(axis, -1)}, 3))", f"{x}[{axis}]",
-            f"{x}[:, {axis}]",
+            f"np.{rng.choice(EXACT_REDUCTIONS)}({x}, axis={axis})", f"np.reshape({x}, ({max(axis, -1)}, 3))",
+            f"{x}[{axis}]", f"{x}[:, {axis}]",
             f"np.concatenate([{x}, {y}], axis={axis})", f"np.stack([{x}, {y}])", f"np.broadcast_to({x}, (3, {axis}))",
             f"np.moveaxis({x}, {axis}, 0)", f"np.transpose({x}, ({axis}, 0))",
             f"np.{rng.choice(BINARY)}({x}, {y})", f"np.expand_dims({x}, {axis})", f"np.clip({x}, {y}, 2)",
