@@ -32,12 +32,6 @@ def itemsize(dtype: str) -> int:
     return np.dtype(dtype).itemsize
 
 
-def is_supported(dtype: object) -> bool:
-    """Return whether a NumPy dtype (or its name) is one that programs can hold, in native byte order."""
-    d = np.dtype(dtype)  # type: ignore[call-overload]
-    return d.name in KINDS and d.isnative
-
-
 @lru_cache(maxsize=4096)
 def result_type(operands: tuple[tuple[str, bool], ...]) -> tuple[str, bool]:
     """Return (dtype, weak) of an operation over (dtype, weak) operands, by NEP 50.

@@ -202,7 +202,6 @@ class Function:
     def udiv(self, a: Value, b: Value) -> Value: return self.binary("udiv", a, b)
     def urem(self, a: Value, b: Value) -> Value: return self.binary("urem", a, b)
     def sdiv(self, a: Value, b: Value) -> Value: return self.binary("sdiv", a, b)
-    def srem(self, a: Value, b: Value) -> Value: return self.binary("srem", a, b)
     def and_(self, a: Value, b: Value) -> Value: return self.binary("and", a, b)
     def or_(self, a: Value, b: Value) -> Value: return self.binary("or", a, b)
     def xor(self, a: Value, b: Value) -> Value: return self.binary("xor", a, b)
@@ -417,11 +416,6 @@ class Function:
         """Append a phi with the given (value, block) pairs; must come first in its block."""
         pairs = ", ".join(f"[ {v.ref}, %{block} ]" for v, block in incoming)
         return self.value(type_, f"phi {type_} {pairs}")
-
-    @property
-    def terminated(self) -> bool:
-        """Whether the current block already ends in a jump or return."""
-        return self._terminated
 
     @contextmanager
     def if_(self, condition: Value, *, likely: bool | None = None) -> Iterator[None]:

@@ -81,10 +81,6 @@ class Group:
         """The reduction results that this kernel computes."""
         return frozenset(r.result_id for r in self.reductions)
 
-    def members(self) -> set[int]:
-        """All values computed here."""
-        return self.inlined | self.fused | set(self.roots)
-
 
 @dataclass
 class Probe:

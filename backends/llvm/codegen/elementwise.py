@@ -97,14 +97,6 @@ _BOOL: Final[dict[str, Emit]] = {
 _TABLES: Final = {"float": _FLOAT, "int": _INT, "bool": _BOOL}
 
 
-def supports(op: str, dtype: str) -> bool:
-    """Return whether there is code for an operator on operands of a dtype."""
-    return (
-        op in ("where", "copy", "astype", "power") or op in _TABLES[KIND[dtype]]
-        or (KIND[dtype] == "float" and op in FUNCTIONS)
-    )
-
-
 def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:
     """Return an operator's result; `dtype` is that of the operands, for `where` that of the choices."""
     if op == "where":
