@@ -11,6 +11,7 @@ import pytest
 from jitfuse.errors import JitfuseError, VerifyError
 from jitfuse.ir import ops
 from jitfuse.ir.attributes import ATTR_KINDS
+from jitfuse.ir.op import _TABLE
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.text import parse
 from jitfuse.ir.verify import nested_programs, verify
@@ -168,7 +169,7 @@ def repeat_operator(monkeypatch: pytest.MonkeyPatch) -> Iterator[ops.Op]:
     """An operator that applies a program several times."""
     attrs = {"body": ops.REQUIRED, "times": 1}
     op = ops.Op("repeat", 1, ops.ELEMENTWISE, attrs, lambda m, a: m[0], lambda x, **_: x)
-    monkeypatch.setitem(ops._TABLE, "repeat", op)
+    monkeypatch.setitem(_TABLE, "repeat", op)
     yield op
 
 
@@ -204,7 +205,7 @@ class TestNested:
 def test_an_operator_with_several_results(monkeypatch: pytest.MonkeyPatch) -> None:
     infer: Any = lambda metas, attrs: (metas[0], metas[0])  # noqa: E731
     pair = ops.Op("pair", 1, ops.VIEW, {}, infer, lambda x: (x, x))
-    monkeypatch.setitem(ops._TABLE, "pair", pair)
+    monkeypatch.setitem(_TABLE, "pair", pair)
     step = OpStep(0, "pair", (0,), (), (1, 2))
     verify(FusedProgram(frozenset({0}), (step,), {"": 2}, {0: F, 1: F, 2: F}))
     lone = FusedProgram(frozenset({0}), (replace(step, result_ids=(1,)),), {"": 1}, {0: F, 1: F})

@@ -14,6 +14,7 @@ from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import NestedProgram, ProgramRunner, live_steps, tensor_class
 from jitfuse.errors import ArgumentError, CutWireError
 from jitfuse.ir import ops, reference
+from jitfuse.ir.op import _TABLE
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.text import parse
 from jitfuse.ir.verify import verify
@@ -309,7 +310,7 @@ def repeat_operator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     numpy = repeat if request.param == "reference" else over_tensors
     attrs = {"body": ops.REQUIRED, "times": 1}
     op = ops.Op("repeat", 2, ops.ELEMENTWISE, attrs, lambda metas, attrs: metas[0], numpy)
-    monkeypatch.setitem(ops._TABLE, "repeat", op)
+    monkeypatch.setitem(_TABLE, "repeat", op)
     method = lambda x, *others, **attrs: x.call("repeat", *others, **attrs)  # noqa: E731
     monkeypatch.setattr(NumPyTensor, "repeat", method, raising=False)
 

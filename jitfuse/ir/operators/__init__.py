@@ -1,0 +1,13 @@
+"""The rows of the op table, in the order of the table; importing this package enters them all."""
+from __future__ import annotations
+
+from jitfuse.ir.operators import (
+    contractions,
+    creation,
+    elementwise,
+    random_and_mode,
+    reductions,
+    views,
+)
+
+__all__ = ["contractions", "creation", "elementwise", "random_and_mode", "reductions", "views"]
