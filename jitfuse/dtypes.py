@@ -2,52 +2,120 @@
 
 A dtype is its NumPy name as a string (``"float32"``): hashable, printable, the same in every process.
 Weak dtypes belong to Python scalars; they give way to any strong dtype of their kind or a higher one.
+bfloat16 is the dtype of ml_dtypes, which is imported when the first bfloat16 value is made.
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 
-KINDS: Final[dict[str, str]] = {
-    "bool": "bool", "int32": "int", "int64": "int", "float32": "float", "float64": "float",
-}
-"""Every supported dtype and its kind, in promotion order of kinds: bool, int, float."""
+from jitfuse.errors import DTypeError
 
-_RANK: Final = {"bool": 0, "int": 1, "float": 2}
-WEAK_DTYPE: Final[dict[type, str]] = {bool: "bool", int: "int64", float: "float64"}
+KINDS: Final[dict[str, str]] = {
+    "bool": "bool",
+    "int8": "int", "int16": "int", "int32": "int", "int64": "int",
+    "uint8": "uint", "uint16": "uint", "uint32": "uint", "uint64": "uint",
+    "float16": "float", "bfloat16": "float", "float32": "float", "float64": "float",
+    "complex64": "complex", "complex128": "complex",
+}
+"""Every dtype and its kind, in promotion order of kinds: bool, int and uint, float, complex."""
+
+SUPPORTED: Final[dict[str, str]] = {d: KINDS[d] for d in ("bool", "int32", "int64", "float32", "float64")}
+"""The dtypes that programs may hold."""
+
+_RANK: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
+_COMPLEX_OF: Final = {"float16": "complex64", "bfloat16": "complex64", "float32": "complex64"}
+WEAK_DTYPE: Final[dict[type, str]] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 """The dtype of a Python scalar's own value. Python bools are strong in NEP 50 as far as results go."""
 
 
 def kind(dtype: str) -> str:
-    """Return ``"bool"``, ``"int"`` or ``"float"``."""
+    """Return ``"bool"``, ``"int"``, ``"uint"``, ``"float"`` or ``"complex"``."""
     return KINDS[dtype]
+
+
+def is_integer(dtype: str) -> bool:
+    """Return whether a dtype is a signed or unsigned integer."""
+    return KINDS[dtype] in ("int", "uint")
+
+
+@cache
+def numpy_dtype(dtype: str) -> np.dtype[Any]:
+    """Return NumPy's object for a dtype's name."""
+    if dtype == "bfloat16":
+        import ml_dtypes  # ten milliseconds that only users of bfloat16 pay
+
+        return cast(np.dtype[Any], np.dtype(ml_dtypes.bfloat16))
+    return np.dtype(dtype)
 
 
 @cache
 def itemsize(dtype: str) -> int:
     """Return the size of one element in bytes."""
-    return np.dtype(dtype).itemsize
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
 
 
+@cache
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Return the smallest and the largest value of an integer dtype."""
+    bits = 8 * itemsize(dtype)
+    return (0, 2**bits - 1) if KINDS[dtype] == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+# ---------------------------------------------------------------- promotion
 @lru_cache(maxsize=4096)
 def result_type(operands: tuple[tuple[str, bool], ...]) -> tuple[str, bool]:
-    """Return (dtype, weak) of an operation over (dtype, weak) operands, by NEP 50.
+    """Return (dtype, weak) of joining (dtype, weak) operands into one array, by NEP 50: np.result_type.
 
     All weak gives a weak result. A weak operand of a higher kind than every strong one brings NumPy's
     default dtype of its kind: bool with a Python int is int64, int32 with a Python float is float64.
+    A Python complex takes the precision of strong floats. Raises DTypeError where bfloat16 meets float16 or
+    an integer that it does not hold exactly.
     """
+    return _promoted(operands, "float64", exact=True)
+
+
+@lru_cache(maxsize=4096)
+def ufunc_type(operands: tuple[tuple[str, bool], ...]) -> tuple[str, bool]:
+    """Return (dtype, weak) of the common loop of a NumPy ufunc; differs from `result_type` for bfloat16 alone.
+
+    There a ufunc takes the first loop that all operands can be cast to safely: float32 for bfloat16 with
+    float16, int16, uint16 or a Python float, float64 with wider integers.
+    """
+    return _promoted(operands, "float32", exact=False)
+
+
+def _promoted(operands: tuple[tuple[str, bool], ...], bfloat16_with_float: str, exact: bool) -> tuple[str, bool]:
     strong = [d for d, weak in operands if not weak]
     weak_ = [d for d, weak in operands if weak]
     if not strong:
         return max(weak_, key=lambda d: _RANK[KINDS[d]]), True
-    result = np.result_type(*strong)
+    result = _common(strong, exact)
     for d in weak_:
-        if _RANK[KINDS[d]] > _RANK[KINDS[result.name]]:
-            result = np.dtype(d)
-    return result.name, False
+        if _RANK[KINDS[d]] > _RANK[KINDS[result]]:
+            result = d if KINDS[d] != "complex" else _COMPLEX_OF.get(result, d)
+        elif result == "bfloat16" and KINDS[d] == "float":
+            result = bfloat16_with_float
+    return result, False
+
+
+def _common(dtypes: list[str], exact: bool) -> str:
+    others = [d for d in dtypes if d != "bfloat16"]
+    if not others:
+        return "bfloat16"
+    common = np.result_type(*others).name
+    if len(others) == len(dtypes):
+        return common
+    if common in ("bool", "int8", "uint8"):
+        return "bfloat16"
+    if _RANK[KINDS[common]] >= 2 and common != "float16":
+        return common
+    if exact:
+        raise DTypeError(f"bfloat16 and {common} have no common dtype; cast one of them with astype first")
+    return "float32" if itemsize(common) == 2 else "float64"
 
 
 def promote(dtypes: Sequence[str]) -> str:
@@ -57,4 +125,4 @@ def promote(dtypes: Sequence[str]) -> str:
 
 def can_cast(source: str, target: str, casting: str = "same_kind") -> bool:
     """Return NumPy's answer to whether `source` may be cast to `target`."""
-    return bool(np.can_cast(np.dtype(source), np.dtype(target), casting=casting))  # type: ignore[arg-type]
+    return bool(np.can_cast(numpy_dtype(source), numpy_dtype(target), casting=casting))  # type: ignore[arg-type]

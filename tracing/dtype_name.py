@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import KINDS
+from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import DTypeError
 
 
@@ -43,9 +43,11 @@ class DTypeName(str):
         return f"dtype('{self!s}')"
 
 
-DTYPES: Final[dict[str, DTypeName]] = {name: DTypeName(name) for name in KINDS}
+DTYPES: Final[dict[str, DTypeName]] = {name: DTypeName(name) for name in SUPPORTED}
+_BUILT_IN: Final = [name for name in SUPPORTED if name != "bfloat16"]
 _NAMES: Final[dict[Any, str]] = {
-    **{name: name for name in KINDS}, **{np.dtype(n): n for n in KINDS}, **{np.dtype(n).type: n for n in KINDS},
+    **{name: name for name in SUPPORTED},
+    **{np.dtype(n): n for n in _BUILT_IN}, **{np.dtype(n).type: n for n in _BUILT_IN},
     float: "float64", int: "int64", bool: "bool",
 }
 
@@ -63,7 +65,7 @@ def dtype_name(value: Any, where: str = "dtype") -> str:
     try:
         dtype = np.dtype(value)
     except TypeError:
-        raise DTypeError(f"{where}: {value!r} is no dtype; use one of {', '.join(KINDS)}") from None
-    if dtype.name not in KINDS or not dtype.isnative:
-        raise DTypeError(f"{where}: dtype {dtype} is not supported; use one of {', '.join(KINDS)}")
+        raise DTypeError(f"{where}: {value!r} is no dtype; use one of {', '.join(SUPPORTED)}") from None
+    if dtype.name not in SUPPORTED or not dtype.isnative:
+        raise DTypeError(f"{where}: dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
     return str(dtype.name)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import KINDS
+from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Feed, Recorder
@@ -45,7 +45,7 @@ class TracingHooks:
 
     def numpy_scalar(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of a NumPy scalar; raises DTypeError for dtypes that are not supported."""
-        if value.dtype.name not in KINDS and value.dtype.kind not in "biufc":
+        if value.dtype.name not in SUPPORTED and value.dtype.kind not in "biufc":
             return value
         return self._tensor(self.run.session.scalar_feed(chain, str(chain), value))
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from jitfuse.backends.interpreter.eager import EagerTensor
-from jitfuse.dtypes import KINDS, WEAK_DTYPE
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE
 from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.ir import ops
 
-_NAMES = {np.dtype(name): name for name in KINDS}
+_NAMES = {np.dtype(name): name for name in SUPPORTED}
 
 
 class NumPyTensor(EagerTensor):
@@ -25,7 +25,7 @@ class NumPyTensor(EagerTensor):
             if not isinstance(value, np.ndarray | np.generic):
                 raise ArgumentError(f"{type(value).__name__} is no array, NumPy scalar, float, int or bool")
             if value.dtype not in _NAMES:
-                raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(KINDS)}")
+                raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(SUPPORTED)}")
         self.value = value
 
     @property

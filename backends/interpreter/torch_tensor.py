@@ -16,12 +16,12 @@ import torch
 
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.eager import EagerTensor
-from jitfuse.dtypes import KINDS, WEAK_DTYPE, kind
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, kind
 from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.ir import ops, rules
 from jitfuse.ir.program import Meta
 
-TORCH_DTYPES = {name: getattr(torch, name) for name in KINDS}
+TORCH_DTYPES = {name: getattr(torch, name) for name in SUPPORTED}
 _NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 
 
@@ -38,7 +38,7 @@ class TorchTensor(EagerTensor):
             if not isinstance(value, torch.Tensor):
                 raise ArgumentError(f"{type(value).__name__} is no tensor, float, int or bool")
             if value.dtype not in _NAMES:
-                raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(KINDS)}")
+                raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(SUPPORTED)}")
         self.value = value
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from jitfuse.dtypes import KINDS
+from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import ops
 
@@ -29,7 +29,7 @@ _EXTENTS: Final[Kind] = (lambda v: _is_ints(v) and all(n >= 0 for n in v), "a tu
 _COUNT: Final[Kind] = (lambda v: _is_int(v) and v >= 0, "an int from 0 on")
 _NUMBER: Final[Kind] = (_is_number, "an int or a float")
 _AXES: Final[Kind] = (lambda v: v is None or _is_int(v) or _is_ints(v), "None, an int or a tuple of ints")
-_DTYPE: Final[Kind] = (lambda v: isinstance(v, str) and v in KINDS, f"one of {', '.join(KINDS)}")
+_DTYPE: Final[Kind] = (lambda v: isinstance(v, str) and v in SUPPORTED, f"one of {', '.join(SUPPORTED)}")
 _SCALAR: Final[Kind] = (lambda v: isinstance(v, bool) or _is_number(v), "a bool, an int or a float")
 _BYTES: Final[Kind] = (lambda v: isinstance(v, bytes), "bytes")
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jitfuse.dtypes import KINDS, kind, result_type
+from jitfuse.dtypes import SUPPORTED, kind, result_type
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.program import Meta
 
@@ -268,6 +268,6 @@ def concat_meta(name: str, metas: Sequence[Meta], axis: int) -> Meta:
 
 def check_dtype(name: str, dtype: str) -> str:
     """Return the dtype where it is supported; raises DTypeError listing those that are."""
-    if dtype not in KINDS:
-        raise DTypeError(f"{name}: dtype {dtype} is not supported; use one of {', '.join(KINDS)}")
+    if dtype not in SUPPORTED:
+        raise DTypeError(f"{name}: dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
     return dtype

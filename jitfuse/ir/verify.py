@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jitfuse.dtypes import KINDS
+from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import JitfuseError, VerifyError
 from jitfuse.ir import ops
 from jitfuse.ir.attributes import attr_problems
@@ -110,7 +110,7 @@ def _step_findings(program: FusedProgram, step: OpStep, made: set[int], level: i
     if step.mode_sensitive != op.mode_sensitive:
         yield f"rule 8: {op.name} {'looks' if op.mode_sensitive else 'does not look'} at the mode"
     metas = [program.meta.get(i) for i in (*step.input_ids, *step.result_ids)]
-    if arity_fits and not problems and all(m is not None and m.dtype in KINDS for m in metas):
+    if arity_fits and not problems and all(m is not None and m.dtype in SUPPORTED for m in metas):
         yield from _inference(program, step, op)
         yield from _nested(program, step)
 
@@ -173,7 +173,7 @@ def _meta_findings(program: FusedProgram, made: set[int]) -> Iterator[str]:
     for i in sorted(program.meta.keys() - made):
         yield f"rule 9: %{i} has a meta, but nothing makes it"
     for i, meta in sorted(program.meta.items()):
-        if meta.dtype not in KINDS:
+        if meta.dtype not in SUPPORTED:
             yield f"rule 9: the dtype {meta.dtype} of %{i} is not supported"
         if any(type(n) is not int or n < 0 for n in meta.shape):
             yield f"rule 9: %{i} has the shape {meta.shape}"

@@ -12,15 +12,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, broadcastable_shapes, mutually_broadcastable_shapes
 
-from jitfuse.dtypes import KINDS, WEAK_DTYPE, result_type
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, result_type
 from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
 from jitfuse.ir import ops, rules
 from jitfuse.ir.program import Meta
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 EXAMPLES = settings(max_examples=100 * SCALE, deadline=None)
-STRONG = [(Meta((), d), np.dtype(d).type(1)) for d in KINDS]
-ARRAYS = [(Meta((2,), d), np.ones(2, d)) for d in KINDS]
+STRONG = [(Meta((), d), np.dtype(d).type(1)) for d in SUPPORTED]
+ARRAYS = [(Meta((2,), d), np.ones(2, d)) for d in SUPPORTED]
 WEAK = [(Meta((), WEAK_DTYPE[type(v)], weak=True), v) for v in (True, 1, 1.0)]
 PYTHON_OPERATORS = {
     "negative", "positive", "abs", "bitwise_invert", "add", "subtract", "multiply", "divide", "floor_divide",
@@ -58,7 +58,7 @@ def agrees(numpy: Any, table: Any) -> bool:
     """Same dtype and shape, or both refuse; a dtype of NumPy's that is not supported must be refused."""
     if isinstance(numpy, type):
         return isinstance(table, type)
-    if numpy.dtype.name not in KINDS:
+    if numpy.dtype.name not in SUPPORTED:
         return table is DTypeError
     return isinstance(table, Meta) and (table.dtype, table.shape) == (numpy.dtype.name, numpy.shape)
 
@@ -106,7 +106,7 @@ def test_python_ints_beyond_int32_compare_exactly() -> None:
 
 
 @pytest.mark.parametrize("op", REDUCTIONS, ids=lambda op: op.name)
-@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("dtype", SUPPORTED)
 def test_reductions_have_numpys_dtype(op: ops.Op, dtype: str) -> None:
     attrs = {**op.attrs, "axis": 0}
     numpy = numpy_answer(op, [np.ones((2, 3), dtype)], attrs)
@@ -246,7 +246,7 @@ def test_a_reshape_may_hold_one_unknown_extent() -> None:
 
 # ---------------------------------------------------------------- promotion, devices, attributes
 def test_promotion_is_numpys_for_every_pair_of_arrays() -> None:
-    for a, b in itertools.product(KINDS, KINDS):
+    for a, b in itertools.product(SUPPORTED, SUPPORTED):
         assert result_type(((a, False), (b, False))) == (np.result_type(a, b).name, False)
 
 

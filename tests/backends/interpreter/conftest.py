@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.dtypes import KINDS
+from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import JitfuseError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
@@ -34,7 +34,7 @@ def special(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 def cases_of(op: ops.Op) -> Iterator[Case]:
     """Yield operands and attributes that the table accepts, for every shape and dtype."""
-    for shape, dtype in itertools.product(SHAPES, KINDS):
+    for shape, dtype in itertools.product(SHAPES, SUPPORTED):
         for operands, attrs in _cases(op, shape, dtype):
             try:
                 op.result_meta([Meta(np.shape(x), np.asarray(x).dtype.name) for x in operands], attrs)
@@ -65,7 +65,7 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
         yield [x], region
         yield [x], {"starts": (0,) * rank, "steps": (1,) * rank, "counts": (0,) * rank}
     elif op.name == "update_slice":
-        for other in KINDS:
+        for other in SUPPORTED:
             yield [x, special(region["counts"], other, 2)], region
             yield [x, special((), other, 3)], region
     elif op.name == "concat":
@@ -81,8 +81,8 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
 
 
 def _elementwise(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
-    attr_choices = [{"dtype": d} for d in KINDS] if "dtype" in op.attrs else [{}]
-    for others in itertools.product(KINDS, repeat=op.arity - 1):
+    attr_choices = [{"dtype": d} for d in SUPPORTED] if "dtype" in op.attrs else [{}]
+    for others in itertools.product(SUPPORTED, repeat=op.arity - 1):
         for attrs in attr_choices:
             operands = [x, *(special(shape, d, 2 + k) for k, d in enumerate(others))]
             if op.name == "power" and np.asarray(operands[1]).dtype.kind == "i":

@@ -9,7 +9,7 @@ import pytest
 
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner, tensor_class
-from jitfuse.dtypes import KINDS
+from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError, CutWireError, DTypeError, ShapeError
 from jitfuse.ir import ops
 from jitfuse.ir.text import parse
@@ -58,8 +58,8 @@ def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cas
 # ---------------------------------------------------------------- promotion
 @pytest.mark.parametrize("name", ["add", "maximum", "where", "concat"])
 def test_arrays_and_scalars_promote_as_in_torch(name: str) -> None:
-    values = [torch.ones(2, dtype=getattr(torch, d)) for d in KINDS]
-    values += [torch.ones((), dtype=getattr(torch, d)) for d in KINDS] if name != "concat" else []
+    values = [torch.ones(2, dtype=getattr(torch, d)) for d in SUPPORTED]
+    values += [torch.ones((), dtype=getattr(torch, d)) for d in SUPPORTED] if name != "concat" else []
     scalars = [True, 2, 2.5] if name != "concat" else []
     condition = torch.tensor([True, False])
     for a, b in itertools.product(values, [*values, *scalars]):
