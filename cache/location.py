@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from typing import NamedTuple
 
 from jitfuse.cache.notices import warn_once
@@ -53,7 +54,10 @@ def resolve_layers() -> Layers:
 
 
 def _default_folder() -> str:
-    import platformdirs  # 4 ms: only where no variable names a folder
+    if sys.platform == "linux":  # the XDG base directories, without the 5 ms that importing platformdirs takes
+        base = os.environ.get("XDG_CACHE_HOME", "").strip()
+        return os.path.join(base if os.path.isabs(base) else os.path.expanduser("~/.cache"), "jitfuse")
+    import platformdirs
 
     return platformdirs.user_cache_dir("jitfuse", appauthor=False)
 

@@ -89,10 +89,7 @@ def _processor() -> tuple[str, ...]:
 # ---------------------------------------------------------------------- llvmlite
 def _llvm_build() -> tuple[str, ...]:
     """Return the version and revision of llvmlite, and the size of its library: builds differ in their LLVM."""
-    spec = find_spec("llvmlite")
-    if spec is None or not spec.submodule_search_locations:
-        raise CompileError("native code needs llvmlite, which is not installed: pip install llvmlite")
-    folder = spec.submodule_search_locations[0]
+    folder = _llvmlite_folder()
     try:
         with open(os.path.join(folder, "_version.py"), "rb") as file:
             lines = [line.split(b"=", 1)[1].strip(b" '\"\r\n") for line in file if line.startswith(b"version_")]
@@ -105,3 +102,15 @@ def _llvm_build() -> tuple[str, ...]:
 
         return ("llvmlite", str(llvmlite.__version__))
     return ("llvmlite", *(line.decode("utf-8", "replace") for line in lines), str(size))
+
+
+def _llvmlite_folder() -> str:
+    """Return where llvmlite would be imported from; the folders of sys.path are looked at first, which is quick."""
+    for place in sys.path:
+        folder = os.path.join(place, "llvmlite")
+        if os.path.isfile(os.path.join(folder, "__init__.py")):
+            return folder
+    spec = find_spec("llvmlite")
+    if spec is None or not spec.submodule_search_locations:
+        raise CompileError("native code needs llvmlite, which is not installed: pip install llvmlite")
+    return spec.submodule_search_locations[0]

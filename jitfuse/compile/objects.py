@@ -18,7 +18,7 @@ from typing import Any, Final
 from jitfuse.backends.llvm.loader import load
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.target import machine_identity
-from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text
+from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text, publish
 from jitfuse.errors import CompileError, FallbackWarning
 from jitfuse.ir.kernel import KernelForm
 
@@ -128,7 +128,7 @@ def _load_or_compile(
     entry = _compiled(key, canonical, forms, origin)
     made = KernelObject(key, forms, entry, False, 0.0)
     if use_cache:
-        default_store().store(entry)
+        publish(entry)
     _report(made, origin, made.compile_ms)
     return made
 
@@ -207,7 +207,7 @@ def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapp
     _totals.cache_misses += 1
     elapsed = (time.perf_counter() - begin) * 1e3
     origin = Origin(f"jitfuse {name}", "")
-    default_store().store(_entry(key, canonical, code, text, origin, elapsed, []))
+    publish(_entry(key, canonical, code, text, origin, elapsed, []))
     return code
 
 

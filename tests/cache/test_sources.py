@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jitfuse.cache import Store, sources
+from jitfuse.cache import Entry, Store, sources
 from jitfuse.cache.sources import digest_of, list_sources, remembered_digest
 
 
@@ -133,15 +133,25 @@ def test_the_digest_is_that_of_the_files(process: Path) -> None:
 
 
 def test_sources_edited_after_the_import_serve_no_other_process(process: Path) -> None:
+    """What was compiled before is found; what is compiled from now on stays in memory."""
+    before = sources.sources_digest()
+    sources.publish(Entry("a" * 64, {}, b"made before", b"code"))
     (process / "ir" / "__init__.py").write_text("# edited after the import\n")
-    answer = sources.sources_digest()
-    assert answer.startswith("process ") and answer == sources.sources_digest() != digest(process)
+    sources.publish(Entry("b" * 64, {}, b"made after", b"code"))
+    assert sources.sources_digest() == before != digest(process)
+    assert not sources.unchanged_since_import()
+    elsewhere = Store(sources.default_store().layers)
+    assert elsewhere.load("a" * 64, b"made before") is not None
+    assert elsewhere.load("b" * 64, b"made after") is None
+    assert sources.default_store().load("b" * 64, b"made after") is not None
 
 
 def test_unreadable_or_absent_sources_serve_no_other_process(
     process: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shutil.rmtree(process)
+    assert sources.sources_digest().startswith("process ")
+    monkeypatch.setattr(sources, "_digest", None)
     monkeypatch.setattr(sources, "_at_import", ())
     assert sources.sources_digest().startswith("process ")
 

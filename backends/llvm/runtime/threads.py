@@ -6,7 +6,6 @@ the threads (`jitfuse.backends.llvm.runtime.pool`).
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from jitfuse.errors import ArgumentError
 
@@ -35,41 +34,55 @@ def _affinity() -> int:
     return os.cpu_count() or 1
 
 
-def cgroup_quota(proc: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> float | None:
+def cgroup_quota(proc: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> float | None:
     """Return the processors' worth of time that this process's control groups grant it; None: no limit.
 
     The smallest quota on the way from the process's group up to the root counts. Reads version 2
     (``cpu.max``) and version 1 (``cpu.cfs_quota_us``).
     """
-    try:
-        lines = proc.read_text().splitlines()
-    except OSError:
-        return None
     quotas = []
-    for line in lines:
+    for line in (_text(proc) or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        base = root / "cpu" if controllers else root
-        inside = Path(path.lstrip("/"))
-        for group in (inside, *inside.parents):
-            quota = _quota_v1(base / group) if controllers else _quota_v2(base / group)
+        base = os.path.join(root, "cpu") if controllers else root
+        names = [name for name in path.split("/") if name]
+        for depth in range(len(names), -1, -1):
+            group = os.path.join(base, *names[:depth])
+            quota = _quota_v1(group) if controllers else _quota_v2(group)
             if quota is not None:
                 quotas.append(quota)
     return min(quotas, default=None)
 
 
-def _quota_v2(group: Path) -> float | None:
+def _quota_v2(group: str) -> float | None:
+    words = (_text(f"{group}/cpu.max") or "").split()
+    return None if len(words) != 2 or words[0] == "max" else _share(*words)
+
+
+def _quota_v1(group: str) -> float | None:
+    quota = _text(f"{group}/cpu.cfs_quota_us")
+    if quota is None or quota.startswith("-"):
+        return None
+    return _share(quota, _text(f"{group}/cpu.cfs_period_us") or "")
+
+
+def _share(quota: str, period: str) -> float | None:
     try:
-        quota, period = (group / "cpu.max").read_text().split()
-        return None if quota == "max" else int(quota) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):
+        return int(quota) / int(period) or None
+    except (ValueError, ZeroDivisionError):
         return None
 
 
-def _quota_v1(group: Path) -> float | None:
+def _text(path: str) -> str | None:
+    """Return what a small file of the system says, None where it cannot be read."""
     try:
-        quota = int((group / "cpu.cfs_quota_us").read_text())
-        return None if quota <= 0 else quota / int((group / "cpu.cfs_period_us").read_text())
-    except (OSError, ValueError, ZeroDivisionError):
+        file = os.open(path, os.O_RDONLY)  # a tenth of what opening it as a text file takes, at every start
+    except OSError:
         return None
+    try:
+        return os.read(file, 1 << 16).decode("utf-8", "replace")
+    except OSError:
+        return None
+    finally:
+        os.close(file)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -67,10 +66,7 @@ def test_another_llvmlite_is_another_identity(monkeypatch: pytest.MonkeyPatch, t
     (tmp_path / "llvmlite" / "__init__.py").write_text("__version__ = '9'\n")
     (tmp_path / "llvmlite" / "binding" / "libllvmlite.so").write_bytes(b"12345")
     version = tmp_path / "llvmlite" / "_version.py"
-    spec = importlib.util.spec_from_file_location(
-        "llvmlite", tmp_path / "llvmlite" / "__init__.py", submodule_search_locations=[str(tmp_path / "llvmlite")]
-    )
-    monkeypatch.setattr(target, "find_spec", lambda name: spec)
+    monkeypatch.syspath_prepend(tmp_path)
     seen = {mine}
     for text in ("version_version = '9'\nversion_full = 'a'\n", "version_version = '9'\nversion_full = 'b'\r\n"):
         version.write_text(text)
@@ -81,7 +77,7 @@ def test_another_llvmlite_is_another_identity(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_without_llvmlite_there_is_no_native_code(monkeypatch: pytest.MonkeyPatch, fresh: None) -> None:
-    monkeypatch.setattr(target, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", [])
     with pytest.raises(CompileError, match="pip install llvmlite"):
         target.machine_identity()
 

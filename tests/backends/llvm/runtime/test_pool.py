@@ -264,8 +264,8 @@ def test_cgroup_quota(groups: dict[str, str], expected: float | None, tmp_path: 
     for name, content in groups.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content)
-    assert cgroup_quota(proc, root) == expected
-    assert cgroup_quota(tmp_path / "absent", root) is None
+    assert cgroup_quota(str(proc), str(root)) == expected
+    assert cgroup_quota(str(tmp_path / "absent"), str(root)) is None
 
 
 def test_cgroup_quota_of_version_1(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_cgroup_quota_of_version_1(tmp_path: Path) -> None:
     (root / "cpu/a/cpu.cfs_quota_us").write_text("300000")
     (root / "cpu/a/cpu.cfs_period_us").write_text("100000")
     (root / "cpu/cpu.cfs_quota_us").write_text("-1")
-    assert cgroup_quota(proc, root) == 3
+    assert cgroup_quota(str(proc), str(root)) == 3
 
 
 def test_runtime_takes_only_known_symbols() -> None:
