@@ -20,7 +20,8 @@ from jitfuse.tracing.recorder import active
 
 _STANDARD_NAMES: Final = {"power": "pow"}
 _SHARED_WITH_NUMPY: Final = (
-    "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "where", "clip", "reshape",
+    "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "nansum", "nanmin", "nanmax",
+    "nanmean", "nanvar", "nanstd", "average", "where", "clip", "reshape",
     "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
     "broadcast_arrays", "concat", "stack", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
 )
@@ -74,6 +75,16 @@ def softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
     return operate("softmax", x, axis=axis)
 
 
+def log_softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
+    """Return the logarithm of softmax, without its rounding errors."""
+    return operate("log_softmax", x, axis=axis)
+
+
+def logsumexp(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
+    """Return log(sum(exp(x))) over the axes, without overflow."""
+    return operate("logsumexp", x, axis=axis, keepdims=keepdims)
+
+
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{_STANDARD_NAMES.get(op.name, op.name): _operator(op) for op in ops.table() if op.kind == ops.ELEMENTWISE},
     "matmul": _operator(next(op for op in ops.table() if op.name == "matmul")),
@@ -81,6 +92,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: _creation(name) for name in _CREATION},
     "astype": astype,
     "softmax": softmax,
+    "log_softmax": log_softmax,
+    "logsumexp": logsumexp,
 }
 """Every function of the namespace by name; `jitfuse` re-exports them."""
 

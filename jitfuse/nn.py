@@ -7,8 +7,7 @@ import numpy as np
 
 from jitfuse import random
 from jitfuse.errors import ArgumentError
-from jitfuse.ir import reference
-from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.namespace import operate
 from jitfuse.tracing.mode import ModeFlag, is_training
 from jitfuse.tracing.traced import TracedTensor, fresh
 
@@ -20,7 +19,28 @@ def relu(x: Any) -> Any:
 
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
     """Return exp(x - max) / sum(exp(x - max)) over the axes."""
-    return x.call("softmax", axis=axis) if isinstance(x, AbstractTensor) else reference.softmax(x, axis=axis)
+    return operate("softmax", x, axis=axis)
+
+
+def log_softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:
+    """Return x - max - log(sum(exp(x - max))) over the axes."""
+    return operate("log_softmax", x, axis=axis)
+
+
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, axis: int | tuple[int, ...] = -1,
+               eps: float = 1e-5) -> Any:
+    """Return (x - mean) / sqrt(variance + eps) over the axes, times `weight`, plus `bias` where they are given."""
+    return _affine(operate("layer_norm", x, axis=axis, eps=eps), weight, bias)
+
+
+def rms_norm(x: Any, weight: Any = None, *, axis: int | tuple[int, ...] = -1, eps: float = 1e-6) -> Any:
+    """Return x / sqrt(mean(x * x) + eps) over the axes, times `weight` where it is given."""
+    return _affine(operate("rms_norm", x, axis=axis, eps=eps), weight, None)
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
 
 
 def dropout(x: Any, p: float = 0.5, training: Any = None) -> Any:

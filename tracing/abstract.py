@@ -129,10 +129,6 @@ class AbstractTensor:
             raise ArgumentError(f"squeeze: axis {wrong[0]} of {self.shape} has extent {self.shape[wrong[0]]}, not 1")
         return self.reshape(tuple(n for k, n in enumerate(self.shape) if k not in drop))
 
-    def std(self, axis: Any = None, **attrs: Any) -> Any:
-        """Return the square root of the variance."""
-        return self.call("var", axis=axis, **attrs).call("sqrt")
-
 
 def _extents(given: Any) -> tuple[int, ...]:
     if isinstance(given, Sequence) and len(given) == 1 and isinstance(given[0], Sequence):
@@ -141,11 +137,11 @@ def _extents(given: Any) -> tuple[int, ...]:
 
 
 # ---------------------------------------------------------------- methods from the table
-_FIRST_ATTR_POSITIONAL = {"sum", "mean", "var", "min", "max", "any", "all", "softmax", "astype", "broadcast_to"}
+_FIRST_ATTR_POSITIONAL = {"astype", "broadcast_to"}
 
 
 def _method(op: ops.Op) -> Callable[..., Any]:
-    first = next(iter(op.attrs), None) if op.name in _FIRST_ATTR_POSITIONAL else None
+    first = next(iter(op.attrs), None) if op.kind == ops.REDUCTION or op.name in _FIRST_ATTR_POSITIONAL else None
 
     def method(self: AbstractTensor, *operands: Any, **attrs: Any) -> Any:
         if first is not None and operands:

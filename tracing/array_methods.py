@@ -12,6 +12,7 @@ from typing import Any
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import rules
 from jitfuse.tracing import numpy_functions as functions
+from jitfuse.tracing import numpy_reductions as reductions
 from jitfuse.tracing import numpy_shapes as shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
@@ -111,20 +112,6 @@ class ArrayMethods(AbstractTensor):
     def __setitem__(self, index: Any, value: Any) -> None:
         raise NotImplementedError
 
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
-            **kwargs: Any) -> Any:
-        """Return the square root of the variance."""
-        return functions.std(self, axis, dtype, out, ddof, keepdims, **kwargs)
-
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
-            **kwargs: Any) -> Any:
-        """Return the variance with divisor n - ddof."""
-        return functions.var(self, axis, dtype, out, ddof, keepdims, **kwargs)
-
-    def ptp(self, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        """Return the largest minus the smallest."""
-        return functions.ptp(self, axis, out, keepdims)
-
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
 
@@ -136,7 +123,7 @@ class ArrayMethods(AbstractTensor):
 
 
 def _reduction(name: str) -> Callable[..., Any]:
-    function = getattr(functions, name, None) or getattr(functions, name + "_")
+    function = getattr(reductions, name, None) or getattr(reductions, name + "_")
 
     def method(self: ArrayMethods, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
@@ -146,5 +133,5 @@ def _reduction(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("sum", "mean", "min", "max", "any", "all"):
+for _name in ("sum", "mean", "min", "max", "any", "all", "var", "std", "ptp"):
     setattr(ArrayMethods, _name, _reduction(_name))

@@ -1,9 +1,9 @@
-"""NumPy's reductions and choices over traced arrays, and what all NumPy functions share.
+"""NumPy's choices and copies over traced arrays, and what all NumPy functions share.
 
 Owns `FUNCTIONS`, the table that `__array_function__` looks into. Each function has NumPy's parameters (names
 that hide Python's builtins end in an underscore); options that cannot be honoured raise UnsupportedError,
-never silently do less. Shapes, joins and products are in `jitfuse.tracing.numpy_shapes`, ufuncs and the
-protocols in `jitfuse.tracing.numpy_protocol`.
+never silently do less. Reductions are in `jitfuse.tracing.numpy_reductions`, shapes, joins and products in
+`jitfuse.tracing.numpy_shapes`, ufuncs and the protocols in `jitfuse.tracing.numpy_protocol`.
 """
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.errors import DTypeError, UnsupportedError
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.source import user_line
 
 Tensor = Any
 FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {}
-_NO_VALUE: Final = np._NoValue
+NO_VALUE: Final = np._NoValue
+"""What NumPy passes for an option that was left out."""
 
 
 def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -39,7 +39,7 @@ def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 def refuse(function: str, options: dict[str, Any], way_out: str = "") -> None:
     """Raise UnsupportedError where one of these options has a value."""
     for option, value in options.items():
-        if value is not None and value is not _NO_VALUE and value is not True:
+        if value is not None and value is not NO_VALUE and value is not True:
             raise UnsupportedError(
                 f"np.{function}({option}=...) is not available inside a fused function, at {user_line()}. {way_out}"
             )
@@ -89,7 +89,7 @@ def deliver(function: str, result: Tensor, out: Any) -> Tensor:
     """Write a result into `out` where one is given, and return it."""
     if isinstance(out, tuple) and len(out) == 1:
         out = out[0]
-    if out is None or out is _NO_VALUE:
+    if out is None or out is NO_VALUE:
         return result
     if not isinstance(out, AbstractTensor):
         raise UnsupportedError(
@@ -103,93 +103,6 @@ def deliver(function: str, result: Tensor, out: Any) -> Tensor:
 def extents(shape: Any) -> tuple[int, ...]:
     """Return a shape given as an int or a sequence as a tuple of ints."""
     return tuple(int(n) for n in shape) if isinstance(shape, Sequence) else (int(shape),)
-
-
-# ---------------------------------------------------------------- reductions
-_OVER_SCALARS: Final = frozenset({"sum", "min", "max", "any", "all"})
-"""Reductions that NumPy lets run along axis 0 of a scalar."""
-
-
-def _reduce(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, keepdims: Any, **attrs: Any) -> Tensor:
-    refuse(name, {k: attrs.pop(k) for k in ("initial", "where") if k in attrs}, "Use np.where before reducing.")
-    attrs = {k: v for k, v in attrs.items() if v is not None}
-    axis = attrs.pop("dim", axis)
-    keepdims = attrs.pop("keepdim", False if keepdims is _NO_VALUE else keepdims)
-    x = strong(lifted(a)[0])
-    if dtype is not None and dtype is not _NO_VALUE and dtype_name(dtype, name) != x.dtype:
-        x = x.call("astype", dtype=dtype_name(dtype, name))
-    axes = tuple(axis) if isinstance(axis, list | tuple) else axis
-    if not x.ndim and name in _OVER_SCALARS and axes in (0, -1):
-        axes = None
-    result = x.call(name, axis=axes, keepdims=bool(keepdims), **attrs)
-    if dtype is not None and dtype is not _NO_VALUE and dtype_name(dtype, name) != result.dtype:
-        result = result.call("astype", dtype=dtype_name(dtype, name))
-    return deliver(name, result, out)
-
-
-@implements("sum")
-def sum_(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Add up over axes."""
-    return _reduce("sum", a, axis, dtype, out, keepdims, **kw)
-
-
-@implements("mean")
-def mean(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Return the arithmetic mean over axes."""
-    return _reduce("mean", a, axis, dtype, out, keepdims, **kw)
-
-
-@implements("var")
-def var(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
-        **kw: Any) -> Tensor:
-    """Return the variance over axes with divisor n - ddof."""
-    refuse("var", {"mean": kw.pop("mean", None)})
-    correction = kw.pop("correction", None)
-    chosen = ddof if correction is None or correction is _NO_VALUE else correction
-    return _reduce("var", a, axis, dtype, out, keepdims, correction=float(chosen), **kw)
-
-
-@implements("std")
-def std(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
-        **kw: Any) -> Tensor:
-    """Return the square root of the variance."""
-    return deliver("std", var(a, axis, dtype, None, ddof, keepdims, **kw).call("sqrt"), out)
-
-
-@implements("min", "amin")
-def min_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Return the smallest over axes."""
-    return _reduce("min", a, axis, None, out, keepdims, **kw)
-
-
-@implements("max", "amax")
-def max_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Return the largest over axes."""
-    return _reduce("max", a, axis, None, out, keepdims, **kw)
-
-
-@implements("any")
-def any_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Return whether some element is true."""
-    return _reduce("any", a, axis, None, out, keepdims, **kw)
-
-
-@implements("all")
-def all_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
-    """Return whether every element is true."""
-    return _reduce("all", a, axis, None, out, keepdims, **kw)
-
-
-@implements("ptp")
-def ptp(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False) -> Tensor:
-    """Return the largest minus the smallest."""
-    return deliver("ptp", max_(a, axis, None, keepdims) - min_(a, axis, None, keepdims), out)
-
-
-@implements("count_nonzero")
-def count_nonzero(a: Tensor, axis: Any = None, *, keepdims: Any = False) -> Tensor:
-    """Count the elements that are not zero."""
-    return sum_(a.call("not_equal", 0), axis, None, None, keepdims)
 
 
 # ---------------------------------------------------------------- choices and copies
@@ -213,8 +126,8 @@ def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, mi
          dtype: Any = None) -> Tensor:
     """Limit the values to [a_min, a_max]; either may be None."""
     refuse("clip", {"dtype": dtype}, "Cast with astype first.")
-    low = min if a_min is None or a_min is _NO_VALUE else a_min
-    high = max if a_max is None or a_max is _NO_VALUE else a_max
+    low = min if a_min is None or a_min is NO_VALUE else a_min
+    high = max if a_max is None or a_max is NO_VALUE else a_max
     x = lifted(a, *[v for v in (low, high) if v is not None])[0]
     if low is not None and high is not None:
         result = strong(x).call("clip", low, high)

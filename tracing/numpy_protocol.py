@@ -12,7 +12,7 @@ import numpy as np
 from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops
-from jitfuse.tracing import numpy_functions
+from jitfuse.tracing import numpy_reductions
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
 from jitfuse.tracing.source import user_line
@@ -111,10 +111,6 @@ def _call(name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = 
 
 def _reduce(name: str, a: Any, out: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False,
             **options: Any) -> Any:
-    function = getattr(numpy_functions, f"{name}_")
-    if name == "sum":
-        return function(a, axis, dtype, out, keepdims, **options)
-    refuse(name, {"dtype": dtype})
-    return function(a, axis, out, keepdims, **options)
-
-
+    if name in ("any", "all"):
+        a = strong(lifted(a)[0]).call("astype", dtype="bool")
+    return numpy_reductions.reduce(name, a, axis, dtype, out, keepdims, **options)

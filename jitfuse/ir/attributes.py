@@ -37,6 +37,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "axis": _AXES, "axes": _INTS, "keepdims": _BOOL, "correction": _NUMBER, "shape": _EXTENTS,
     "dtype": _DTYPE, "starts": _INTS, "steps": _INTS, "counts": _EXTENTS, "value": _SCALAR, "weak": _BOOL,
     "start": _NUMBER, "step": _NUMBER, "count": _COUNT, "data": _BYTES, "p": _NUMBER,
+    "eps": _NUMBER,
 }
 """What an attribute of each name holds: the check, and the words for it."""
 

@@ -53,10 +53,29 @@ def test_statistics_over_axes(dtype: str, axis: Any, shape: tuple[int, ...]) -> 
             check(composite("var"), [x], axis=axis, keepdims=keepdims, correction=correction)
 
 
+CORRECTED = ("std", "nanvar", "nanstd")
+PLAIN = ("count_nonzero", "ptp", "logsumexp", "nansum", "nanmin", "nanmax", "nanmean")
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED)
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+@pytest.mark.parametrize("name", [*CORRECTED, *PLAIN])
+def test_reductions(name: str, axis: Any, dtype: str) -> None:
+    x = np.random.default_rng(0).normal(3, 5, (2, 3, 4)).astype(dtype)
+    if dtype in FLOATS and name.startswith("nan"):
+        x[0, :, 1] = x[:, 0, 0] = np.nan
+    for keepdims in (False, True):
+        for correction in ((0.0, 1, 2.5, 100) if name in CORRECTED else ({},)):
+            attrs = {"correction": correction} if name in CORRECTED else {}
+            check(composite(name), [x], axis=axis, keepdims=keepdims, **attrs)
+
+
 @pytest.mark.parametrize("dtype", SUPPORTED)
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
-def test_softmax(dtype: str, axis: Any) -> None:
-    check(composite("softmax"), [np.random.default_rng(0).normal(0, 30, (3, 5)).astype(dtype)], axis=axis)
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "layer_norm", "rms_norm"])
+def test_normalisations(name: str, dtype: str, axis: Any) -> None:
+    x = np.random.default_rng(0).normal(0, 30, (3, 5)).astype(dtype)
+    check(composite(name), [x], axis=axis, **({"eps": 1e-5} if name.endswith("_norm") else {}))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -68,4 +87,6 @@ def test_dropout_draws_the_references_numbers(dtype: str, p: float, training: bo
 
 
 def test_every_composite_operator_is_checked_here() -> None:
-    assert {op.name for op in COMPOSITE} == {"clip", "mean", "var", "softmax", "dropout"}
+    assert {op.name for op in COMPOSITE} == {
+        "clip", "mean", "var", "softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", *CORRECTED, *PLAIN,
+    }

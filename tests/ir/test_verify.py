@@ -147,7 +147,7 @@ WRONG: dict[str, list[Any]] = {
     "shape": [3, (-1,), (2.0,), None], "dtype": ["float16", "f", None], "starts": [0, (None,)],
     "steps": [(1.5,)], "counts": [(-1,), 2], "value": [None, "1", (1,)], "weak": [0, None],
     "start": [None, True], "step": ["1"],
-    "count": [-1, 2.0, None], "data": ["", None], "p": [None, "0.5", True],
+    "count": [-1, 2.0, None], "data": ["", None], "p": [None, "0.5", True], "eps": [None, "1e-5"],
 }
 
 

@@ -5,9 +5,10 @@ from jitfuse.ir.operators import (
     contractions,
     creation,
     elementwise,
+    normalisations,
     random_and_mode,
     reductions,
     views,
 )
 
-__all__ = ["contractions", "creation", "elementwise", "random_and_mode", "reductions", "views"]
+__all__ = ["contractions", "creation", "elementwise", "normalisations", "random_and_mode", "reductions", "views"]

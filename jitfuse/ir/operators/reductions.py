@@ -1,17 +1,18 @@
-"""Reductions over axes, and the normalisations that are made of them."""
+"""Reductions over axes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitfuse.ir import decompositions, reference, rules
+from jitfuse.errors import DTypeError
+from jitfuse.ir import decompositions, reduction_decompositions, reduction_reference, reference, rules
 from jitfuse.ir.op import REDUCTION, Op, add
 from jitfuse.ir.program import Meta
 
 
 def _reduction(
     name: str, dtype_rule: Callable[[str, Meta], str], *, attrs: dict[str, Any] | None = None,
-    identity: bool = True, decompose: Any = None,
+    identity: bool = True, decompose: Any = None, numpy: Any = None, doc: str = "",
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         axes = rules.normalize_axes(name, attrs["axis"], metas[0].ndim)
@@ -21,7 +22,22 @@ def _reduction(
         return rules.reduction_meta(name, metas[0], dtype, axes, attrs["keepdims"])
 
     full = {"axis": None, "keepdims": False, **(attrs or {})}
-    add(Op(name, 1, REDUCTION, full, infer, getattr(reference, name), decompose=decompose))
+    add(Op(name, 1, REDUCTION, full, infer, numpy or getattr(reference, name), decompose=decompose, doc=doc))
+
+
+def _composite(name: str, dtype_rule: Callable[[str, Meta], str], doc: str, **options: Any) -> None:
+    numpy, decompose = getattr(reduction_reference, name), getattr(reduction_decompositions, name)
+    _reduction(name, dtype_rule, decompose=decompose, numpy=numpy, doc=doc, **options)
+
+
+def _difference(name: str, m: Meta) -> str:
+    if m.dtype == "bool":
+        raise DTypeError(f"{name} subtracts, which NumPy does not do for bool; cast first with astype(int)")
+    return m.dtype
+
+
+def _count(name: str, m: Meta) -> str:
+    return "int64"
 
 
 _reduction("sum", rules.sum_dtype)
@@ -32,13 +48,14 @@ _reduction("all", rules.bool_dtype)
 _reduction("mean", rules.float_dtype, decompose=decompositions.mean)
 _reduction("var", rules.float_dtype, attrs={"correction": 0.0}, decompose=decompositions.var)
 
-
-def _infer_softmax(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-    (m,) = metas
-    axes = rules.normalize_axes("softmax", attrs["axis"], m.ndim)
-    rules.require_nonempty("softmax", m, axes)
-    return Meta(m.shape, rules.float_only("softmax", m), m.device)
-
-
-add(Op("softmax", 1, REDUCTION, {"axis": -1}, _infer_softmax, reference.softmax,
-        decompose=decompositions.softmax, doc="exp(x - max) / sum(exp(x - max)) over the axes."))
+_CORRECTION = {"correction": 0.0}
+_composite("std", rules.float_dtype, "The square root of the variance.", attrs=_CORRECTION)
+_composite("count_nonzero", _count, "How many elements are not zero.")
+_composite("ptp", _difference, "The largest less the smallest.", identity=False)
+_composite("logsumexp", rules.float_only, "log(sum(exp(x))) without overflow; -inf of nothing.")
+_composite("nansum", rules.sum_dtype, "The sum, NaN as 0.")
+_composite("nanmin", rules.same_dtype, "The smallest number, or NaN where there is none.", identity=False)
+_composite("nanmax", rules.same_dtype, "The largest number, or NaN where there is none.", identity=False)
+_composite("nanmean", rules.float_dtype, "The mean, leaving out NaN.")
+_composite("nanvar", rules.float_dtype, "The variance, leaving out NaN.", attrs=_CORRECTION)
+_composite("nanstd", rules.float_dtype, "The standard deviation, leaving out NaN.", attrs=_CORRECTION)

@@ -1,0 +1,32 @@
+"""Normalisations: operators over whole rows that keep the shape, each one kernel."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitfuse.ir import decompositions, reduction_decompositions, reduction_reference, reference, rules
+from jitfuse.ir.op import REDUCTION, Op, add
+from jitfuse.ir.program import Meta
+
+
+def _normalisation(
+    name: str, numpy: Callable[..., Any], decompose: Callable[..., Any], doc: str, **attrs: Any
+) -> None:
+    def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+        (m,) = metas
+        rules.require_nonempty(name, m, rules.normalize_axes(name, attrs["axis"], m.ndim))
+        return Meta(m.shape, rules.float_only(name, m), m.device)
+
+    add(Op(name, 1, REDUCTION, {"axis": -1, **attrs}, infer, numpy, decompose=decompose, doc=doc))
+
+
+_normalisation("softmax", reference.softmax, decompositions.softmax,
+               "exp(x - max) / sum(exp(x - max)) over the axes.")
+for _name, _doc, _attrs in (
+    ("log_softmax", "x - max - log(sum(exp(x - max))) over the axes.", {}),
+    ("layer_norm", "(x - mean) / sqrt(variance + eps) over the axes.", {"eps": 1e-5}),
+    ("rms_norm", "x / sqrt(mean(x * x) + eps) over the axes.", {"eps": 1e-6}),
+):
+    _normalisation(
+        _name, getattr(reduction_reference, _name), getattr(reduction_decompositions, _name), _doc, **_attrs
+    )

@@ -1,0 +1,95 @@
+"""What the composite reductions and normalisations mean, in plain NumPy; see `jitfuse.ir.reference`.
+
+NumPy's warnings (of empty slices, of too few degrees of freedom) are not part of the meaning.
+"""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitfuse.dtypes import kind
+from jitfuse.ir import reference
+
+Array = Any
+
+
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NumPy without its warnings."""
+
+    def quiet(x: Array, **attrs: Any) -> Array:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return function(x, **attrs)
+
+    return quiet
+
+
+def _floats(name: str, x: Array) -> Array:
+    """Return floats as they are and integers as float64; bools are refused."""
+    x = np.asarray(x)
+    if x.dtype == np.bool_:
+        raise TypeError(f"{name} does not take bool")
+    return x if kind(x.dtype.name) == "float" else x.astype("float64")
+
+
+def std(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
+    """Return the square root of the variance."""
+    with np.errstate(all="ignore"):
+        return np.sqrt(reference.var(x, axis=axis, keepdims=keepdims, correction=correction))
+
+
+def count_nonzero(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Count what is not zero."""
+    return np.sum(np.asarray(x).astype(bool), axis=axis, keepdims=keepdims)
+
+
+def ptp(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Return the largest less the smallest."""
+    return np.max(x, axis=axis, keepdims=keepdims) - np.min(x, axis=axis, keepdims=keepdims)
+
+
+def logsumexp(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Return log(sum(exp(x))), -inf of nothing, without overflow: the largest elements are counted, not added."""
+    x = _floats("logsumexp", x)
+    high = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    top = x == high
+    with np.errstate(all="ignore"):
+        count = np.sum(top, axis=axis, keepdims=True).astype(x.dtype)
+        rest = np.sum(np.where(top, x.dtype.type(0), np.exp(x - high)), axis=axis, keepdims=True)
+        result = np.log1p(rest / np.maximum(count, 1)) + (np.log(count) + high)
+    return result if keepdims else _dropped(result, axis)
+
+
+def _dropped(x: Array, axis: Any) -> Array:
+    return np.squeeze(x, axis if axis is not None else tuple(range(np.ndim(x))))[()]
+
+
+def log_softmax(x: Array, *, axis: Any) -> Array:
+    """Return x - max - log(sum(exp(x - max)))."""
+    x = _floats("log_softmax", x)
+    centred = x - np.max(x, axis=axis, keepdims=True)
+    return centred - np.log(np.sum(np.exp(centred), axis=axis, keepdims=True))
+
+
+def layer_norm(x: Array, *, axis: Any, eps: float) -> Array:
+    """Return (x - mean) / sqrt(variance + eps)."""
+    x = _floats("layer_norm", x)
+    centred = x - reference.mean(x, axis=axis, keepdims=True)
+    return centred / np.sqrt(reference.mean(centred * centred, axis=axis, keepdims=True) + eps)
+
+
+def rms_norm(x: Array, *, axis: Any, eps: float) -> Array:
+    """Return x / sqrt(mean(x * x) + eps)."""
+    x = _floats("rms_norm", x)
+    return x / np.sqrt(reference.mean(x * x, axis=axis, keepdims=True) + eps)
+
+
+nansum = np.nansum
+nanmin = _quiet(np.nanmin)
+nanmax = _quiet(np.nanmax)
+nanmean = _quiet(np.nanmean)
+nanvar = _quiet(np.nanvar)
+nanstd = _quiet(np.nanstd)

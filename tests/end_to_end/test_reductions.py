@@ -1,0 +1,178 @@
+"""Every reduction of NumPy with every option gives what NumPy gives: values, dtypes, shapes, kinds, errors."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from programs import make, quiet
+from scipy import special
+
+import jitfuse as jf
+
+DTYPES = ("float32", "float64", "int32", "int64", "bool")
+TOLERANCE = {"float32": 2e-5, "float64": 1e-13}
+
+
+def outcome(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function; an exception is an outcome too."""
+    with warnings.catch_warnings(), quiet():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        try:
+            return function(*args)
+        except (ValueError, TypeError, OverflowError) as error:
+            return error
+
+
+def assert_agrees(function: Callable[..., Any], *args: Any) -> None:
+    """Compare a fused function with the plain one over the same arguments; out= arguments too."""
+    plain_args, fused_args = [np.copy(a) for a in args], [np.copy(a) for a in args]
+    want, got = outcome(function, *plain_args), outcome(jf.fuse(function), *fused_args)
+    if isinstance(want, Exception) or isinstance(got, Exception):
+        assert isinstance(want, Exception) and isinstance(got, Exception), f"{got!r} for {want!r}"
+        assert isinstance(got, jf.JitfuseError | OverflowError), repr(got)
+        return
+    wanted = want if isinstance(want, tuple) else (want,)
+    for w, g in zip((*wanted, *plain_args), (*(got if isinstance(got, tuple) else (got,)), *fused_args), strict=True):
+        assert_close(w, g)
+
+
+def assert_close(want: Any, got: Any) -> None:
+    assert isinstance(got, np.generic) == isinstance(want, np.generic) or not isinstance(want, np.generic)
+    w, g = np.asarray(want), np.asarray(got)
+    assert (g.dtype, g.shape) == (w.dtype, w.shape)
+    tolerance = TOLERANCE.get(w.dtype.name, 0)
+    np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance * 10)
+
+
+REDUCTIONS = {
+    "sum": lambda x, **k: np.sum(x, **k), "min": lambda x, **k: np.min(x, **k), "max": lambda x, **k: x.max(**k),
+    "any": lambda x, **k: np.any(x, **k), "all": lambda x, **k: x.all(**k), "mean": lambda x, **k: np.mean(x, **k),
+    "var": lambda x, **k: np.var(x, **k), "std": lambda x, **k: x.std(**k), "ptp": lambda x, **k: np.ptp(x, **k),
+    "count_nonzero": lambda x, **k: np.count_nonzero(x, **k), "nansum": lambda x, **k: np.nansum(x, **k),
+    "nanmin": lambda x, **k: np.nanmin(x, **k), "nanmax": lambda x, **k: np.nanmax(x, **k),
+    "nanmean": lambda x, **k: np.nanmean(x, **k), "nanvar": lambda x, **k: np.nanvar(x, **k),
+    "nanstd": lambda x, **k: np.nanstd(x, **k), "logsumexp": lambda x, **k: jf.logsumexp(x, **k),
+}
+
+
+def with_nan(x: Any) -> Any:
+    """Return an array with NaN here and there, and a whole row of it."""
+    x = np.array(x)
+    if x.dtype.kind == "f" and x.size:
+        x.reshape(-1)[:: 3] = np.nan
+        if x.ndim > 1:
+            x[0] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_axes_and_shapes(name: str, dtype: str) -> None:
+    for shape, axes in (((7,), (None, 0, -1)), ((3, 40), (None, 0, 1, (0, 1), ())), ((2, 3, 17), ((0, 2), (1,), 1)),
+                        ((0, 4), (None, 0, 1)), ((5, 0), (1,)), ((1, 1), (0, None)), ((3,), (1, -2, (0, 0)))):
+        for axis in axes:
+            for keepdims in (False, True):
+                x = make(shape, dtype, 3, "C", "positive" if dtype[0] == "f" else "plain")
+                x = with_nan(x) if name.startswith("nan") else x
+
+                def reduce(x: Any, axis: Any = axis, keepdims: bool = keepdims) -> Any:
+                    return REDUCTIONS[name](x, axis=axis, keepdims=keepdims)
+
+                assert_agrees(reduce, x)
+
+
+X = np.array([[0.5, -1.5, 2.0, 7.0], [np.nan, 3.0, -0.0, 1.0], [2.0, 2.0, 9.0, np.inf]])
+MASK = np.array([[True, False, True, True], [False, True, True, False], [True, True, False, False]])
+OPTIONS: dict[str, Callable[..., Any]] = {
+    "sum where": lambda x, m: np.sum(x, axis=1, where=m),
+    "sum where of a row": lambda x, m: np.sum(x, axis=0, where=m[0]),
+    "sum initial": lambda x, m: (x.sum(initial=3), np.sum(x > 1, initial=2), np.sum(x[:0], axis=0, initial=1.5)),
+    "sum dtype": lambda x, m: (np.sum(m, dtype=np.float32), np.sum(np.where(m, x, 1), dtype="float32", axis=0)),
+    "sum initial and where": lambda x, m: np.sum(x, axis=0, initial=5, where=m, keepdims=True),
+    "min initial": lambda x, m: (np.min(x, axis=0, initial=1), x[:0].min(axis=0, initial=2, keepdims=True)),
+    "max where": lambda x, m: np.max(x, axis=1, initial=-5, where=m),
+    "max of ints with a float initial": lambda x, m: np.max(m.astype("int32"), initial=2.5),
+    "max without initial": lambda x, m: np.max(x, where=m),
+    "initial out of range": lambda x, m: np.max(m.astype("int32"), initial=2**40),
+    "any where": lambda x, m: (np.any(x > 5, axis=1, where=m), np.all(x, axis=0, where=m), x.any(), np.all(x)),
+    "mean where": lambda x, m: (np.mean(x, where=m), np.mean(x, axis=1, where=m, keepdims=True)),
+    "mean dtype": lambda x, m: (np.mean(m, dtype="float32"), np.mean(m, axis=0, where=m)),
+    "var where": lambda x, m: (np.var(x[:1], axis=1, where=m[:1]), np.std(x[:1], where=m[:1], ddof=1)),
+    "var mean": lambda x, m: np.var(x[0], mean=np.mean(x[0], keepdims=True)),
+    "var correction": lambda x, m: (np.var(x[0], correction=1), x[0].std(ddof=2), np.std(x[0], ddof=4)),
+    "nan options": lambda x, m: (np.nansum(x, dtype="float32"), np.nanmean(x, axis=1, where=m), np.nanvar(x, ddof=1)),
+    "nan extremes": lambda x, m: (np.nanmin(x, axis=0, initial=-3), np.nanmax(x, initial=0, where=m)),
+    "ufunc methods": lambda x, m: (np.add.reduce(x), np.add.reduce(x, axis=None), np.maximum.reduce(x, axis=1),
+                                   np.minimum.reduce(x, axis=-1, keepdims=True), np.logical_or.reduce(x > 5),
+                                   np.logical_and.reduce(x), np.add.reduce(m), np.add.reduce(x, where=m, initial=2)),
+    "average": lambda x, m: (np.average(x[0]), np.average(x[:, :3], axis=1, weights=[1, 2, 3]),
+                             np.average(m, axis=0), np.average(x, weights=m + 1, axis=1, keepdims=True)),
+    "average returned": lambda x, m: (*np.average(m, axis=1, weights=[1, 2, 3, 4], returned=True),
+                                      *np.average(x[0], returned=True)),
+    "average of wrong weights": lambda x, m: np.average(x, axis=0, weights=[1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options(name: str) -> None:
+    assert_agrees(OPTIONS[name], X, MASK)
+
+
+def into(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    def call(x: Any, out: Any) -> Any:
+        function(x, out=out, **options)
+        return out + 1
+
+    return call
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_out(dtype: str) -> None:
+    for function in (np.sum, np.min, np.any, *((np.mean, np.std) if dtype[0] == "f" else ())):
+        assert_agrees(into(function, axis=0), X[[0, 2], :3], np.zeros(3, dtype))
+        assert_agrees(into(function, axis=0), X[:1], np.zeros(3, dtype))
+    assert_agrees(into(np.sum, axis=0), X[[0, 2], :3].astype("int32"), np.zeros(3, dtype))
+    assert_agrees(into(np.sum, axis=1), MASK, np.zeros(3, dtype))
+    assert_agrees(into(np.add.reduce, axis=1), X[:1], np.zeros(1, dtype))
+
+
+def test_logsumexp_is_stable() -> None:
+    for x in ([1000.0, 1000.5], [-1e5, -1e5 - 3], [0.0, -50.0], [-np.inf, -np.inf], [np.inf, 1.0], [np.inf, -np.inf],
+              [np.nan, 1.0], [], [0.0, 0.0, 0.0]):
+        a = np.array(x)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(jf.fuse(lambda v: jf.logsumexp(v))(a), special.logsumexp(a), rtol=1e-14)
+
+
+NORMALISATIONS: dict[str, Callable[..., Any]] = {
+    "softmax": jf.nn.softmax, "log_softmax": jf.nn.log_softmax, "layer_norm": jf.nn.layer_norm,
+    "rms_norm": jf.nn.rms_norm,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_normalisations_are_one_kernel(name: str, dtype: str) -> None:
+    for shape, axis in (((5, 300), -1), ((300, 5), 0), ((4, 3, 50), (1, 2)), ((3, 4), -1), ((7,), 0)):
+        x = make(shape, dtype, 2)
+        fused = jf.fuse(lambda x, axis=axis: NORMALISATIONS[name](x, axis=axis))
+        assert_close(NORMALISATIONS[name](x, axis=axis), fused(x))
+        assert fused.stats()["launches"] == 1
+
+
+def test_weights_of_normalisations_are_part_of_the_kernel() -> None:
+    x, w, b = make((40, 65), "float32", 1), make((65,), "float32", 2), make((65,), "float32", 3)
+    fused = jf.fuse(lambda x, w, b: (jf.nn.layer_norm(x, w, b), jf.nn.rms_norm(x, w)))
+    for got, want in zip(fused(x, w, b), (jf.nn.layer_norm(x, w, b), jf.nn.rms_norm(x, w)), strict=True):
+        assert_close(want, got)
+    assert fused.stats()["launches"] == 1
+
+
+@pytest.mark.parametrize("name", ["logsumexp", "nanvar", "nanmin", "std", "ptp"])
+def test_composites_are_one_kernel(name: str) -> None:
+    fused = jf.fuse(lambda x: REDUCTIONS[name](x * 2, axis=1) + 1)
+    fused(make((30, 70), "float64", 1))
+    assert fused.stats()["launches"] == 1
