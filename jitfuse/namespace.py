@@ -23,7 +23,9 @@ _SHARED_WITH_NUMPY: Final = (
     "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "nansum", "nanmin", "nanmax",
     "nanmean", "nanvar", "nanstd", "average", "where", "clip", "reshape",
     "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
-    "broadcast_arrays", "concat", "stack", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
+    "broadcast_arrays", "concat", "stack",
+    "sort", "argsort", "searchsorted", "median", "quantile",
+    "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
 )
 _CREATION: Final = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace", "asarray")
 
@@ -87,6 +89,7 @@ def logsumexp(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims:
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{_STANDARD_NAMES.get(op.name, op.name): _operator(op) for op in ops.table() if op.kind == ops.ELEMENTWISE},
+    **{op.name: _operator(op) for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     "matmul": _operator(next(op for op in ops.table() if op.name == "matmul")),
     **{name: getattr(np, name) for name in _SHARED_WITH_NUMPY},
     **{name: _creation(name) for name in _CREATION},

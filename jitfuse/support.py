@@ -14,14 +14,15 @@ from jitfuse.ir.program import Meta
 
 _SAMPLES: Final[dict[str, Any]] = {
     "axis": 0, "axes": (0,), "shape": (3,), "dtype": "float64", "value": 1, "count": 3, "data": bytes(24),
-    "starts": (0,), "steps": (1,), "counts": (3,), "keepdims": False, "start": 0, "step": 1,
+    "starts": (0,), "steps": (1,), "counts": (3,), "positions": (0,), "keepdims": False, "start": 0, "step": 1,
 }
 """Attribute values that fit an array of shape (3,)."""
 
 _RUNS: Final = {
     ops.ELEMENTWISE: "fused kernel", ops.REDUCTION: "fused kernel", ops.VIEW: "index map of a kernel",
     ops.UPDATE: "fused kernel, masked", ops.CREATION: "fused kernel", ops.RANDOM: "fused kernel",
-    ops.CONTRACTION: "library call (NumPy's BLAS)", ops.MODE: "resolved when a mode is compiled",
+    ops.CONTRACTION: "library call (NumPy's BLAS)", ops.LIBRARY: "library call",
+    ops.MODE: "resolved when a mode is compiled",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import rules
 from jitfuse.tracing import numpy_functions as functions
+from jitfuse.tracing import numpy_library as library
 from jitfuse.tracing import numpy_reductions as reductions
 from jitfuse.tracing import numpy_shapes as shapes
 from jitfuse.tracing.abstract import AbstractTensor
@@ -104,6 +105,26 @@ class ArrayMethods(AbstractTensor):
     def dot(self, other: Any, out: Any = None) -> Any:
         """Return np.dot."""
         return functions.deliver("dot", shapes.dot(self, other), out)
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+        """Sort in place."""
+        self[...] = library.sort(self, axis, kind, order, stable=stable)
+
+    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+        """Return the indices that would sort."""
+        return library.argsort(self, axis, kind, order, stable=stable)
+
+    def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
+        """Put the elements at `kth` where sorting would, in place."""
+        self[...] = library.partition(self, kth, axis, kind, order)
+
+    def argpartition(self, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
+        """Return the indices of a partition."""
+        return library.argpartition(self, kth, axis, kind, order)
+
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
+        """Return where values would be inserted into this sorted array."""
+        return library.searchsorted(self, v, side, sorter)
 
     def fill(self, value: Any) -> None:
         """Assign a scalar to all elements."""

@@ -12,6 +12,7 @@ import numpy as np
 from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops
+from jitfuse.ir.operators.special import SCIPY_UFUNCS
 from jitfuse.tracing import numpy_reductions
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
@@ -19,6 +20,8 @@ from jitfuse.tracing.source import user_line
 
 _UFUNCS: Final[dict[str, str]] = {
     **{op.numpy.__name__: op.name for op in ops.table() if isinstance(op.numpy, np.ufunc)},
+    **{op.name: op.name for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
+    **SCIPY_UFUNCS,
     "erf": "erf", "matmul": "matmul", "fabs": "abs",
 }
 """Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""

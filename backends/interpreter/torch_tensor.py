@@ -106,6 +106,10 @@ class TorchTensor(EagerTensor):
             return inputs[0] if attrs["training"] else inputs[1]
         if op.kind in (ops.CREATION, ops.RANDOM):
             return torch_functions.by_reference(op, [i.value for i in inputs], attrs, device)
+        if op.kind == ops.LIBRARY:
+            dtypes = self._loop(op, inputs).inputs if op.loop is not None else [i.dtype for i in inputs]
+            operands = [_as(i, dtype, device) for i, dtype in zip(inputs, dtypes, strict=True)]
+            return torch_functions.by_reference(op, operands, attrs, device)
         if op.name == "concat":
             dtype = self._common(inputs)
             return torch_functions.call(op.name, [_as(i, dtype, device) for i in inputs], attrs)

@@ -13,8 +13,9 @@ import numpy as np
 
 from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
 from jitfuse.compile.delivery import State, bind_feeds, build_result
+from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import KernelObject
-from jitfuse.compile.plan_binding import HOST_FUNCTIONS, literal_arrays
+from jitfuse.compile.plan_binding import literal_arrays
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.tracing.tracer import Trace
 
@@ -50,7 +51,7 @@ class DirectCall:
         for step in (*self._plan.steps, *self._plan.commits):
             if isinstance(step, HostCall):
                 operands = [self._window(o) for o in (*step.inputs, step.output)]
-                HOST_FUNCTIONS[step.name](*operands)
+                host_function(step)(*operands)
             else:
                 status = self._launch(step)
                 if status:

@@ -24,6 +24,7 @@ from jitfuse.backends.llvm.runtime.tables import (
     ViewResult,
 )
 from jitfuse.compile.bind import BoundEntry
+from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import KernelObject
 from jitfuse.ir.program import FusedProgram
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
@@ -100,7 +101,7 @@ class PlanBinder:
 
     def _host(self, step: HostCall) -> int:
         arrays = [*(self._host_array(o, False) for o in step.inputs), self._host_array(step.output, True)]
-        self._builder.host(HOST_FUNCTIONS[step.name], arrays, site=step.step)
+        self._builder.host(host_function(step), arrays, site=step.step)
         return 2_000
 
     def _host_array(self, operand: HostOperand, writeable: bool) -> Any:
@@ -178,11 +179,3 @@ def literal_arrays(program: FusedProgram) -> dict[int, np.ndarray[Any, Any]]:
             data = np.frombuffer(step.attr("data"), np.dtype(step.attr("dtype")).newbyteorder("<"))
             arrays[step.result_id] = data.astype(step.attr("dtype"))
     return arrays
-
-
-def _matmul(a: Any, b: Any, out: Any) -> None:
-    np.matmul(a, b, out=out)
-
-
-HOST_FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {"matmul": _matmul}
-"""The library calls that a program may make, by operator."""

@@ -31,6 +31,7 @@ _NUMBER: Final[Kind] = (_is_number, "an int or a float")
 _AXES: Final[Kind] = (lambda v: v is None or _is_int(v) or _is_ints(v), "None, an int or a tuple of ints")
 _DTYPE: Final[Kind] = (lambda v: isinstance(v, str) and v in SUPPORTED, f"one of {', '.join(SUPPORTED)}")
 _SCALAR: Final[Kind] = (lambda v: isinstance(v, bool) or _is_number(v), "a bool, an int or a float")
+_WORD: Final[Kind] = (lambda v: isinstance(v, str), "a string")
 _BYTES: Final[Kind] = (lambda v: isinstance(v, bytes), "bytes")
 
 ATTR_KINDS: Final[dict[str, Kind]] = {
@@ -38,6 +39,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "dtype": _DTYPE, "starts": _INTS, "steps": _INTS, "counts": _EXTENTS, "value": _SCALAR, "weak": _BOOL,
     "start": _NUMBER, "step": _NUMBER, "count": _COUNT, "data": _BYTES, "p": _NUMBER,
     "eps": _NUMBER,
+    "method": _WORD, "sorting": _WORD, "side": _WORD, "positions": _INTS,
 }
 """What an attribute of each name holds: the check, and the words for it."""
 

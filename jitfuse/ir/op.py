@@ -17,9 +17,13 @@ REDUCTION: Final = "reduction"
 VIEW: Final = "view"
 CREATION: Final = "creation"
 CONTRACTION: Final = "contraction"
+LIBRARY: Final = "library"
 RANDOM: Final = "random"
 UPDATE: Final = "update"
 MODE: Final = "mode"
+
+ON_HOST: Final = frozenset({CONTRACTION, LIBRARY})
+"""Kinds whose steps are calls of the host's libraries, with kernels before and after them."""
 
 Infer = Callable[[Sequence[Meta], dict[str, Any]], Meta]
 VARIADIC: Final = -1

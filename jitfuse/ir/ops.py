@@ -12,7 +12,9 @@ from jitfuse.ir.op import (
     CONTRACTION,
     CREATION,
     ELEMENTWISE,
+    LIBRARY,
     MODE,
+    ON_HOST,
     RANDOM,
     REDUCTION,
     REQUIRED,
@@ -27,6 +29,6 @@ from jitfuse.ir.op import (
 )
 
 __all__ = [
-    "CONTRACTION", "CREATION", "ELEMENTWISE", "MODE", "RANDOM", "REDUCTION", "REQUIRED", "UPDATE", "VARIADIC", "VIEW",
-    "Infer", "Op", "get", "names", "table",
+    "CONTRACTION", "CREATION", "ELEMENTWISE", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION", "REQUIRED", "UPDATE",
+    "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
 ]

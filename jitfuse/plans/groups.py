@@ -122,7 +122,7 @@ class Grouping:
         op = ops.get(step.op_name)
         assert op is not None
         value = step.result_id
-        if op.kind == ops.CONTRACTION:
+        if op.kind in ops.ON_HOST:
             group = Group(len(self.groups), Frame(self.program.meta[value].shape, ()), host=step, roots=[value])
             for i in step.input_ids:
                 group.needs |= self._homes([self.values.base(i)])

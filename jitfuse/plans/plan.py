@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
 from jitfuse.plans.launch import Launch
@@ -36,12 +36,14 @@ class HostOperand(NamedTuple):
 
 
 class HostCall(NamedTuple):
-    """A library call: the operator's name, what it reads, what it writes."""
+    """A library call: the operator's name and attributes, what it reads, what it writes, the user's line."""
 
     name: str
+    attrs: Attrs
     inputs: tuple[HostOperand, ...]
     output: HostOperand
     step: int
+    source: str | None
 
 
 RuntimeStep = Launch | HostCall
@@ -204,7 +206,9 @@ def _output_buffers(program: FusedProgram, values: Values) -> tuple[int, ...]:
 
 def _host_call(program: FusedProgram, values: Values, step: OpStep) -> HostCall:
     inputs = tuple(_host_operand(program, values, i) for i in step.input_ids)
-    return HostCall(step.op_name, inputs, _host_operand(program, values, step.result_id), step.step_id)
+    output = _host_operand(program, values, step.result_id)
+    source = program.sources.get(step.step_id)
+    return HostCall(step.op_name, step.attrs, inputs, output, step.step_id, source)
 
 
 def _host_operand(program: FusedProgram, values: Values, value: int) -> HostOperand:

@@ -94,7 +94,7 @@ class Values:
             for step in self.program.consumers.get(stack.pop(), ()):
                 op = ops.get(step.op_name)
                 assert op is not None
-                if op.kind in (ops.REDUCTION, ops.CONTRACTION) or step.result_id in seen:
+                if op.kind in (ops.REDUCTION, *ops.ON_HOST) or step.result_id in seen:
                     continue
                 if op.kind == ops.ELEMENTWISE and self.program.meta[step.result_id].shape == shape:
                     return True
@@ -179,7 +179,7 @@ class Values:
         for step in self.program.steps:
             op = ops.get(step.op_name)
             assert op is not None
-            if op.kind == ops.CONTRACTION:
+            if op.kind in ops.ON_HOST:
                 for i in step.input_ids:
                     self._host_operand(i)
 
@@ -266,7 +266,7 @@ def inline_costs(program: FusedProgram) -> tuple[dict[int, int], frozenset[int]]
         op = ops.get(step.op_name)
         assert op is not None
         cost = sum(costs[i] for i in step.input_ids)
-        if op.kind in (ops.CONTRACTION, ops.CREATION):
+        if op.kind == ops.CREATION or op.kind in ops.ON_HOST:
             cost = 0
         elif op.kind == ops.REDUCTION:
             shape = program.meta[step.input_ids[0]].shape

@@ -53,7 +53,7 @@ class _Statements(Drawing):
             (self._unary, 4), (self._binary, 9), (self._scalar_binary, 5), (self._where, 2), (self._clip, 1),
             (self._astype, 2), (self._reduction, 4), (self._softmax, 1), (self._slice, 4), (self._axes, 4),
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
-            (self._assign, 2), (self._in_place, 1), (self._derived, 3),
+            (self._library, 2), (self._assign, 2), (self._in_place, 1), (self._derived, 3),
         ]
         draws, weights = zip(*kinds)
         attempts = 0
@@ -212,6 +212,20 @@ class _Statements(Drawing):
             choices += [(f"np.{name}({x}, {y})", f"matmul {x} {y}") for name in ("dot", "inner")]
         text, slack = self.rng.choice(choices)
         self._assign_to(text, (x, y), slack)
+
+    def _library(self) -> None:
+        """Use what the host's libraries compute: order statistics and special functions."""
+        x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0 and v.dtype != bool)
+        if x is None:
+            return
+        axis = self._axis(np.ndim(self.values[x]))
+        one = self.rng.randrange(-np.ndim(self.values[x]), np.ndim(self.values[x]))
+        special = self.rng.choice(("gammaln", "gamma", "psi", "erfinv", "i0e", "ndtr"))
+        self._assign_to(*self.rng.choice((
+            (f"np.sort({x}, axis={one})", (x,), ""), (f"np.argsort({x}, axis={one}, stable=True)", (x,), ""),
+            (f"np.median({x}, axis={axis})", (x,), "ulp"), (f"np.quantile({x}, 0.25, axis={axis})", (x,), "ulp"),
+            (f"np.searchsorted(np.sort({x}.ravel()), {x})", (x,), ""), (f"special.{special}({x})", (x,), "ulp"),
+        )))
 
     def _softmax(self) -> None:
         x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0 and v.dtype != bool)

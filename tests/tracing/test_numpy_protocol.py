@@ -91,13 +91,13 @@ def test_copyto_and_fill(check):
 
 
 @pytest.mark.parametrize(("fn", "way_out"), [
-    (lambda x: np.cumsum(x), r"np\.cumsum .* keep it outside"), (lambda x: np.sort(x), r"np\.sort"),
+    (lambda x: np.cumsum(x), r"np\.cumsum .* keep it outside"), (lambda x: np.sort_complex(x), r"np\.sort"),
     (lambda x: np.linalg.norm(x), r"np\.linalg\.norm .*np\.sqrt"), (lambda x: np.tan(x), r"ufunc tan .*np\.sin"),
     (lambda x: np.add.accumulate(x), r"add\.accumulate"), (lambda x: np.add(x, 1, where=x > 0), r"where=.*np\.where"),
     (lambda x: np.nonzero(x), r"np\.where"), (lambda x: np.where(x > 0), "three arguments"),
     (lambda x: np.unique(x), "depends on data"), (lambda x: x.cumsum(), "cumsum"), (lambda x: x.argmax(), "argmax"),
     (lambda x: np.exp(x, out=np.empty((2, 3)).real.copy), "out="),
-    (lambda x: np.reshape(x, (3, 2), order="F"), "Transpose first"), (lambda x: x.argsort(), "argsort"),
+    (lambda x: np.reshape(x, (3, 2), order="F"), "Transpose first"), (lambda x: x.byteswap(), "byteswap"),
     (lambda x: np.array_equal(x, x), r"np\.all"),
 ])
 def test_what_is_missing_says_so(fn, way_out):

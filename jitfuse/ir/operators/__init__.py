@@ -6,9 +6,21 @@ from jitfuse.ir.operators import (
     creation,
     elementwise,
     normalisations,
+    ordering,
     random_and_mode,
     reductions,
+    special,
     views,
 )
 
-__all__ = ["contractions", "creation", "elementwise", "normalisations", "random_and_mode", "reductions", "views"]
+__all__ = [
+    "contractions",
+    "creation",
+    "elementwise",
+    "normalisations",
+    "ordering",
+    "random_and_mode",
+    "reductions",
+    "special",
+    "views",
+]

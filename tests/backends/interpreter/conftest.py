@@ -48,8 +48,10 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
     rank, size = len(shape), math.prod(shape)
     starts, counts = tuple(max(n - 1, 0) for n in shape), tuple((n + 1) // 2 for n in shape)
     region = {"starts": starts, "steps": (-2,) * rank, "counts": counts}
-    if op.kind == ops.ELEMENTWISE:
+    if op.kind == ops.ELEMENTWISE or (op.kind == ops.LIBRARY and op.loop is not None):
         yield from _elementwise(op, x, shape, dtype)
+    elif op.kind == ops.LIBRARY:
+        yield from _library(op, x, shape)
     elif op.kind == ops.REDUCTION:
         for axis in [None, (), 0, -1, tuple(range(rank)), *((0, a) for a in range(1, rank))]:
             for keepdims, correction in itertools.product([False, True], [0.0, 1, 99.5] if op.name == "var" else [0]):
@@ -89,6 +91,20 @@ def _elementwise(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iter
                 operands[1] = operands[1] & 15  # NumPy raises for integers raised to negative ones
             yield operands, attrs
             yield [operands[0], *(special((), d, 9) & 3 if "int" in d else special((), d, 9) for d in others)], attrs
+
+
+def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
+    """Yield cases of sorting and order statistics: over each axis, and all of them for statistics."""
+    if op.name == "searchsorted":
+        yield from (([np.sort(x, axis=None), special(shape, "float64", 2)], {"side": s}) for s in ("left", "right"))
+    elif "positions" in op.attrs:
+        yield from (([x], {"axis": axis, "positions": (0,)}) for axis in range(-1, len(shape)))
+    elif "sorting" in op.attrs:
+        for axis, sorting in itertools.product(range(-1, len(shape)), ("quicksort", "stable")):
+            yield [x], {"axis": axis, "sorting": sorting}
+    elif math.prod(shape):
+        for axis, keepdims in itertools.product([None, -1, tuple(range(len(shape)))], [False, True]):
+            yield [x, 0.25][: op.arity], {"axis": axis, "keepdims": keepdims}
 
 
 def _made(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:

@@ -1,0 +1,96 @@
+"""What library steps compute: NumPy's order statistics, and SciPy's special functions, which are imported when used.
+
+The functions are the operators' meaning and what the compiled call runs. Does not own the rows
+(`jitfuse.ir.operators`).
+"""
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from jitfuse.dtypes import numpy_dtype
+from jitfuse.errors import DTypeError, UnsupportedError
+
+Array = Any
+
+
+@cache
+def require_scipy(name: str) -> None:
+    """Raise UnsupportedError where an operator needs SciPy, which is not installed."""
+    if importlib.util.find_spec("scipy") is None:
+        raise UnsupportedError(f"{name} is a library step that SciPy carries out: pip install scipy")
+
+
+def special(name: str, path: str) -> Callable[..., Array]:
+    """Return the function that calls one of scipy.special's ufuncs, found under `path` there."""
+
+    def function(*operands: Array) -> Array:
+        require_scipy(name)
+        found: Any = importlib.import_module("scipy.special")
+        for part in path.split("."):
+            found = getattr(found, part)
+        return found(*operands)
+
+    function.__name__ = name
+    return function
+
+
+def sort(x: Array, *, axis: int, sorting: Any) -> Array:
+    """Return the elements in ascending order along an axis, NaN last."""
+    return np.sort(x, axis=axis, kind=sorting)
+
+
+def argsort(x: Array, *, axis: int, sorting: Any) -> Array:
+    """Return the indices that would sort along an axis."""
+    return np.argsort(x, axis=axis, kind=sorting)
+
+
+def partition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:
+    """Return the elements with those at `positions` where sorting would put them."""
+    return np.partition(x, positions, axis=axis)
+
+
+def argpartition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:
+    """Return the indices of a partition."""
+    return np.argpartition(x, positions, axis=axis)
+
+
+def searchsorted(sorted_: Array, values: Array, *, side: Any) -> Array:
+    """Return where values would be inserted into a sorted array."""
+    return np.searchsorted(sorted_, values, side=side)
+
+
+@cache
+def statistic_dtype(name: str, dtypes: tuple[str, ...], weak: bool, **attrs: Any) -> str:
+    """Return the dtype of a statistic over operands of these dtypes; raises DTypeError where NumPy refuses them."""
+    arrays: list[Any] = [np.ones(1, numpy_dtype(d)) for d in dtypes]
+    if weak:
+        arrays[1] = 1.0
+    try:
+        with np.errstate(all="ignore"):
+            return str(np.asarray(getattr(np, name)(*arrays, **attrs)).dtype.name)
+    except TypeError as error:
+        raise DTypeError(f"{name} does not take {', '.join(dtypes)}: {error}") from error
+
+
+def statistic(name: str) -> Callable[..., Array]:
+    """Return NumPy's function of order statistics of a name: median and quantiles, with and without NaN.
+
+    `weak` says that q stands for a Python number, which gives way to the dtype of x. Where the data hold NaN, NumPy
+    may answer in the dtype of x; here the dtype is the same whatever the data.
+    """
+    plain = getattr(np, name)
+
+    def function(x: Array, *q: Array, axis: Any, keepdims: bool, weak: bool = False, **attrs: Any) -> Array:
+        x, *others = (np.asarray(v) for v in (x, *q))
+        dtype = statistic_dtype(name, (x.dtype.name, *(v.dtype.name for v in others)), weak, **attrs)
+        given = [v.item() if weak else v for v in others]
+        return plain(x, *given, axis=axis, keepdims=keepdims, **attrs).astype(dtype, copy=False)
+
+    function.__name__ = name
+    return function

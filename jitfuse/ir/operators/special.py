@@ -1,0 +1,68 @@
+"""Special functions: elementwise library steps, SciPy's gamma family and its kin."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from jitfuse.dtypes import can_cast, result_type
+from jitfuse.ir import library, rules
+from jitfuse.ir.op import LIBRARY, Op, add
+from jitfuse.ir.program import Meta
+
+SCIPY_UFUNCS: Final[dict[str, str]] = {
+    "psi": "digamma", "_zeta": "zeta", "_riemann_zeta": "riemann_zeta",
+}
+"""Ufuncs of scipy.special whose operators have other names."""
+
+
+def _loop_double_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
+    """Compute float32 in float32, and everything else in float64: SciPy's ufuncs list their float64 loop first."""
+    single = all(m.dtype == "float32" and not m.weak for m in metas)
+    dtype = "float32" if single else "float64"
+    return rules.Loop((dtype,) * len(metas), dtype)
+
+
+def _loop_single_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
+    """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first."""
+    common, _ = result_type(tuple((m.dtype, m.weak) for m in metas))
+    dtype = "float32" if can_cast(common, "float32", "safe") else "float64"
+    return rules.Loop((dtype,) * len(metas), dtype)
+
+
+def _special(name: str, arity: int, loop: rules.LoopRule, doc: str, path: str | None = None) -> None:
+    def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+        library.require_scipy(name)
+        return rules.elementwise_meta(name, loop, metas)
+
+    reference = library.special(name, path or name)
+    add(Op(name, arity, LIBRARY, {}, infer, reference, loop, doc=f"{doc} SciPy computes it."))
+
+
+for _name, _arity, _doc in (
+    ("gammaln", 1, "The logarithm of the absolute value of the gamma function."),
+    ("gamma", 1, "The gamma function."),
+    ("rgamma", 1, "The reciprocal of the gamma function."),
+    ("beta", 2, "The beta function."),
+    ("betaln", 2, "The logarithm of the absolute value of the beta function."),
+    ("gammainc", 2, "The regularised lower incomplete gamma function (a, x)."),
+    ("gammaincc", 2, "The regularised upper incomplete gamma function (a, x)."),
+    ("gammaincinv", 2, "The inverse of gammainc in its second operand."),
+    ("i0", 1, "The modified Bessel function of order 0."),
+    ("i0e", 1, "exp(-|x|) times the modified Bessel function of order 0."),
+    ("i1", 1, "The modified Bessel function of order 1."),
+    ("i1e", 1, "exp(-|x|) times the modified Bessel function of order 1."),
+    ("ndtr", 1, "The distribution function of the standard normal distribution."),
+    ("log_ndtr", 1, "The logarithm of ndtr."),
+):
+    _special(_name, _arity, _loop_double_first, _doc)
+
+for _name, _arity, _doc in (
+    ("erfinv", 1, "The inverse of the error function."),
+    ("erfcinv", 1, "The inverse of the complementary error function."),
+    ("ndtri", 1, "The inverse of ndtr."),
+):
+    _special(_name, _arity, _loop_single_first, _doc)
+
+_special("digamma", 1, _loop_double_first, "The derivative of gammaln.", "psi")
+_special("zeta", 2, _loop_single_first, "The Hurwitz zeta function (x, q).", "_ufuncs._zeta")
+_special("riemann_zeta", 1, _loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")

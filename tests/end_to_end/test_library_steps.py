@@ -1,0 +1,161 @@
+"""Library steps: host calls between kernels, with NumPy's and SciPy's values, dtypes and exceptions."""
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special as special
+
+import jitfuse as jf
+from jitfuse.dtypes import SUPPORTED
+from jitfuse.errors import UnsupportedError
+from jitfuse.ir import library, ops
+
+RNG = np.random.default_rng(5)
+DTYPES = [d for d, k in SUPPORTED.items() if k != "complex" and d != "bfloat16"]
+UNARY = ("gammaln", "gamma", "rgamma", "psi", "i0", "i0e", "i1", "i1e", "ndtr", "log_ndtr", "erfinv", "erfcinv",
+         "ndtri", "zeta")
+BINARY = ("beta", "betaln", "gammainc", "gammaincc", "gammaincinv", "zeta")
+
+
+def same(function: Callable[..., Any], *arguments: Any) -> None:
+    """Fused gives what NumPy gives, to the bit, with its dtypes and shapes."""
+    want, fused = function(*arguments), jf.fuse(function)
+    for _ in range(2):
+        got = fused(*arguments)
+        for a, b in zip(want if isinstance(want, tuple) else (want,), got if isinstance(got, tuple) else (got,)):
+            assert np.asarray(a).dtype == np.asarray(b).dtype
+            assert isinstance(b, np.ndarray) == isinstance(a, np.ndarray)
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_special_functions_of_one_operand(name: str) -> None:
+    function = getattr(special, name)
+    for dtype in DTYPES:
+        same(lambda x: (function(x), function(x[1:, ::-1]), function(x[:0])), RNG.uniform(0, 3, (3, 4)).astype(dtype))
+    same(lambda x: function(x), np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, -1.5, -2.0, 5e-324]))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_special_functions_of_two_operands(name: str) -> None:
+    function = getattr(special, name)
+    for a in DTYPES:
+        for b in DTYPES:
+            x, y = RNG.uniform(1, 3, (3, 1)).astype(a), RNG.uniform(1, 3, 4).astype(b)
+            same(lambda x, y: function(x, y), x, y)
+        same(lambda x: (function(x, 2), function(1.5, x)), x)
+
+
+def test_a_library_step_lies_between_fused_kernels() -> None:
+    fused = jf.fuse(lambda x: np.exp(special.gammaln(x * x + 1)) - x)
+    x = RNG.uniform(0, 3, 50)
+    np.testing.assert_allclose(fused(x), np.exp(special.gammaln(x * x + 1)) - x)
+    assert fused.stats()["launches"] == 2
+    assert "library call gammaln" in fused.explain(x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (1, 4, 2), (0, 3), (2, 0)])
+def test_sorting(dtype: str, shape: tuple[int, ...]) -> None:
+    x = RNG.integers(0, 5, shape).astype(dtype)
+    for k in (None, 0, -1):
+        same(lambda x, k=k: (np.sort(x + x, axis=k), np.argsort(x, axis=k), np.argsort(x, axis=k, stable=True)), x)
+    same(lambda x: (np.sort(x.T, axis=0), np.argsort(x[::-1], kind="heapsort"), np.sort(x, kind="mergesort")), x)
+
+
+def test_partitions_and_insertion() -> None:
+    x, v = RNG.normal(size=(4, 9)), RNG.normal(size=(2, 3))
+    same(lambda x: (np.partition(x, 3), np.argpartition(x, (2, -1), axis=1), np.partition(x, 0, axis=None)), x)
+    same(lambda x, v: (np.searchsorted(x, v), x.searchsorted(v, "right"), np.digitize(v, x)), np.sort(x[0]), v)
+
+
+def test_methods_sort_in_place() -> None:
+    def order(x: Any) -> Any:
+        x.sort(axis=0)
+        y = x[0] * 2
+        y.partition(1)
+        return y, x.argsort(), x.argpartition(2)
+
+    x = RNG.normal(size=(4, 5))
+    want_x = x.copy()
+    want = order(want_x)
+    for a, b in zip(want, jf.fuse(order)(x), strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(x, want_x)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bool"])
+@pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "percentile", "nanquantile", "nanpercentile"])
+def test_order_statistics(dtype: str, name: str) -> None:
+    function = getattr(np, name)
+    x = RNG.normal(0, 9, (3, 4, 5)).astype(dtype)
+    extra: tuple[Any, ...] = () if "median" in name else (0.3,)
+    for k in (None, 0, -1, (0, 2)):
+        same(lambda x, k=k: (function(x, *extra, axis=k), function(x, *extra, axis=k, keepdims=True)), x)
+    if extra:
+        same(lambda x, q: (function(x, q, axis=1), function(x, q[0], method="hazen")), x, np.array([0.1, 0.5, 1.0]))
+        same(lambda x: function(x, [0, 1], axis=0, method="nearest"), x)
+
+
+def test_nan_and_bool_medians() -> None:
+    x = np.array([[1.0, np.nan, 3.0, 2.0], [4.0, 5.0, 6.0, 7.0]])
+    same(lambda x: (np.median(x, axis=1), np.nanmedian(x, axis=1), np.nanquantile(x, 0.5, axis=1)), x)
+    same(lambda x: np.median(x > 2, axis=1), x)
+    with pytest.raises(jf.DTypeError, match="quantile does not take bool"):
+        jf.fuse(lambda x: np.quantile(x > 2, 0.5))(x)
+
+
+def test_what_the_host_raises_comes_out_with_its_line_and_nothing_is_written() -> None:
+    def wrong(x: Any, q: Any, y: Any) -> Any:
+        y += 1
+        return np.quantile(x, q) + y
+
+    fused, x, y = jf.fuse(wrong), np.arange(4.0), np.zeros(3)
+    fused(x, 0.5, y)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="Quantiles must be in the range") as raised:
+            fused(x, 3.0, y)
+        (note,) = raised.value.__notes__
+        assert note.startswith("in quantile, written at ") and "test_library_steps.py" in note
+        assert y.tolist() == [1, 1, 1]
+    fused(x, 0.25, y)
+    assert y.tolist() == [2, 2, 2]
+
+
+def test_bad_attributes_raise_while_tracing() -> None:
+    x = np.ones((2, 3))
+    for function, error in (
+        (lambda x: np.sort(x, axis=2), jf.ShapeError), (lambda x: np.sort(x, kind="bogo"), jf.ArgumentError),
+        (lambda x: np.quantile(x, 0.5, method="guess"), jf.ArgumentError),
+        (lambda x: np.partition(x, 7), jf.ShapeError), (lambda x: np.searchsorted(x, 1), jf.ShapeError),
+    ):
+        with pytest.raises(error):
+            jf.fuse(function)(x)
+
+
+def test_without_scipy_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    library.require_scipy.cache_clear()
+    try:
+        with pytest.raises(UnsupportedError, match="pip install scipy"):
+            jf.fuse(lambda x: jf.gammaln(x))(np.ones(3))
+    finally:
+        library.require_scipy.cache_clear()
+
+
+@pytest.mark.parametrize("op", [op for op in ops.table() if op.kind == ops.LIBRARY], ids=lambda op: op.name)
+def test_the_interpreter_carries_it_out_over_torch_too(op: ops.Op) -> None:
+    torch = pytest.importorskip("torch")
+    values = {"positions": (1,)}
+    attrs = {name: values[name] for name, default in op.attrs.items() if default is ops.REQUIRED}
+    arrays = [np.array([0.25, 0.5, 0.75]) for _ in range(op.arity)]
+    program = jf.fuse(lambda *xs: xs[0].call(op.name, *xs[1:], **attrs)).program(*arrays)
+    feeds = program.ordered_feeds
+    (want,) = jf.ProgramRunner(program)(dict(zip(feeds, arrays, strict=True))).outputs.values()
+    tensors = [torch.from_numpy(a) for a in arrays]
+    (got,) = jf.ProgramRunner(program)(dict(zip(feeds, tensors, strict=True))).outputs.values()
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
