@@ -78,6 +78,7 @@ def test_another_llvmlite_is_another_identity(monkeypatch: pytest.MonkeyPatch, t
 
 def test_without_llvmlite_there_is_no_native_code(monkeypatch: pytest.MonkeyPatch, fresh: None) -> None:
     monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(target, "find_spec", lambda name: None)
     with pytest.raises(CompileError, match="pip install llvmlite"):
         target.machine_identity()
 
