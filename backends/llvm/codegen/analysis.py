@@ -205,7 +205,9 @@ class Analysis:
         if long or self.masked_only:
             if width > 1 or self._text >= _MAX_TEXT:
                 return 1
-            return 4 if registers == 32 and self._text < _SHORT_TEXT else 2
+            # float32 functions work on two registers of float64 each, mostly; four chains hide nearly all latency
+            doubles = all(ITEMSIZE[o.dtype] == 8 for o in self.form.operands)
+            return 4 if registers == 32 and self._text < _SHORT_TEXT and doubles else 2
         most = 16 if length > _LONG_CHAIN else 8
         if self.loops_inside and live * width <= 2 and length <= 8:
             # longer pieces of rows that are far apart: their elements arrive as operands of what adds them up
