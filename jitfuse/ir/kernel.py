@@ -3,6 +3,8 @@
 A kernel runs over independent *grid* axes. At each grid point it carries out a sequence of stages; `map` and
 `reduce` stages loop over the *inner* axes, which all stages share, `point` stages do not loop. Bodies are SSA:
 values are numbered through all stages, each instruction and each reduction result taking the next number.
+A kernel may begin with a `contract` stage: it sweeps *contracted* axes besides, and leaves a sum of products for
+every grid and inner point in scratch row 0, from where later stages take it (`kept`).
 Sizes, strides and scalar literals are run-time words, so that a form stands for every shape of its class.
 
 Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. A stride class
@@ -11,7 +13,8 @@ run-time stride in bytes). Does not own how forms are made (`jitfuse.plans`) or 
 
 Words of a launch, 64 bits each, in this order: one address for each operand; the byte strides of every
 ``"n"`` axis, operand by operand; the extent of every axis of run-time size; the scalar parameters (floats as
-their own bits in the low bytes); one word of flags (bit 0: outputs are too large for the caches, store past
+their own bits in the low bytes); with a contraction, the number of blocks along its rows and along its lanes
+(`jitfuse.ir.blocking`); one word of flags (bit 0: outputs are too large for the caches, store past
 them).
 
 Instructions (`op`, `dtype` of the result, `args` value numbers, `imm`):
@@ -42,6 +45,8 @@ MAX_STATIC_EXTENT: Final = 4
 SUM_DEPTH: Final = 16
 CHUNK: Final = 65_536
 """Elements that one partial reduction covers."""
+CONTRACTION_BLOCK: Final = 256
+"""Products that are summed before they are added to the result."""
 
 
 def sum_lanes(itemsize: int) -> int:
@@ -101,12 +106,29 @@ class Reduction(NamedTuple):
     load_from: int | None = None
 
 
+class Contraction(NamedTuple):
+    """A sum of products over the contracted axes, in general `combine` of `multiply`, for all grid and inner points.
+
+    `left` is a value that does not move along the lane axis, `right` one that moves along no other axis of the
+    result; both have `dtype`, in which products are formed and summed. The result is left in scratch row 0. Elements
+    are combined in order within blocks of `CONTRACTION_BLOCK`, then the blocks in order; a product and its sum may be
+    rounded once.
+    """
+
+    combine: str
+    multiply: str
+    dtype: str
+    left: int
+    right: int
+
+
 class Stage(NamedTuple):
-    """A body, and for reduce stages what is reduced; kind is point, map or reduce."""
+    """A body, and what is reduced or contracted there; kind is point, map, reduce or contract."""
 
     kind: str
     body: tuple[Instr, ...]
     reductions: tuple[Reduction, ...] = ()
+    contraction: Contraction | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +142,18 @@ class KernelForm:
     params: tuple[str, ...]
     stages: tuple[Stage, ...]
     keeps: tuple[str, ...] = ()
+    contracted: tuple[Axis, ...] = ()
     version: int = FORM_VERSION
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """Grid axes, then inner axes."""
-        return self.grid + self.inner
+        """Grid axes, then inner axes, then contracted axes."""
+        return self.grid + self.inner + self.contracted
+
+    @property
+    def contraction(self) -> Contraction | None:
+        """The contraction that the kernel begins with, if there is one."""
+        return self.stages[0].contraction if self.stages else None
 
     @cached_property
     def instructions(self) -> tuple[Instr | Reduction, ...]:
@@ -153,7 +181,8 @@ class KernelForm:
     @property
     def word_count(self) -> int:
         """Number of 64-bit words of a launch."""
-        return len(self.operands) + len(self.stride_words) + len(self.size_words) + len(self.params) + 1
+        blocks = 2 if self.contracted else 0
+        return len(self.operands) + len(self.stride_words) + len(self.size_words) + len(self.params) + blocks + 1
 
     def stride_word(self, operand: int, axis: int) -> int:
         """Return the word index of a run-time stride."""
@@ -166,6 +195,11 @@ class KernelForm:
     def param_word(self, k: int) -> int:
         """Return the word index of the k-th scalar parameter."""
         return len(self.operands) + len(self.stride_words) + len(self.size_words) + k
+
+    @property
+    def blocks_word(self) -> int:
+        """Return the word index of the number of blocks along a contraction's rows; that along its lanes follows."""
+        return self.word_count - 3
 
     @property
     def flags_word(self) -> int:
@@ -199,7 +233,7 @@ def _plain(value: Any) -> Any:
         return {
             "version": value.version, "grid": _plain(value.grid), "inner": _plain(value.inner),
             "lane_axis": value.lane_axis, "operands": _plain(value.operands), "params": list(value.params),
-            "stages": _plain(value.stages), "keeps": list(value.keeps),
+            "stages": _plain(value.stages), "keeps": list(value.keeps), "contracted": _plain(value.contracted),
         }
     if isinstance(value, Axis):
         return value.extent
@@ -210,7 +244,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Reduction):
         return [value.combine, value.dtype, list(value.values), value.phase, value.store_to, value.load_from]
     if isinstance(value, Stage):
-        return [value.kind, _plain(value.body), _plain(value.reductions)]
+        return [value.kind, _plain(value.body), _plain(value.reductions), value.contraction and [*value.contraction]]
     if isinstance(value, float):
         return ["f", value.hex()]
     if isinstance(value, tuple | list):
@@ -220,7 +254,7 @@ def _plain(value: Any) -> Any:
 
 def form_text(form: KernelForm) -> str:
     """Return the form as text for people: the index space, the operands, the stages line by line."""
-    letters = [f"g{k}" for k in range(len(form.grid))] + [f"i{k}" for k in range(len(form.inner))]
+    letters = [f"{c}{k}" for c, axes in zip("gic", (form.grid, form.inner, form.contracted)) for k in range(len(axes))]
     extents = [str(a.extent) if a.extent else "n" for a in form.axes]
     space = ", ".join(
         f"{name}<{n}{' lanes' if k == form.lane_axis else ''}" for k, (name, n) in enumerate(zip(letters, extents))
@@ -240,4 +274,6 @@ def form_text(form: KernelForm) -> str:
             args = ", ".join(f"v{a}" for a in r.values)
             lines.append(f"    v{number}: {r.dtype} = reduce {r.combine} {r.phase}({args})")
             number += max(1, len(r.values))
+        if (c := stage.contraction) is not None:
+            lines.append(f"    row 0: {c.dtype} = {c.combine} of {c.multiply}(v{c.left}, v{c.right})")
     return "\n".join(lines)

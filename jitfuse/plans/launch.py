@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
+from jitfuse.ir.blocking import block_counts
 from jitfuse.ir.kernel import KernelForm
 
 STREAM_BYTES: Final = 1 << 24
@@ -39,6 +40,8 @@ def make_launch(
     moved = bytes_moved(form, sizes)
     words = [*(strides[o][a] for o, a in form.stride_words), *(sizes[a] for a in form.size_words)]
     words += [bits(dtype, value) for dtype, value in params]
+    if form.contracted:
+        words += block_counts(form, sizes)
     words.append(int(moved >= STREAM_BYTES))
     return Launch(form, tuple(buffers), tuple(words), sizes, moved)
 

@@ -81,7 +81,7 @@ class Analysis:
     @cached_property
     def inner_axes(self) -> tuple[int, ...]:
         """Numbers of the inner axes."""
-        return tuple(range(len(self.form.grid), len(self.form.axes)))
+        return tuple(range(len(self.form.grid), len(self.form.grid) + len(self.form.inner)))
 
     @cached_property
     def varying(self) -> frozenset[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 
 from jitfuse.backends.llvm.builder import Loop, Value
 from jitfuse.backends.llvm.codegen.body import Body
@@ -52,10 +53,22 @@ def _fold(part: Part, column: list[Batch]) -> Batch:
     return column[0]
 
 
+@dataclass(frozen=True)
+class Contracted:
+    """What a contraction left for a block of lanes, as kept row 0: its address, the block's first lane, the bytes
+    from one element of a column to the next; and the instructions of its stage that later ones read.
+    """
+
+    address: Value
+    first: Value
+    stride: Value
+    before: Numbered
+
+
 class Columns:
     """The inner loops of one group of vectors of columns."""
 
-    def __init__(self, body: Body, frame: Frame, scratch: Value) -> None:
+    def __init__(self, body: Body, frame: Frame, scratch: Value, contracted: Contracted | None = None) -> None:
         self.body, self.frame, self.f = body, frame, body.f
         f, analysis = self.f, body.analysis
         self.axes = analysis.inner_axes
@@ -74,15 +87,16 @@ class Columns:
         for dtype in analysis.form.keeps:
             self._keeps.append(f.offset(rows, f.mul(row, i64(before))) if before else rows)
             before += ITEMSIZE[dtype]
+        self._strides = [i64(self.width * ITEMSIZE[d]) for d in analysis.form.keeps]
+        if contracted is not None:
+            lane = f.sub(frame.first, contracted.first)
+            self._keeps[0] = f.offset(contracted.address, lane, MEMORY[analysis.form.keeps[0]])
+            self._strides[0] = contracted.stride
         self._levels = f.offset(rows, f.mul(row, i64(before))) if before else rows
 
     # ------------------------------------------------------------------ places
     def _at(self, linear: Value, inner: Mapping[int, Value]) -> Frame:
-        dtypes = self.body.analysis.form.keeps
-        keeps = [
-            self.f.offset(k, self.f.mul(linear, i64(self.width * ITEMSIZE[d])))
-            for k, d in zip(self._keeps, dtypes, strict=True)
-        ]
+        keeps = [self.f.offset(k, self.f.mul(linear, s)) for k, s in zip(self._keeps, self._strides, strict=True)]
         return self.frame.at(inner, keeps)
 
     @contextmanager

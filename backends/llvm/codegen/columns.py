@@ -8,7 +8,7 @@ from __future__ import annotations
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import POINT
 from jitfuse.backends.llvm.codegen.body import Body
-from jitfuse.backends.llvm.codegen.column_loops import Columns, unrolled
+from jitfuse.backends.llvm.codegen.column_loops import Columns, Contracted, unrolled
 from jitfuse.backends.llvm.codegen.combine import parts
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import block
@@ -17,9 +17,13 @@ from jitfuse.backends.llvm.codegen.types import i64
 
 
 def emit_block(
-    body: Body, unit: Frame, start: Value, stop: Value, scratch: Value, vector_bytes: int
+    body: Body, unit: Frame, start: Value, stop: Value, scratch: Value, vector_bytes: int,
+    contracted: Contracted | None = None,
 ) -> None:
-    """Write the loops over the lanes from `start` to `stop`: all stages, first in groups, then masked."""
+    """Write the loops over the lanes from `start` to `stop`: all stages, first in groups, then masked.
+
+    `contracted`: where a contraction left row 0.
+    """
     f, lanes = body.f, body.lanes
     vectors = max(1, min(body.analysis.vectors(vector_bytes), block(body.analysis) // lanes))
     step = lanes * vectors
@@ -27,21 +31,25 @@ def emit_block(
     if not body.analysis.masked_only:
         whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
         with f.loop(start, whole, step) as loop:
-            _stages(body, unit.group(vectors, loop.index), scratch)
+            _stages(body, unit.group(vectors, loop.index), scratch, contracted)
     few = body.analysis.tail_vectors(vectors)
     with f.loop(whole, stop, few * lanes) as loop:
         masks = tail_masks(f, loop.index, stop, lanes, few, vector_bytes)
-        _stages(body, unit.group(few, loop.index, masks), scratch)
+        _stages(body, unit.group(few, loop.index, masks), scratch, contracted)
 
 
-def _stages(body: Body, frame: Frame, scratch: Value) -> None:
+def _stages(body: Body, frame: Frame, scratch: Value, contracted: Contracted | None) -> None:
     analysis = body.analysis
     if analysis.form.inner:
         frame = frame.prepare()
-    columns = Columns(body, frame, scratch) if analysis.loops_inside else None
+    columns = Columns(body, frame, scratch, contracted) if analysis.loops_inside else None
     for stage, instructions, reductions in analysis.numbered():
         if stage.kind == "point" or not analysis.form.inner:
             body.run_point(instructions, frame)
+            continue
+        if stage.contraction is not None:
+            assert contracted is not None
+            body.hoist(contracted.before, POINT, frame)
             continue
         body.hoist(instructions, POINT, frame)
         if columns is None:

@@ -10,6 +10,7 @@ from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch, multiply
+from jitfuse.backends.llvm.codegen.gemm import emit_contraction
 from jitfuse.backends.llvm.codegen.layout import block, unit_order
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
 from jitfuse.backends.llvm.codegen.rows import emit_point
@@ -25,6 +26,9 @@ def emit_kernel(module: Module, name: str, form: KernelForm, target: Target) -> 
     The function runs the units from `begin` up to `end` (see `jitfuse.backends.llvm.codegen.units`) and
     returns 0 or a status code. Its only effects are the stores to its outputs and to `scratch`.
     """
+    if form.contracted:
+        emit_contraction(module, name, form, target)
+        return
     analysis = Analysis(form)
     f = module.function(
         name, "i64", [("words", "ptr"), ("begin", "i64"), ("end", "i64"), ("scratch", "ptr")],

@@ -10,7 +10,8 @@ from typing import Final
 
 from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
-from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, Instr, KernelForm, Reduction, sum_lanes
+from jitfuse.ir.blocking import block_counts, row_axis
+from jitfuse.ir.kernel import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, Instr, KernelForm, Reduction, sum_lanes
 
 MAP_BLOCK: Final = 4096
 LOOP_BLOCK: Final = 256
@@ -18,6 +19,10 @@ KEEP_BLOCK: Final = 64
 CROSSING_BLOCK: Final = 16
 ROW_PADDING: Final = 256
 """Elements that a row of kept values is rounded up to: vectors past its end stay inside."""
+SUB_ROW_BYTES: Final = 1008
+"""Rows of a contraction's left operand that are packed at once, times the bytes of an element."""
+SUB_LANE_BYTES: Final = 2048
+"""Lanes of a contraction's right operand that are packed at once, times the bytes of an element."""
 ROW_BYTES: Final = 128
 """Bytes of all the virtual lanes of a float sum."""
 
@@ -69,6 +74,9 @@ def is_tree(r: Reduction) -> bool:
 
 def units(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return the number of units of a launch; `sizes` are the extents of all axes, grid axes first."""
+    if form.contracted:
+        batch = (n for a, n in enumerate(sizes[: len(form.grid)]) if a not in (row_axis(form), form.lane_axis))
+        return math.prod(batch) * math.prod(block_counts(form, sizes))
     analysis = Analysis(form)
     counts = list(sizes[: len(form.grid)])
     if analysis.lanes_on_grid:
@@ -79,12 +87,13 @@ def units(form: KernelForm, sizes: Sequence[int]) -> int:
 def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return the bytes of scratch that each thread needs for a launch."""
     analysis = Analysis(form)
+    before = contraction_bytes(form, sizes) if form.contracted else 0
     if analysis.unrolled:
         return 0
-    inner = math.prod(sizes[len(form.grid) :])
+    inner = math.prod(sizes[len(form.grid) : len(form.grid) + len(form.inner)])
     kept = sum(ITEMSIZE[d] for d in form.keeps)
     if not analysis.lanes_on_grid:
-        return -(-inner // ROW_PADDING) * ROW_PADDING * kept
+        return before + -(-inner // ROW_PADDING) * ROW_PADDING * kept
     if not form.inner:
         return 0
     width = block(analysis)
@@ -92,11 +101,29 @@ def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     points = min(inner, CHUNK) if analysis.partial else inner
     depth = 1 if analysis.has_phases and not analysis.partial else SUM_DEPTH * sum_lanes(8)
     levels = max(0, -(-points // depth) - 1).bit_length()
-    return width * (kept * inner + ROW_BYTES * sums * (1 + levels))
+    return before + width * (kept * inner + ROW_BYTES * sums * (1 + levels))
+
+
+def contraction_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the bytes of scratch of a contraction: the block of sums, panels of both sides, lines of one panel.
+
+    Blocks are whole tiles: tiles have at most 14 rows of 128 bytes.
+    """
+    contraction = form.contraction
+    assert contraction is not None
+    size = ITEMSIZE[contraction.dtype]
+    row_blocks, lane_blocks = block_counts(form, sizes)
+    rows = -(-sizes[row_axis(form)] // row_blocks) + 13
+    lanes = -(-sizes[form.lane_axis] // lane_blocks) + 128 // size
+    depth = min(CONTRACTION_BLOCK, -(-sizes[-1] // 16) * 16)
+    part_rows, part_lanes = min(rows, SUB_ROW_BYTES // size), min(lanes, SUB_LANE_BYTES // size)
+    elements = rows * lanes + (part_rows + part_lanes) * depth + 128 // size * CONTRACTION_BLOCK
+    # a cache line after each part, one of alignment, and what a group of vectors reads past its row
+    return elements * size + 4 * 128 + 4096
 
 
 # picoseconds for each byte of an element: moving it, a plain instruction on it, a long one
-_MOVE, _PLAIN, _LONG = 12, 1.2, 64
+_MOVE, _PLAIN, _LONG, _PRODUCT = 12, 1.2, 64, 2.5
 _POINT = 3_000
 """Picoseconds of a row, besides its elements."""
 
@@ -104,11 +131,15 @@ _POINT = 3_000
 def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return a rough estimate of a launch's time on one thread, in nanoseconds."""
     analysis = Analysis(form)
-    points, inner = math.prod(sizes[: len(form.grid)]), math.prod(sizes[len(form.grid) :])
+    points = math.prod(sizes[: len(form.grid)])
+    inner = math.prod(sizes[len(form.grid) : len(form.grid) + len(form.inner)])
     if analysis.partial:
         points = math.prod(sizes[: len(form.grid) - 1])
     once, many = (0.0 if analysis.lanes_on_grid else _POINT), 0.0
     for stage, body, _ in analysis.numbered():
+        if stage.contraction is not None:
+            many += _PRODUCT * ITEMSIZE[stage.contraction.dtype] * sizes[-1]
+            continue
         picoseconds = sum(_cost(analysis, i) for n, i in body if analysis.info[n].scope >= POINT)
         picoseconds += sum(_PLAIN * ITEMSIZE[r.dtype] for r in stage.reductions)
         if stage.kind == "point":

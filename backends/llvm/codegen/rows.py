@@ -18,7 +18,7 @@ from jitfuse.backends.llvm.codegen.layout import ROW_PADDING
 from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.kernel import CHUNK, Instr
+from jitfuse.ir.kernel import CHUNK, Instr, Reduction, Stage
 
 Numbered = list[tuple[int, Instr]]
 
@@ -30,28 +30,24 @@ def emit_point(body: Body, unit: Frame, scratch: Value, vector_bytes: int) -> No
     """Write all stages at one grid point, whose indices and addresses `unit` holds."""
     row = Row(body, unit, scratch, vector_bytes)
     for stage, instructions, reductions in body.analysis.numbered():
-        body.hoist(instructions, UNIT, unit)
-        if stage.kind == "point" or not body.analysis.form.inner:
-            continue
-        if not reductions:
-            row.map(instructions)
-            continue
-        reduced = parts(reductions)
-        if reduced[0].reduction.phase == "final":
-            row.final(reduced)
-        else:
-            row.reduce(instructions, reduced)
+        row.stage(stage, instructions, reductions)
 
 
 class Row:
     """The elements `start` up to `stop` of the inner index space at one grid point."""
 
-    def __init__(self, body: Body, unit: Frame, scratch: Value, vector_bytes: int) -> None:
+    def __init__(
+        self, body: Body, unit: Frame, scratch: Value, vector_bytes: int,
+        bounds: tuple[Value, Value] | None = None, contracted: Value | None = None,
+    ) -> None:
+        """Take the bounds of the elements where they are not all, and where a contraction left row 0."""
         self.body, self.unit, self.vector_bytes = body, unit, vector_bytes
         f = self.f = body.f
         self.lanes = body.lanes
         total = body.launch.inner_total
         self.start, self.stop = i64(0), total
+        if bounds is not None:
+            self.start, self.stop = bounds
         if body.analysis.partial:
             chunk = unit.indices[len(body.analysis.form.grid) - 1]
             self.start = f.mul(chunk, i64(CHUNK))
@@ -62,6 +58,22 @@ class Row:
         for dtype in body.analysis.form.keeps:
             self._keeps.append(f.offset(scratch, f.mul(padded, i64(before))) if before else scratch)
             before += ITEMSIZE[dtype]
+        if contracted is not None:
+            self._keeps[0] = contracted
+
+    def stage(self, stage: Stage, instructions: Numbered, reductions: Sequence[tuple[int, Reduction]]) -> None:
+        """Write one stage, with what it computes once."""
+        self.body.hoist(instructions, UNIT, self.unit)
+        if stage.kind == "point" or not self.body.analysis.form.inner:
+            return
+        if not reductions:
+            self.map(instructions)
+            return
+        reduced = parts(reductions)
+        if reduced[0].reduction.phase == "final":
+            self.final(reduced)
+        else:
+            self.reduce(instructions, reduced)
 
     def _frame(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
         frame = self.unit.group(count, first, masks)

@@ -1,0 +1,206 @@
+"""Packed panels: a side of a contraction, computed and laid out as the tiles read it.
+
+A panel holds `width` elements of one axis of the result for each position along the contracted axis, next to each
+other. Whatever the side is computed from (a strided or transposed array, an elementwise expression) is computed
+here. Vectors run along the panel's axis, or along the contracted axis where memory is adjacent there, and are
+transposed. Owns: those two ways. Does not own which elements are packed when (`gemm`).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from jitfuse.backends.llvm.builder import Function, Value
+from jitfuse.backends.llvm.codegen.analysis import BODY, ENTRY, POINT, UNIT, Analysis, access
+from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.frame import Frame, Launch
+from jitfuse.backends.llvm.codegen.gemm_tile import Tile
+from jitfuse.backends.llvm.codegen.masks import tail_masks
+from jitfuse.backends.llvm.codegen.types import MEMORY, i64
+from jitfuse.backends.llvm.jit import Target
+from jitfuse.ir.kernel import CONTRACTION_BLOCK, Instr, KernelForm
+
+Numbered = list[tuple[int, Instr]]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Positions from `start` up to `stop` along an axis."""
+
+    start: Value
+    stop: Value
+
+
+def needed(form: KernelForm, roots: Sequence[int]) -> frozenset[int]:
+    """Return the numbers of these values and of all that they are computed from."""
+    found: set[int] = set()
+    stack = list(roots)
+    while stack:
+        number = stack.pop()
+        if number not in found:
+            found.add(number)
+            made = form.instructions[number]
+            stack += made.args if isinstance(made, Instr) else made.values
+    return frozenset(found)
+
+
+class Side:
+    """The left or right operand of a contraction: `axis` is the axis of the result along which it moves."""
+
+    def __init__(
+        self, f: Function, form: KernelForm, words: Value, target: Target, tile: Tile, value: int, axis: int, width: int
+    ) -> None:
+        self.f, self.tile, self.value, self.axis, self.width = f, tile, value, axis, width
+        self.vector_bytes = target.vector_bytes
+        self.contracted = len(form.axes) - 1
+        wanted = needed(form, [value])
+        instructions = [(n, i) for n, i in enumerate(form.stages[0].body) if n in wanted]
+        self.transposed = _is_adjacent(form, instructions, self.contracted) and not _is_adjacent(
+            form, instructions, axis
+        )
+        packing = replace(
+            form, grid=form.grid + form.inner, inner=form.contracted, contracted=(),
+            lane_axis=self.contracted if self.transposed else axis,
+        )
+        # the words of a launch follow from the axes in order and from what contracts, and stay what they are
+        self.analysis = Analysis(packing)
+        self.launch = Launch(f, self.analysis, words, tile.lanes)
+        self.body = Body(f, self.analysis, self.launch, target.has_fma)
+        self.instructions = instructions
+        self.body.hoist(instructions, ENTRY, Frame(self.launch, 0, i64(0), dict(enumerate(self.launch.addresses))))
+
+    @property
+    def _size(self) -> int:
+        return self.tile.itemsize
+
+    def pack(self, batch: Mapping[int, Value], along: Range, contracted: Range, out: Value, scratch: Value) -> None:
+        """Write panels over two ranges to `out`, one after the other; `scratch` holds one panel."""
+        f = self.f
+        pointers = self._moved(dict(enumerate(self.launch.addresses)), batch)
+        unit = Frame(self.launch, 0, i64(0), pointers, indices=batch)
+        self.body.hoist(self.instructions, UNIT, unit) if not self.transposed else None
+        count = padded(f, f.sub(contracted.stop, contracted.start), self.tile.lanes)
+        panel = f.mul(count, i64(self.width * self._size))
+        with f.loop(along.start, along.stop, self.width) as loop:
+            at = loop.carry(out)
+            stop = f.intrinsic("smin", "i64", f.add(loop.index, i64(self.width)), along.stop)
+            if self.transposed:
+                self._pack_across(unit, batch, Range(loop.index, stop), contracted, at, scratch)
+            else:
+                self._pack_along(unit, Range(loop.index, stop), contracted, at)
+            loop.update(0, f.offset(at, panel))
+
+    def _moved(self, pointers: Mapping[int, Value], indices: Mapping[int, Value]) -> dict[int, Value]:
+        moved = dict(pointers)
+        for o in moved:
+            for axis, index in indices.items():
+                moved[o] = self.launch.moved(moved[o], o, axis, index)
+        return moved
+
+    # ------------------------------------------------------------------ vectors along the panel's axis
+    def _pack_along(self, unit: Frame, along: Range, contracted: Range, out: Value) -> None:
+        f, lanes = self.f, self.tile.lanes
+        count = -(-self.width // lanes)
+        if count * lanes != self.width:
+            self._rows(unit, along, contracted, out, masked=True)
+            return
+        whole, part, end = f.fresh("whole"), f.fresh("part"), f.fresh("packed")
+        f.cond_br(f.icmp("eq", f.sub(along.stop, along.start), i64(self.width)), whole, part, likely=True)
+        for label, masked in ((whole, False), (part, True)):
+            f.label(label)
+            self._rows(unit, along, contracted, out, masked=masked)
+            f.br(end)
+        f.label(end)
+
+    def _rows(self, unit: Frame, along: Range, contracted: Range, out: Value, *, masked: bool) -> None:
+        """Write one row of the panel after the other; lanes past its end are overwritten by the next row."""
+        f, lanes = self.f, self.tile.lanes
+        count = -(-self.width // lanes)
+        masks = tail_masks(f, along.start, along.stop, lanes, count, self.vector_bytes) if masked else None
+        frame = unit.group(count, along.start, masks).prepare()
+        self.body.hoist(self.instructions, POINT, frame)
+        with f.loop(contracted.start, contracted.stop) as loop:
+            at = loop.carry(out)
+            self._store(frame.at({self.contracted: loop.index}, ()), at)
+            loop.update(0, f.offset(at, self.width * self._size))
+
+    def _store(self, frame: Frame, at: Value) -> None:
+        self.body.hoist(self.instructions, BODY, frame)
+        self.body.memory.store_lanes(self.body.vectors(self.value, frame), self.tile.dtype, at)
+
+    # ------------------------------------------------------------------ vectors along the contracted axis
+    def _pack_across(
+        self, unit: Frame, batch: Mapping[int, Value], along: Range, contracted: Range, out: Value, scratch: Value
+    ) -> None:
+        """Compute each of the panel's lines along the contracted axis into scratch, then transpose."""
+        f = self.f
+        with f.loop(along.start, along.stop) as loop:
+            at = loop.carry(scratch)
+            here = {**batch, self.axis: loop.index}
+            line = Frame(self.launch, 0, i64(0), self._moved(unit.pointers, {self.axis: loop.index}), indices=here)
+            self.body.hoist(self.instructions, UNIT, line)
+            self._line(line, contracted, at)
+            loop.update(0, f.offset(at, CONTRACTION_BLOCK * self._size))
+        self._transpose(f.sub(contracted.stop, contracted.start), scratch, out)
+
+    def _line(self, line: Frame, contracted: Range, out: Value) -> None:
+        f, lanes = self.f, self.tile.lanes
+        length = f.sub(contracted.stop, contracted.start)
+        whole = f.add(contracted.start, f.and_(length, i64(-lanes)))
+        with f.loop(contracted.start, whole, lanes) as loop:
+            at = loop.carry(out)
+            self._store(line.group(1, loop.index), at)
+            loop.update(0, f.offset(at, lanes * self._size))
+        with f.if_(f.icmp("slt", whole, contracted.stop)):
+            masks = tail_masks(f, whole, contracted.stop, lanes, 1, self.vector_bytes)
+            done = f.offset(out, f.sub(whole, contracted.start), MEMORY[self.tile.dtype])
+            self._store(line.group(1, whole, masks), done)
+
+    def _transpose(self, count: Value, lines: Value, out: Value) -> None:
+        """Turn `width` lines of `count` elements into rows of the panel; a few rows past the last are overwritten."""
+        f, lanes, size = self.f, self.tile.lanes, self._size
+        with f.loop(i64(0), count, lanes) as loop:
+            source = f.offset(lines, f.mul(loop.index, i64(size)))
+            target = f.offset(out, f.mul(loop.index, i64(self.width * size)))
+            stores = []
+            for first in range(0, self.width, lanes):
+                real = min(lanes, self.width - first)
+                places = [f.offset(source, (first + r) * CONTRACTION_BLOCK * size) for r in range(real)]
+                square = [f.load(self.tile.vector, p, lanes * size) for p in places]
+                square += [f.const(self.tile.vector, 0)] * (lanes - real)
+                stores += [(k * self.width + first, row) for k, row in enumerate(transposed(f, square))]
+                if self.width % lanes == 0:
+                    self._place(stores, target)
+                    stores = []
+            # vectors that reach past the panel's width come before what they overlap
+            self._place(sorted(stores), target)
+
+    def _place(self, stores: Sequence[tuple[int, Value]], target: Value) -> None:
+        for at, row in stores:
+            self.f.store(row, self.f.offset(target, at * self._size), self._size)
+
+
+def transposed(f: Function, rows: Sequence[Value]) -> list[Value]:
+    """Return the transpose of a square of as many vectors as they have lanes: blocks are exchanged, then halved."""
+    square, n = list(rows), len(rows)
+    apart = n // 2
+    while apart:
+        for k in range(n):
+            if k & apart:
+                continue
+            a, b = square[k], square[k + apart]
+            square[k] = f.shuffle(a, b, [j if not j & apart else n + j - apart for j in range(n)])
+            square[k + apart] = f.shuffle(a, b, [j + apart if not j & apart else n + j for j in range(n)])
+        apart //= 2
+    return square
+
+
+def padded(f: Function, count: Value, multiple: int) -> Value:
+    """Return a count rounded up to a multiple, a power of two."""
+    return f.and_(f.add(count, i64(multiple - 1)), i64(-multiple))
+
+
+def _is_adjacent(form: KernelForm, instructions: Numbered, axis: int) -> bool:
+    """Return whether some load of these is adjacent along an axis."""
+    loads = [access(i).operand for _, i in instructions if i.op == "load"]
+    return any(form.operands[o].strides[axis] == "1" for o in loads)

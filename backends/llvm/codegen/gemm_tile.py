@@ -1,0 +1,98 @@
+"""The innermost loop of a contraction: one tile of the result in registers.
+
+Owns: the sizes of a tile, which depend on the target's registers alone, and the function that computes one from
+packed panels. Does not own panels (`gemm_panels`) or the loops around a tile (`gemm`).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jitfuse.backends.llvm.builder import Function, Module, Value, vector
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, REGISTER, i64
+from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
+from jitfuse.ir.kernel import Contraction
+
+_VECTORS = 2
+"""Vectors of a tile's row: each element of the left panel then serves two multiplications."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile of `rows` rows of `_VECTORS` vectors; all but two or three registers hold its sums."""
+
+    dtype: str
+    lanes: int
+    rows: int
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row."""
+        return _VECTORS * self.lanes
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return ITEMSIZE[self.dtype]
+
+    @property
+    def vector(self) -> str:
+        """The type of a vector in registers."""
+        return vector(REGISTER[self.dtype], self.lanes)
+
+
+def tile_of(contraction: Contraction, target: Target) -> Tile:
+    """Return the tile of a contraction on a target: 14 rows where there are 32 vector registers, else 6."""
+    lanes = target.vector_bytes // ITEMSIZE[contraction.dtype]
+    return Tile(contraction.dtype, lanes, 14 if target.vector_bytes == 64 else 6)
+
+
+def emit_tile(module: Module, name: str, tile: Tile, has_fma: bool) -> None:
+    """Add ``void name(i64 count, ptr left, ptr right, ptr out, i64 row_bytes, i1 first)``.
+
+    It sums `count` products for every element of a tile, in order, and stores the sums, or adds them to what
+    is there where not `first`. Row k of `left` has the tile's rows next to each other, row k of `right` its columns.
+    """
+    f = module.function(
+        name, "void",
+        [("count", "i64"), ("left", "ptr"), ("right", "ptr"), ("out", "ptr"), ("row_bytes", "i64"), ("first", "i1")],
+        internal=True, attributes=KERNEL_ATTRIBUTES,
+    )
+    count, left, right, out, row_bytes, first = f.args
+    size, width = tile.itemsize, tile.lanes * tile.itemsize
+    with f.loop(i64(0), count) as loop:
+        sums = [loop.carry(f.const(tile.vector, 0)) for _ in range(tile.rows * _VECTORS)]
+        at_left, at_right = loop.carry(left), loop.carry(right)
+        row = [f.load(tile.vector, f.offset(at_right, j * width), width) for j in range(_VECTORS)]
+        for r in range(tile.rows):
+            x = f.splat(f.load(REGISTER[tile.dtype], f.offset(at_left, r * size), size), tile.lanes)
+            for j in range(_VECTORS):
+                k = r * _VECTORS + j
+                loop.update(k, _multiply_add(f, tile, has_fma, x, row[j], sums[k]))
+        loop.update(len(sums), f.offset(at_left, tile.rows * size))
+        loop.update(len(sums) + 1, f.offset(at_right, _VECTORS * width))
+    sums = [loop.result(k) for k in range(len(sums))]
+    fresh, more, end = f.fresh("fresh"), f.fresh("more"), f.fresh("end")
+    f.cond_br(first, fresh, more)
+    for block in (fresh, more):
+        f.label(block)
+        at = out
+        for r in range(tile.rows):
+            for j in range(_VECTORS):
+                x, place = sums[r * _VECTORS + j], f.offset(at, j * width)
+                if block == more:
+                    x = _add(f, tile, f.load(tile.vector, place, width), x)
+                f.store(x, place, width)
+            at = f.offset(at, row_bytes)
+        f.br(end)
+    f.label(end)
+    f.ret()
+
+
+def _multiply_add(f: Function, tile: Tile, has_fma: bool, x: Value, y: Value, total: Value) -> Value:
+    if KIND[tile.dtype] != "float":
+        return f.add(f.mul(x, y), total)
+    return f.fma(x, y, total) if has_fma else f.fadd(f.fmul(x, y), total)
+
+
+def _add(f: Function, tile: Tile, x: Value, y: Value) -> Value:
+    return f.fadd(x, y) if KIND[tile.dtype] == "float" else f.add(x, y)
