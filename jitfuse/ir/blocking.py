@@ -15,7 +15,7 @@ from jitfuse.ir.kernel import KernelForm
 BLOCK_ROWS: Final = 252
 BLOCK_LANE_BYTES: Final = 2048
 SWEPT_BYTES: Final = 1 << 18
-"""Bytes of the block that is kept where later stages sweep whole rows: with its operands it stays in a private cache."""
+"""Bytes of the block that is kept where later stages sweep whole rows: it stays in a private cache."""
 COLUMN_LANES: Final = 64
 """Lanes of a block that has whole columns."""
 _SMALLEST_ROWS: Final = 28
