@@ -71,6 +71,7 @@ S_MAX = ((m.sqrt(mpf(2)) - 1) / (m.sqrt(mpf(2)) + 1)) ** 2 * mpf("1.0001")
 QUARTER, HALF = (m.pi / 4 * mpf("1.0001")) ** 2, (m.pi / 2 * mpf("1.0001")) ** 2
 ERF_END, ERF_CENTER = mpf("3.93") ** 2, mpf("7.5")
 ERF_SPLIT, ERFC_CENTER, ERFC_END = mpf(1), mpf(1), mpf("5.95")
+UPPER_TURN_64, UPPER_TURN_32 = mpf(4), mpf(3)
 
 
 def sin_series(t: mpf, first: int) -> mpf:
@@ -92,6 +93,26 @@ def erf_series(t: mpf, first: int) -> mpf:
     """Return the terms of erf(x)/x from x**(2 first) on, over x**(2 first), for t = x*x."""
     terms = ((-1) ** k * t ** (k - first) / m.factorial(k) / (2 * k + 1) for k in range(first, 90))
     return 2 / m.sqrt(m.pi) * m.fsum(terms)
+
+
+def upper_tail(x: mpf) -> mpf:
+    """Return (1 + 2x) exp(x*x) erfc(x), which is nearly constant for x >= 0 (Shepherd and Laframboise, 1981)."""
+    return (1 + 2 * x) * m.exp(x * x) * m.erfc(x)
+
+
+def upper_slope(turn: mpf) -> Real:
+    """Return `upper_tail` less its value at `turn`, over u, as a function of u = (x - turn)/(x + turn)."""
+
+    def slope(u: mpf) -> mpf:
+        u = u if abs(u) > 1e-18 else mpf("1e-18")
+        return (upper_tail(turn * (1 + u) / (1 - u)) - upper_tail(turn)) / u
+
+    return slope
+
+
+def turned(x: str, turn: mpf) -> mpf:
+    """Return (x - turn)/(x + turn)."""
+    return (mpf(x) - turn) / (mpf(x) + turn)
 
 
 # name, what it approximates, function, interval, degree, center
@@ -127,6 +148,10 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
      mpf(0), ERF_SPLIT, 11, mpf(0)),
     ("ERFC_64", f"exp(x*x) * erfc(x) in x - {m.nstr(ERFC_CENTER)}, 1 <= x <= 5.95",
      lambda x: m.exp(x * x) * m.erfc(x), ERF_SPLIT, ERFC_END, 21, ERFC_CENTER),
+    ("UPPER_32", "the slope of (1 + 2x) exp(x*x) erfc(x) from x = 3, in (x - 3)/(x + 3), 0 <= x <= 10.2",
+     upper_slope(UPPER_TURN_32), mpf(-1), turned("10.2", UPPER_TURN_32), 12, mpf(0)),
+    ("UPPER_64", "the slope of (1 + 2x) exp(x*x) erfc(x) from x = 4, in (x - 4)/(x + 4), 1/2 <= x <= 27.4",
+     upper_slope(UPPER_TURN_64), turned("0.5", UPPER_TURN_64), turned("27.4", UPPER_TURN_64), 21, mpf(0)),
 ]
 
 # relative error by default; erfc is only subtracted from 1, so its absolute error counts; for SINGLE it is the
@@ -137,6 +162,8 @@ WEIGHTS: dict[str, Real] = {
     "EXP2_SINGLE": lambda r: (r * r + mpf("1e-3")) / 2**r,
     "ERF_SINGLE": lambda t: 1 / erf_series(t, 0),
     "ERFC_SINGLE": lambda x: LN2 * x * m.erfc(x) / m.erf(x),
+    "UPPER_32": lambda u: abs(u) + mpf("1e-3"),
+    "UPPER_64": lambda u: abs(u) + mpf("1e-3"),
     "EXP_SINGLE": lambda r: (r * r + mpf("1e-3")) / m.exp(r),
     "EXPM1_SINGLE": lambda r: (r * r + mpf("1e-3")) / m.exp(r),
 }

@@ -12,9 +12,82 @@ from jitfuse.tracing.mode import ModeFlag, is_training
 from jitfuse.tracing.traced import TracedTensor, fresh
 
 
+# ---------------------------------------------------------------- activations
 def relu(x: Any) -> Any:
     """Return max(x, 0), NaN where x is NaN."""
-    return np.maximum(x, 0)
+    return operate("relu", x)
+
+
+def relu6(x: Any) -> Any:
+    """Return min(max(x, 0), 6)."""
+    return np.clip(x, 0, 6)
+
+
+def hard_tanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
+    """Return x limited to [low, high]."""
+    return np.clip(x, low, high)
+
+
+def hard_sigmoid(x: Any) -> Any:
+    """Return relu6(x + 3) / 6."""
+    return np.clip(x + 3.0, 0, 6) / 6.0
+
+
+def hard_silu(x: Any) -> Any:
+    """Return x hard_sigmoid(x), also called hard swish."""
+    return x * hard_sigmoid(x)
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    """Return x above 0, negative_slope * x elsewhere."""
+    return operate("leaky_relu", x, negative_slope)
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """Return x above 0, alpha (exp(x) - 1) elsewhere."""
+    return operate("elu", x, alpha)
+
+
+def selu(x: Any) -> Any:
+    """Return the scaled elu of Klambauer et al. (2017), whose fixed point is mean 0 and variance 1."""
+    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+
+
+def sigmoid(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x))."""
+    return operate("sigmoid", x)
+
+
+def log_sigmoid(x: Any) -> Any:
+    """Return log(sigmoid(x))."""
+    return operate("log_sigmoid", x)
+
+
+def silu(x: Any) -> Any:
+    """Return x sigmoid(x), also called swish; -0.0 at minus infinity."""
+    return operate("silu", x)
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """Return x Phi(x), Phi the normal distribution function; `approximate="tanh"` is the form with tanh."""
+    if approximate not in ("none", "tanh"):
+        raise ArgumentError(f"gelu: approximate is 'none' or 'tanh', not {approximate!r}")
+    return operate("gelu" if approximate == "none" else "gelu_tanh", x)
+
+
+def softplus(x: Any, beta: float = 1.0) -> Any:
+    """Return log(1 + exp(beta x)) / beta."""
+    return operate("softplus", x) if beta == 1 else operate("softplus", x * beta) / beta
+
+
+def softsign(x: Any) -> Any:
+    """Return x / (1 + |x|)."""
+    return x / (1.0 + abs(x))
+
+
+def mish(x: Any) -> Any:
+    """Return x tanh(softplus(x))."""
+    return x * operate("tanh", operate("softplus", x))
 
 
 def softmax(x: Any, axis: int | tuple[int, ...] = -1) -> Any:

@@ -22,7 +22,7 @@ _UFUNCS: Final[dict[str, str]] = {
     **{op.numpy.__name__: op.name for op in ops.table() if isinstance(op.numpy, np.ufunc)},
     **{op.name: op.name for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     **SCIPY_UFUNCS,
-    "erf": "erf", "matmul": "matmul", "fabs": "abs",
+    "erf": "erf", "erfc": "erfc", "expit": "sigmoid", "log_expit": "log_sigmoid", "matmul": "matmul", "fabs": "abs",
 }
 """Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""
 _REDUCTIONS: Final[dict[str, str]] = {
@@ -33,9 +33,6 @@ _INSTEAD: Final[dict[str, str]] = {
     "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
     "unique": "Its shape depends on data; call it outside the fused function.",
     "tan": "Write np.sin(x) / np.cos(x).",
-    "log2": "Write np.log(x) / np.log(2).",
-    "log10": "Write np.log(x) / np.log(10).",
-    "exp2": "Write 2.0 ** x.",
     "reciprocal": "Write 1 / x.",
     "hypot": "Write np.sqrt(x * x + y * y).",
     "prod": "Write np.exp(np.sum(np.log(x))) for positive x, or multiply slices.",

@@ -101,6 +101,17 @@ def _power(a: Tensor, b: Tensor) -> Tensor:
     return torch.pow(a, b)
 
 
+def _referred(name: str) -> Callable[..., Tensor]:
+    """Return an operator by its reference: torch's own cancels, or drops what is denormal."""
+    op = ops.get(name)
+    assert op is not None
+
+    def function(*operands: Tensor) -> Tensor:
+        return by_reference(op, operands, {}, operands[0].device)
+
+    return function
+
+
 def _left_shift(a: Tensor, b: Tensor) -> Tensor:
     width = torch.iinfo(a.dtype).bits
     inside = (b >= 0) & (b < width)
@@ -184,10 +195,13 @@ _RENAMED = {
 }
 _SAME = (
     "negative", "positive", "square", "sqrt", "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p",
+    "exp2", "log2", "log10", "erfc",
     "isnan", "isinf", "isfinite", "add", "subtract", "multiply", "divide", "minimum", "maximum", "where",
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "matmul",
 )
+_REFERRED = ("logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus")
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    **{name: _referred(name) for name in _REFERRED},
     **{name: getattr(torch, name) for name in _SAME},
     **{name: getattr(torch, torch_name) for name, torch_name in _RENAMED.items()},
     "abs": _abs, "copy": torch.clone, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),

@@ -32,7 +32,10 @@ REQUIRED: Final = object()
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """One operator. `attrs` maps attribute names to defaults (`REQUIRED`: none)."""
+    """One operator. `attrs` maps attribute names to defaults (`REQUIRED`: none).
+
+    `ulps` is how far float results may be from the exact ones, in units in the last place; 0: they have NumPy's bits.
+    """
 
     name: str
     arity: int
@@ -43,6 +46,7 @@ class Op:
     loop: rules.LoopRule | None = None
     decompose: Callable[..., Any] | None = None
     mode_sensitive: bool = False
+    ulps: float = 0.0
     doc: str = ""
 
     def check_attrs(self, attrs: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from jitfuse.ir.reference_functions import FUNCTIONS
+
 Array = Any
 
 _UFUNC_NAMES = {
@@ -22,7 +24,7 @@ _UFUNC_NAMES = {
 
 def ufunc(name: str) -> Callable[..., Any]:
     """Return the NumPy function behind an elementwise operator."""
-    special: dict[str, Callable[..., Any]] = {"erf": erf, "clip": clip, "where": np.where, "copy": copy}
+    special: dict[str, Callable[..., Any]] = {**FUNCTIONS, "clip": clip, "where": np.where, "copy": copy}
     function: Callable[..., Any] = special.get(name) or getattr(np, _UFUNC_NAMES.get(name, name))
     return function
 
@@ -40,14 +42,6 @@ def clip(x: Array, low: Array, high: Array) -> Array:
 def copy(x: Array) -> Array:
     """Return the same elements in memory of their own."""
     return np.array(x)[()]
-
-
-def erf(x: Array) -> Array:
-    """Return the error function, correctly rounded to float64 by `math.erf` up to its last bit."""
-    x = np.asarray(x)
-    _refuse_bool("erf", x)
-    result = np.vectorize(math.erf, otypes=["float64"])(x.astype("float64"))
-    return result.astype(x.dtype if x.dtype == np.float32 else "float64")[()]
 
 
 def astype(x: Array, *, dtype: str) -> Array:

@@ -16,7 +16,11 @@ from programs import Program, Statement
 
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy")
-INEXACT = ("exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p")
+INEXACT = ("exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "exp2", "log2", "log10", "erfc", "sigmoid",
+           "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid")
+OURS = ("erf", "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid", "leaky_relu", "elu")
+"""Functions that NumPy lacks."""
+INEXACT_BINARY = ("logaddexp", "logaddexp2", "leaky_relu", "elu")
 NOT_OF_BOOLS = (*INEXACT, "sqrt", "floor", "ceil", "trunc", "square", "sign")
 BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "minimum", "maximum",
           "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
@@ -29,7 +33,8 @@ SCALARS = ("0", "1", "-1", "2", "3", "0.5", "2.0", "1.0", "-0.0", "0.0", "1e-3",
 EXACT_REDUCTIONS = ("min", "max", "any", "all")
 REDUCTIONS = ("sum", "mean", "var", *EXACT_REDUCTIONS)
 SLACK = {"power": "ulp", "minimum": "zero", "maximum": "zero", "clip": "zero", "min": "zero", "max": "zero",
-         "sum": "sum", "mean": "mean", "var": "var", **dict.fromkeys(INEXACT, "ulp")}
+         "sum": "sum", "mean": "mean", "var": "var", **dict.fromkeys((*INEXACT, *INEXACT_BINARY), "ulp"),
+         "logaddexp": "operands", "logaddexp2": "operands"}
 
 
 def programs(max_steps: int = 20) -> st.SearchStrategy[Program]:
@@ -96,8 +101,9 @@ class _Statements(Drawing):
         if x is None or (np.asarray(self.values[x]).dtype == bool and name in NOT_OF_BOOLS):
             return
         text = f"np.{name}({x})"
-        if name == "erf":
-            text = f"special.erf({x})" if np.ndim(self.values[x]) else f"jf.erf({x})"
+        if name in OURS:
+            scipys = name == "erf" and np.ndim(self.values[x])
+            text = f"special.erf({x})" if scipys else f"jf.{name}({x})"
         elif name in ("negative", "abs", "invert") and self.rng.random() < 0.5:
             text = {"negative": f"-{x}", "abs": f"abs({x})", "invert": f"~{x}"}[name]
         if name == "copy" and isinstance(self.values[x], np.ndarray):
@@ -128,12 +134,13 @@ class _Statements(Drawing):
             self._combine(x, scalar, (x,))
 
     def _combine(self, a: str, b: str, reads: tuple[str, ...]) -> None:
-        name = self.rng.choices(BINARY, [6, 6, 6, 5] + [2] * (len(BINARY) - 4))[0]
+        names = BINARY + INEXACT_BINARY
+        name = self.rng.choices(names, [6, 6, 6, 5] + [2] * (len(BINARY) - 4) + [1] * len(INEXACT_BINARY))[0]
         form = self.rng.random()
         if form < 0.6 and name in OPERATORS:
             a_text = f"({a})" if a.startswith("-") and name == "power" else a
             text = f"{a_text} {OPERATORS[name]} {b}"
-        elif form < 0.7 and name in ("add", "multiply", "less", "maximum", "equal"):
+        elif name in OURS or (form < 0.7 and name in ("add", "multiply", "less", "maximum", "equal")):
             text = f"jf.{name}({a}, {b})"
         else:
             text = f"np.{name}({a}, {b})"

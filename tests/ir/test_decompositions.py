@@ -16,6 +16,9 @@ COMPOSITE = [op for op in ops.table() if op.decompose is not None]
 FLOATS = ("float32", "float64")
 
 
+ACTIVATIONS = {"relu": 1, "log_sigmoid": 1, "leaky_relu": 2, "elu": 2}
+
+
 def composite(name: str) -> ops.Op:
     (op,) = [op for op in COMPOSITE if op.name == name]
     return op
@@ -40,6 +43,13 @@ def test_clip_has_the_common_dtype_of_all_three() -> None:
     values = [1, 2.5, True, *(np.dtype(d).type(1) for d in SUPPORTED), *(np.arange(4).astype(d) for d in SUPPORTED)]
     for operands in itertools.product(values, repeat=3):
         check(composite("clip"), list(operands))
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_of_every_combination_of_dtypes(name: str) -> None:
+    values = [-1, 2.5, *(np.dtype(d).type(-3) for d in SUPPORTED), *(np.arange(-2, 4).astype(d) for d in SUPPORTED)]
+    for operands in itertools.product(values, repeat=ACTIVATIONS[name]):
+        check(composite(name), list(operands))
 
 
 @pytest.mark.parametrize("dtype", SUPPORTED)
@@ -89,4 +99,5 @@ def test_dropout_draws_the_references_numbers(dtype: str, p: float, training: bo
 def test_every_composite_operator_is_checked_here() -> None:
     assert {op.name for op in COMPOSITE} == {
         "clip", "mean", "var", "softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", *CORRECTED, *PLAIN,
+        *ACTIVATIONS,
     }

@@ -56,7 +56,6 @@ _FLOAT: Final[dict[str, Emit]] = {
     "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
     "divide": lambda a, b: a / b, "negative": lambda x: -x, "positive": _identity, "abs": abs,
     "square": lambda x: x * x, "sign": _float_sign, "minimum": _minimum, "maximum": _maximum,
-    "clip": lambda x, low, high: _minimum(_maximum(x, low), high),
     "equal": _comparison("oeq"), "not_equal": _comparison("une"), "less": _comparison("olt"),
     "less_equal": _comparison("ole"), "greater": _comparison("ogt"), "greater_equal": _comparison("oge"),
     "isnan": lambda x: x.is_nan(), "isinf": lambda x: abs(x).compare("oeq", math.inf),
@@ -70,7 +69,6 @@ _INT: Final[dict[str, Emit]] = {
     "square": lambda x: x * x, "sign": integers.sign,
     "minimum": lambda a, b: a.where(a.compare("slt", b), b),
     "maximum": lambda a, b: a.where(a.compare("sgt", b), b),
-    "clip": lambda x, low, high: _INT["minimum"](_INT["maximum"](x, low), high),
     "equal": _comparison("eq"), "not_equal": _comparison("ne"), "less": _comparison("slt"),
     "less_equal": _comparison("sle"), "greater": _comparison("sgt"), "greater_equal": _comparison("sge"),
     "floor": _identity, "ceil": _identity, "trunc": _identity,
@@ -83,7 +81,6 @@ _INT: Final[dict[str, Emit]] = {
 _BOOL: Final[dict[str, Emit]] = {
     "add": lambda a, b: a | b, "multiply": lambda a, b: a & b, "abs": _identity, "positive": _identity,
     "minimum": lambda a, b: a & b, "maximum": lambda a, b: a | b,
-    "clip": lambda x, low, high: (x | low) & high,
     "equal": lambda a, b: _not(a ^ b), "not_equal": lambda a, b: a ^ b, "less": lambda a, b: _not(a) & b,
     "less_equal": lambda a, b: _not(a) | b, "greater": lambda a, b: a & _not(b),
     "greater_equal": lambda a, b: a | _not(b),

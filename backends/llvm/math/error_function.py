@@ -26,15 +26,16 @@ def erf_64(x: Batch) -> Batch:
     """Return the error function of float64 batches."""
     size = abs(x).at_most(5.95)
     t, t_low = two_product(size, size)
-    small = _near_zero(size, t, t_low)
+    head, low = near_zero(size, None, t, t_low)
+    small = head + low
     biased, r, r_low = reduce_64(-t, -t_low)
     tail = (size - c.ERFC_64_CENTER).polynomial(c.ERFC_64)
     large = (-tail).fma(exp_reduced(r, r_low) * power_of_two(biased), 1.0)
     return small.where(size.compare("olt", 1.0), large).copysign(x)
 
 
-def _near_zero(x: Batch, t: Batch, t_low: Batch) -> Batch:
-    """Return erf(x) = x (2/sqrt(pi) + c t + t*t Q(t)) for |x| < 1 and t + t_low = x*x.
+def near_zero(x: Batch, x_low: Batch | None, t: Batch, t_low: Batch) -> tuple[Batch, Batch]:
+    """Return (hi, lo) of erf(x + x_low) = x (2/sqrt(pi) + c t + t*t Q(t)) for |x| < 1, t + t_low the square.
 
     The first two terms are summed exactly, as what is rounded in them would show in the result.
     """
@@ -45,4 +46,4 @@ def _near_zero(x: Batch, t: Batch, t_low: Batch) -> Batch:
     p, low = fast_two_sum(p, t * (t * t.polynomial(rest)))
     p_low = (p_low + low) + (linear_low + _TWO_OVER_SQRT_PI_LOW)
     head, low = two_product(x, p)
-    return head + x.fma(p_low, low)
+    return head, x.fma(p_low, low if x_low is None else x_low.fma(p, low))

@@ -16,7 +16,7 @@ ROUNDER = 6755399441055744.0  # 1.5 * 2**52
 _BIAS = 1023 << 52
 _LOG2_E = 1.4426950408889634
 LN2 = 0.6931471805599453
-_LN2_LOW = 2.3190468138462996e-17
+LN2_LOW = 2.3190468138462996e-17
 # ln 2 in two parts of which the first, of 42 bits, times any exponent is exact (Cody and Waite, 1980)
 LN2_HEAD, LN2_TAIL = 0.6931471805598903, 5.497923018708371e-14
 
@@ -85,6 +85,13 @@ def exp_reduced(r: Batch, r_low: Batch) -> Batch:
     return head + (low + expm1_tail(r, r_low))
 
 
+def exp_parts(x: Batch, x_low: Batch | None) -> tuple[Batch, Batch, Batch]:
+    """Return (k + `ROUNDER`, hi, lo) with exp(x + x_low) = (hi + lo) 2**k, |x| below 2000."""
+    biased, r, r_low = reduce_64(x, x_low)
+    head, low = fast_two_sum(1.0, r)
+    return biased, *fast_two_sum(head, low + expm1_tail(r, r_low))
+
+
 def scaled(p: Batch, biased: Batch) -> Batch:
     """Return p * 2**k for p in [1/2, 2) and k + `ROUNDER`, -1080 < k <= 1024, rounding denormals.
 
@@ -116,7 +123,7 @@ def exp2_64(x: Batch) -> Batch:
     bounded = x.at_most(1024.25).at_least(-1080.0)
     biased = bounded + ROUNDER
     fraction = bounded - (biased - ROUNDER)
-    p, e = times(fraction, LN2, _LN2_LOW)
+    p, e = times(fraction, LN2, LN2_LOW)
     return _finish(x, scaled(exp_reduced(p, e), biased))
 
 

@@ -1,4 +1,4 @@
-"""log, log2, log1p for float32 and float64, and the double-double logarithm behind power.
+"""log, log2, log10, log1p for float32 and float64, and the double-double logarithm behind power.
 
 Owns: the decomposition x = 2**k m with sqrt(1/2) <= m < sqrt(2); for float32 a polynomial in m - 1, for
 float64 the series of 2 atanh(s), s = (m - 1)/(m + 1) (as in Tang, 1990, without tables), s in double-double.
@@ -20,7 +20,10 @@ _SQRT_HALF_BITS: int = struct.unpack("<q", struct.pack("<d", 0.5**0.5))[0]
 _KEEP_POSITIVE = 2048 << 52
 _EXPONENT_CARRIER = 4503599627370496.0  # 2**52: or-ing an integer below into its bits adds it
 _CARRIER_BITS: int = struct.unpack("<q", struct.pack("<d", _EXPONENT_CARRIER))[0]
-_INV_LN2, _INV_LN2_LOW = 1.4426950408889634, 2.0355273740931033e-17
+INV_LN2, INV_LN2_LOW = 1.4426950408889634, 2.0355273740931033e-17
+_INV_LN10, _INV_LN10_LOW = 0.4342944819032518, 1.098319650216765e-17
+# log10(2) in two parts of which the first, of 42 bits, times any exponent is exact
+_LOG10_2_HEAD, _LOG10_2_TAIL = 0.30102999566383914, 1.42050232272661e-13
 _TWO_THIRDS, _TWO_THIRDS_LOW = 0.6666666666666666, 3.700743415417188e-17
 
 
@@ -53,6 +56,13 @@ def log2_32(x: Batch) -> Batch:
     k, m = decompose(x.widened())
     f = m - 1.0
     return _finish(x, f.fma(f.polynomial(c.LOG2_1P_32), k).narrowed())
+
+
+def log10_32(x: Batch) -> Batch:
+    """Return the decimal logarithm of float32 batches."""
+    k, m = decompose(x.widened())
+    f = m - 1.0
+    return _finish(x, (k.fma(LN2, f * f.polynomial(c.LOG1P_32)) * _INV_LN10).narrowed())
 
 
 def log2_for_power_32(x: Batch) -> Batch:
@@ -96,7 +106,7 @@ def _atanh_argument(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
     return s, remainder * s.fma(-0.5, 0.5)
 
 
-def _log_fraction(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
+def log_fraction(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
     """Return (hi, lo) of log(1 + f + f_low), relative error about 2**-60, not normalized."""
     s, s_low = _atanh_argument(f, f_low)
     t = s * s
@@ -130,17 +140,27 @@ def log_power_64(x: Batch) -> tuple[Batch, Batch]:
 def log_64(x: Batch) -> Batch:
     """Return the natural logarithm of float64 batches."""
     k, m = _decompose_64(x)
-    return _finish(x, _add_exponent(k, _log_fraction(m - 1.0, None)))
+    return _finish(x, _add_exponent(k, log_fraction(m - 1.0, None)))
 
 
 def log2_64(x: Batch) -> Batch:
     """Return the base-2 logarithm of float64 batches; exact at powers of two."""
     k, m = _decompose_64(x)
-    hi, lo = fast_two_sum(*_log_fraction(m - 1.0, None))
-    p, e = times(hi, _INV_LN2, _INV_LN2_LOW)
-    e = lo.fma(_INV_LN2, e)
+    hi, lo = fast_two_sum(*log_fraction(m - 1.0, None))
+    p, e = times(hi, INV_LN2, INV_LN2_LOW)
+    e = lo.fma(INV_LN2, e)
     hi, lo = fast_two_sum(k, p)
     return _finish(x, hi + (lo + e))
+
+
+def log10_64(x: Batch) -> Batch:
+    """Return the decimal logarithm of float64 batches; exact at powers of ten."""
+    k, m = _decompose_64(x)
+    hi, lo = fast_two_sum(*log_fraction(m - 1.0, None))
+    p, e = times(hi, _INV_LN10, _INV_LN10_LOW)
+    e = lo.fma(_INV_LN10, e)
+    hi, lo = fast_two_sum(k * _LOG10_2_HEAD, p)
+    return _finish(x, hi + (k.fma(_LOG10_2_TAIL, lo) + e))
 
 
 def log1p_64(x: Batch) -> Batch:
@@ -152,5 +172,5 @@ def log1p_64(x: Batch) -> Batch:
     # 2**(1 - k), the scale of the second word: biased exponent 0, hence 0.0, where k = 1024
     scale = ((m.bits() - u.bits()) + (1024 << 52)).from_bits()
     f_low = ((u_low * 0.5) * scale).replace(near, 0.0)
-    result = _add_exponent(k, _log_fraction(f, f_low)).copysign(x)
+    result = _add_exponent(k, log_fraction(f, f_low)).copysign(x)
     return x.where(abs(x).compare("olt", 2.0**-54), _finish(x, result, -1.0))

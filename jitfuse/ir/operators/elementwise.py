@@ -9,19 +9,19 @@ from jitfuse.ir.op import ELEMENTWISE, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
 
 
-def _elementwise(name: str, arity: int, loop: rules.LoopRule, *, decompose: Any = None, doc: str = "") -> None:
+def _elementwise(
+    name: str, arity: int, loop: rules.LoopRule, *, decompose: Any = None, ulps: float = 0.0, doc: str = "",
+) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         return rules.elementwise_meta(name, loop, metas)
 
-    add(Op(name, arity, ELEMENTWISE, {}, infer, reference.ufunc(name), loop, decompose, doc=doc))
+    add(Op(name, arity, ELEMENTWISE, {}, infer, reference.ufunc(name), loop, decompose, ulps=ulps, doc=doc))
 
 
 for _name, _loop in {
     "negative": rules.loop_numeric, "positive": rules.loop_numeric, "abs": rules.loop_same,
     "square": rules.strong(rules.loop_numeric), "sign": rules.strong(rules.loop_numeric),
-    "sqrt": rules.loop_float, "exp": rules.loop_float, "log": rules.loop_float, "sin": rules.loop_float,
-    "cos": rules.loop_float, "tanh": rules.loop_float, "erf": rules.loop_float,
-    "expm1": rules.loop_float, "log1p": rules.loop_float,
+    "sqrt": rules.loop_float,
     "floor": rules.loop_rounding, "ceil": rules.loop_rounding, "trunc": rules.loop_rounding,
     "copy": rules.loop_rounding,
     "isnan": rules.loop_predicate, "isinf": rules.loop_predicate, "isfinite": rules.loop_predicate,
@@ -29,10 +29,14 @@ for _name, _loop in {
 }.items():
     _elementwise(_name, 1, _loop)
 
+for _name in (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh", "erf", "erfc",
+):
+    _elementwise(_name, 1, rules.loop_float, ulps=1.0)
+
 for _name, _loop in {
     "add": rules.loop_same, "subtract": rules.loop_numeric, "multiply": rules.loop_same,
     "divide": rules.loop_divide, "floor_divide": rules.loop_numeric, "remainder": rules.loop_numeric,
-    "power": rules.loop_numeric,
     "minimum": rules.strong(rules.loop_same), "maximum": rules.strong(rules.loop_same),
     "equal": rules.loop_compare, "not_equal": rules.loop_compare, "less": rules.loop_compare,
     "less_equal": rules.loop_compare, "greater": rules.loop_compare, "greater_equal": rules.loop_compare,
@@ -41,6 +45,28 @@ for _name, _loop in {
     "bitwise_left_shift": rules.loop_shift, "bitwise_right_shift": rules.loop_shift,
 }.items():
     _elementwise(_name, 2, _loop)
+
+_elementwise("power", 2, rules.loop_numeric, ulps=1.0)
+for _name in ("logaddexp", "logaddexp2"):
+    _elementwise(_name, 2, rules.loop_float, ulps=1.0)
+
+# ---------------------------------------------------------------- what neural networks use
+for _name, _doc in {
+    "sigmoid": "1 / (1 + exp(-x)).",
+    "silu": "x sigmoid(x); -0.0 at minus infinity, the limit.",
+    "gelu": "x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit.",
+    "gelu_tanh": "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit.",
+    "softplus": "log(1 + exp(x)).",
+}.items():
+    _elementwise(_name, 1, rules.loop_float, ulps=1.0, doc=_doc)
+_elementwise("log_sigmoid", 1, rules.loop_float, decompose=decompositions.log_sigmoid, ulps=1.0,
+             doc="log(sigmoid(x)), which is -softplus(-x).")
+_elementwise("relu", 1, rules.strong(rules.loop_numeric), decompose=decompositions.relu,
+             doc="The larger of x and 0; NaN stays NaN.")
+_elementwise("leaky_relu", 2, rules.loop_float, decompose=decompositions.leaky_relu,
+             doc="(x, slope): x above 0, slope * x elsewhere.")
+_elementwise("elu", 2, rules.loop_float, decompose=decompositions.elu, ulps=2.0,
+             doc="(x, alpha): x above 0, alpha (exp(x) - 1) elsewhere.")
 
 _elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
 _elementwise("clip", 3, rules.strong(rules.loop_same), decompose=decompositions.clip,

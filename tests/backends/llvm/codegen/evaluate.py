@@ -15,7 +15,7 @@ from jitfuse.ir import ops, reference
 from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, Instr, KernelForm, Operand, Reduction, sum_lanes
 
 Array = Any
-TRANSCENDENTAL = {"exp", "log", "sin", "cos", "tanh", "expm1", "log1p"}
+TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps}
 
 
 @dataclass
@@ -128,6 +128,8 @@ class Evaluator:
         assert row is not None
         if instr.op in TRANSCENDENTAL and dtype == np.float32:
             args = [a.astype(np.float64) for a in args]  # NumPy's own are up to 4 ulp off
+        elif instr.op.startswith("logaddexp"):
+            args = [a.astype(np.longdouble) for a in args]  # sums of operands and logarithms cancel
         return np.asarray(row.numpy(*args)).astype(dtype)
 
     def access(self, instr: Instr, args: list[Any], inner: bool) -> Any:

@@ -12,7 +12,12 @@ EXACT = {
     "exp": mpmath.exp, "exp2": lambda x: mpf(2) ** x, "expm1": mpmath.expm1, "log": mpmath.log,
     "log2": lambda x: mpmath.log(x) / mpmath.log(2), "log1p": mpmath.log1p, "sin": mpmath.sin,
     "cos": mpmath.cos, "tanh": mpmath.tanh, "erf": mpmath.erf, "power": mpmath.power,
+    "log10": mpmath.log10, "erfc": mpmath.erfc, "gelu": lambda x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
+    "gelu_tanh": lambda x: x / (1 + mpmath.exp(-2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpf("0.044715") * x**3))),
+    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)), "silu": lambda x: x / (1 + mpmath.exp(-x)),
+    "softplus": lambda x: mpmath.log1p(mpmath.exp(x)),
 }
+BOUNDED = ("tanh", "erf", "erfc", "gelu", "gelu_tanh", "sigmoid", "silu", "softplus")
 MAXIMUM = mpf(float(np.finfo(np.float64).max))
 
 
@@ -31,6 +36,13 @@ def samples(name: str, n: int) -> np.ndarray:
         "expm1": [rng.uniform(-0.4, 0.7, n), rng.uniform(30, 40, n), rng.uniform(709.7, 709.79, n)],
         "log": [1 + rng.normal(0, 0.2, n), 1 + rng.normal(0, 1e-6, n), rng.uniform(0, 1e-310, n)],
         "log2": [1 + rng.normal(0, 0.2, n), 1 + rng.normal(0, 1e-6, n), 2.0 ** np.arange(-1074, 1024)],
+        "log10": [1 + rng.normal(0, 0.2, n), 1 + rng.normal(0, 1e-6, n), 10.0 ** np.arange(-307, 308)],
+        "erfc": [rng.uniform(0.3, 1.2, n), rng.uniform(-6, 28, n), rng.uniform(26, 27.3, n)],
+        "gelu": [rng.uniform(-1.5, 0, n), rng.uniform(-39, 10, n), rng.uniform(-38.8, -37, n)],
+        "gelu_tanh": [rng.uniform(-22, 5, n), rng.uniform(-22, -20, n)],
+        "sigmoid": [rng.uniform(-746, 750, n), rng.uniform(-746, -700, n)],
+        "silu": [rng.uniform(-754, 750, n), rng.uniform(-754, -700, n)],
+        "softplus": [rng.uniform(-746, 750, n), rng.uniform(-746, -700, n), rng.uniform(-62, -58, n)],
         "log1p": [rng.uniform(-0.4, 0.6, n), 10 ** rng.uniform(0, 308, n), 10 ** rng.uniform(-17, 0, n) - 1],
         "tanh": [rng.uniform(0, 1, n), rng.uniform(15, 22, n)],
         "erf": [rng.uniform(0.8, 1.2, n), rng.uniform(0, 6, n)],
@@ -39,7 +51,7 @@ def samples(name: str, n: int) -> np.ndarray:
     x = x[np.isfinite(x) & (x != 0)]
     if name.startswith("log"):
         x = x[x > (-1 if name == "log1p" else 0)]
-    if name.startswith("exp") or name in ("tanh", "erf"):
+    if name.startswith("exp") or name in BOUNDED:
         x = x[np.abs(x) < 1100]
     return x
 

@@ -9,10 +9,12 @@ import pytest
 import scipy.special
 
 from jitfuse.backends.llvm.math import FUNCTIONS
+from jitfuse.ir import ops
 
 TARGETS = ["host", "host without fma"]
 DTYPES = [np.float32, np.float64]
 DIVISIONS = ["fmod", "remainder", "floor_divide"]
+BINARY = ["power", "logaddexp", "logaddexp2", *DIVISIONS]
 ROUNDINGS = ["floor", "ceil", "trunc", "rint", "sqrt"]
 
 
@@ -39,10 +41,11 @@ def random_patterns(dtype: type, n: int, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", sorted(FUNCTIONS - {"power", *DIVISIONS}))
+@pytest.mark.parametrize("name", sorted(FUNCTIONS - {*BINARY}))
 def test_special_arguments(name, dtype, target, kernel, ulps):
     x = specials(dtype)
-    reference = scipy.special.erf if name == "erf" else getattr(np, name)
+    op = ops.get(name)
+    reference = {"erf": scipy.special.erf, "rint": np.rint}.get(name) or op.numpy
     with np.errstate(all="ignore"):
         exact = reference(x.astype(np.float64))
     assert ulps(kernel(name, dtype, target=target)(x), exact).max() <= 1
@@ -55,19 +58,20 @@ def test_nan_payloads_stay_nan(dtype, kernel):
     integer = np.uint32 if dtype == np.float32 else np.uint64
     x = (x.view(integer) | np.array([np.inf], dtype).view(integer)).view(dtype)
     x = x[np.isnan(x)]
-    for name in sorted(FUNCTIONS - {"power", *DIVISIONS}):
+    for name in sorted(FUNCTIONS - {*BINARY}):
         assert np.isnan(kernel(name, dtype)(x)).all(), name
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_power_as_c99(dtype, target, kernel, ulps):
+@pytest.mark.parametrize("name", ["power", "logaddexp", "logaddexp2"])
+def test_pairs_of_special_arguments(name, dtype, target, kernel, ulps):
     """Python's float power and math.pow follow annex F.9.4.4 but raise; NumPy calls the C library's."""
     pairs = np.array(list(itertools.product(specials(dtype), repeat=2)), dtype)
     x, y = np.ascontiguousarray(pairs.T)
     with np.errstate(all="ignore"):
-        exact = np.power(x.astype(np.float64), y.astype(np.float64))
-    assert ulps(kernel("power", dtype, target=target)(x, y), exact).max() <= 1
+        exact = getattr(np, name)(x.astype(np.longdouble), y.astype(np.longdouble))
+    assert ulps(kernel(name, dtype, target=target)(x, y), exact).max() <= 1
 
 
 @pytest.mark.parametrize("target", TARGETS)

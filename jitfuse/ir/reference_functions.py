@@ -1,0 +1,130 @@
+"""What the real functions mean that NumPy lacks, and those whose NumPy form loses accuracy: references in NumPy.
+
+Each computes in float64 (in longdouble where float64 would lose more than a few units in the last place) and
+rounds once to the dtype that NumPy's own functions answer in. Does not own NumPy's ufuncs (`jitfuse.ir.reference`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+Array = Any
+_LONG = np.longdouble
+
+
+def _float_function(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Return the function over operands of any dtype: cast to float64, the result cast as that of a ufunc."""
+
+    @wraps(function)
+    def over_any(*operands: Array) -> Array:
+        common = np.result_type(*operands)
+        dtype = np.exp.resolve_dtypes((common, None))[1]
+        if dtype.name not in ("float16", "bfloat16", "float32", "float64") or common == np.bool_:
+            raise TypeError(f"{function.__name__} does not take {common}")
+        with np.errstate(all="ignore"):
+            return np.asarray(function(*[np.asarray(x).astype("float64") for x in operands])).astype(dtype)[()]
+
+    return over_any
+
+
+def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """Return a function of Python floats over arrays; NaN is left alone."""
+    return np.vectorize(function, otypes=["float64"])
+
+
+@_float_function
+def erf(x: Array) -> Array:
+    """Return the error function, by `math.erf`."""
+    return _each(math.erf)(x)
+
+
+@_float_function
+def erfc(x: Array) -> Array:
+    """Return 1 - erf(x), by `math.erfc`."""
+    return _each(math.erfc)(x)
+
+
+@_float_function
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x))."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1.0) / (1.0 + e)
+
+
+def _times_sigmoid(x: Array, y: Array) -> Array:
+    """Return x / (1 + exp(-y)), the limit where y is minus infinity."""
+    half = np.exp(-np.abs(y) / 2)  # in two factors, neither of which is denormal
+    result = np.where(y < 0, x * half * half, x) / (1 + half * half)
+    return np.where(y == -np.inf, -0.0, result)
+
+
+@_float_function
+def silu(x: Array) -> Array:
+    """Return x / (1 + exp(-x)); -0.0 at minus infinity, the limit."""
+    return _times_sigmoid(x, x)
+
+
+@_float_function
+def gelu_tanh(x: Array) -> Array:
+    """Return x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit."""
+    wide = x.astype(_LONG)
+    slope = 2 * np.sqrt(_LONG(2) / (4 * np.arctan(_LONG(1))))
+    return _times_sigmoid(wide, slope * (wide + _LONG("0.044715") * wide**3)).astype("float64")
+
+
+@_float_function
+def gelu(x: Array) -> Array:
+    """Return x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit.
+
+    It is x erfc(z) / 2 with z = -x / sqrt 2. What z rounds off moves the far tail by many units in the last place,
+    so that erfc(z + e) is taken as erfc(z) + e erfc'(z).
+    """
+    exact = -x.astype(_LONG) / np.sqrt(_LONG(2))
+    z = exact.astype("float64")
+    rest = np.where(np.isfinite(z), exact - z, 0).astype("float64")
+    tail = _each(math.erfc)(z) - rest * (2 / math.sqrt(math.pi)) * np.exp(-z * z)
+    return np.where(x < -40, -0.0, x / 2 * tail)
+
+
+@_float_function
+def softplus(x: Array) -> Array:
+    """Return log(1 + exp(x))."""
+    return np.logaddexp(x, 0.0)
+
+
+@_float_function
+def log_sigmoid(x: Array) -> Array:
+    """Return log(1 / (1 + exp(-x)))."""
+    return -np.logaddexp(-x, 0.0)
+
+
+@_float_function
+def leaky_relu(x: Array, slope: Array) -> Array:
+    """Return x above 0, slope * x elsewhere."""
+    return np.where(x > 0, x, x * slope)
+
+
+@_float_function
+def elu(x: Array, alpha: Array) -> Array:
+    """Return x above 0, alpha (exp(x) - 1) elsewhere."""
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+def relu(x: Array) -> Array:
+    """Return the larger of x and 0."""
+    x = np.asarray(x)
+    if x.dtype == np.bool_:
+        raise TypeError("relu does not take bool")
+    return np.maximum(x, x.dtype.type(0))
+
+
+FUNCTIONS: dict[str, Callable[..., Array]] = {
+    f.__name__: f for f in (
+        erf, erfc, sigmoid, silu, gelu, gelu_tanh, softplus, log_sigmoid, leaky_relu, elu, relu,
+    )
+}
+"""Every function of this module by the operator's name."""
