@@ -69,6 +69,7 @@ HALF_LN2 = LN2 / 2 * mpf("1.0001")
 FRACTION_LOW, FRACTION_HIGH = m.sqrt(mpf(1) / 2) - mpf("1.00001"), m.sqrt(mpf(2)) - mpf("0.99999")
 S_MAX = ((m.sqrt(mpf(2)) - 1) / (m.sqrt(mpf(2)) + 1)) ** 2 * mpf("1.0001")
 QUARTER, HALF = (m.pi / 4 * mpf("1.0001")) ** 2, (m.pi / 2 * mpf("1.0001")) ** 2
+EIGHTH = (m.sqrt(mpf(2)) - mpf("0.9999")) ** 2
 ERF_END, ERF_CENTER = mpf("3.93") ** 2, mpf("7.5")
 ERF_SPLIT, ERFC_CENTER, ERFC_END = mpf(1), mpf(1), mpf("5.95")
 UPPER_TURN_64, UPPER_TURN_32 = mpf(4), mpf(3)
@@ -87,6 +88,16 @@ def cos_series(t: mpf, first: int) -> mpf:
 def exp_series(r: mpf, first: int) -> mpf:
     """Return the terms of exp(r) from r**first on, over r**first."""
     return m.fsum(r ** (k - first) / m.factorial(k) for k in range(first, 40))
+
+
+def sinh_series(t: mpf, first: int) -> mpf:
+    """Return the terms of sinh(r)/r from r**(2 first) on, over r**(2 first), for t = r*r."""
+    return m.fsum(t ** (k - first) / m.factorial(2 * k + 1) for k in range(first, 40))
+
+
+def cosh_series(t: mpf, first: int) -> mpf:
+    """Return the terms of cosh(r) from r**(2 first) on, over r**(2 first), for t = r*r."""
+    return m.fsum(t ** (k - first) / m.factorial(2 * k) for k in range(first, 40))
 
 
 def erf_series(t: mpf, first: int) -> mpf:
@@ -113,6 +124,21 @@ def upper_slope(turn: mpf) -> Real:
 def turned(x: str, turn: mpf) -> mpf:
     """Return (x - turn)/(x + turn)."""
     return (mpf(x) - turn) / (mpf(x) + turn)
+
+
+def atan_series(t: mpf, first: int) -> mpf:
+    """Return the terms of atan(s)/s from s**(2 first) on, over s**(2 first), for t = s*s below 0.2."""
+    return m.fsum((-1) ** k * t ** (k - first) / (2 * k + 1) for k in range(first, 90))
+
+
+def asin_series(t: mpf, first: int) -> mpf:
+    """Return the terms of asin(s)/s from s**(2 first) on, over s**(2 first), for t = s*s up to 1/4."""
+    return m.fsum(m.binomial(2 * k, k) / mpf(4) ** k * t ** (k - first) / (2 * k + 1) for k in range(first, 100))
+
+
+def of_root(fn: Real) -> Real:
+    """Return fn(s)/s, which is 1 at 0, as a function of t = s*s."""
+    return at_zero(mpf(1), lambda t: fn(m.sqrt(t)) / m.sqrt(t))
 
 
 # name, what it approximates, function, interval, degree, center
@@ -152,6 +178,21 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
      upper_slope(UPPER_TURN_32), mpf(-1), turned("10.2", UPPER_TURN_32), 12, mpf(0)),
     ("UPPER_64", "the slope of (1 + 2x) exp(x*x) erfc(x) from x = 4, in (x - 4)/(x + 4), 1/2 <= x <= 27.4",
      upper_slope(UPPER_TURN_64), turned("0.5", UPPER_TURN_64), turned("27.4", UPPER_TURN_64), 21, mpf(0)),
+    ("TAN_32", "tan(r) / r in r*r, |r| <= pi/4", of_root(m.tan), mpf(0), QUARTER, 7, mpf(0)),
+    ("ATAN_32", "atan(s) / s in s*s, |s| <= 1", of_root(m.atan), mpf(0), mpf(1), 11, mpf(0)),
+    ("ATAN_64", "(atan(s) - s) / s**3 in s*s, |s| <= tan(pi/8)", lambda t: atan_series(t, 1), mpf(0), EIGHTH, 10,
+     mpf(0)),
+    ("ASIN_32", "asin(s) / s in s*s, |s| <= 1/2", lambda t: asin_series(t, 0), mpf(0), mpf("0.25"), 6, mpf(0)),
+    ("ASIN_64", "(asin(s) - s) / s**3 in s*s, |s| <= 1/2", lambda t: asin_series(t, 1), mpf(0), mpf("0.25"), 12,
+     mpf(0)),
+    ("SINH_32", "sinh(r) / r in r*r", lambda t: sinh_series(t, 0), mpf(0), HALF_LN2**2, 3, mpf(0)),
+    ("COSH_32", "cosh(r) in r*r", lambda t: cosh_series(t, 0), mpf(0), HALF_LN2**2, 3, mpf(0)),
+    ("SINH_64", "(sinh(r) - r) / r**3 in r*r", lambda t: sinh_series(t, 1), mpf(0), HALF_LN2**2, 4, mpf(0)),
+    ("COSH_64", "(cosh(r) - 1 - r*r/2) / r**4 in r*r", lambda t: cosh_series(t, 2), mpf(0), HALF_LN2**2, 4, mpf(0)),
+    ("ATANH_32", "atanh(s) / s in s*s, |s| <= 0.201", lambda t: atanh_tail(0)(t) / 2, mpf(0), mpf("0.0403"), 4, mpf(0)),
+    ("ATANH_64", "(atanh(s) - s) / s**3 in s*s, |s| <= 0.201", lambda t: atanh_tail(1)(t) / 2, mpf(0), mpf("0.0403"),
+     8, mpf(0)),
+    ("CBRT", "m**(-1/3), 1/2 <= m < 4", lambda u: 1 / m.cbrt(u), mpf("0.5"), mpf(4), 7, mpf(0)),
 ]
 
 # relative error by default; erfc is only subtracted from 1, so its absolute error counts; for SINGLE it is the

@@ -23,6 +23,7 @@ _UFUNCS: Final[dict[str, str]] = {
     **{op.name: op.name for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     **SCIPY_UFUNCS,
     "erf": "erf", "erfc": "erfc", "expit": "sigmoid", "log_expit": "log_sigmoid", "matmul": "matmul", "fabs": "abs",
+    "degrees": "rad2deg", "radians": "deg2rad",
 }
 """Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""
 _REDUCTIONS: Final[dict[str, str]] = {
@@ -32,9 +33,7 @@ _INSTEAD: Final[dict[str, str]] = {
     "nonzero": "Its shape depends on data; use np.where(condition, a, b).",
     "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
     "unique": "Its shape depends on data; call it outside the fused function.",
-    "tan": "Write np.sin(x) / np.cos(x).",
     "reciprocal": "Write 1 / x.",
-    "hypot": "Write np.sqrt(x * x + y * y).",
     "prod": "Write np.exp(np.sum(np.log(x))) for positive x, or multiply slices.",
     "round": "Write np.floor(x + 0.5), which rounds halves up.",
     "around": "Write np.floor(x + 0.5), which rounds halves up.",

@@ -198,8 +198,9 @@ _SAME = (
     "exp2", "log2", "log10", "erfc",
     "isnan", "isinf", "isfinite", "add", "subtract", "multiply", "divide", "minimum", "maximum", "where",
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "matmul",
+    "tan", "asin", "acos", "atan", "atan2", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot",
 )
-_REFERRED = ("logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus")
+_REFERRED = ("logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "cbrt")
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: _referred(name) for name in _REFERRED},
     **{name: getattr(torch, name) for name in _SAME},

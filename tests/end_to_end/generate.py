@@ -17,14 +17,15 @@ from programs import Program, Statement
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy")
 INEXACT = ("exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "exp2", "log2", "log10", "erfc", "sigmoid",
-           "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid")
+           "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid",
+           "tan", "asin", "acos", "atan", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt")
 OURS = ("erf", "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid", "leaky_relu", "elu")
 """Functions that NumPy lacks."""
-INEXACT_BINARY = ("logaddexp", "logaddexp2", "leaky_relu", "elu")
+INEXACT_BINARY = ("logaddexp", "logaddexp2", "leaky_relu", "elu", "atan2", "hypot")
 NOT_OF_BOOLS = (*INEXACT, "sqrt", "floor", "ceil", "trunc", "square", "sign")
 BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "minimum", "maximum",
           "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
-          "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
+          "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", *INEXACT_BINARY)
 OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor_divide": "//", "remainder": "%",
              "power": "**", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">",
              "greater_equal": ">=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<",

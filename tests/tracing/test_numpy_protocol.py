@@ -92,7 +92,7 @@ def test_copyto_and_fill(check):
 
 @pytest.mark.parametrize(("fn", "way_out"), [
     (lambda x: np.cumsum(x), r"np\.cumsum .* keep it outside"), (lambda x: np.sort_complex(x), r"np\.sort"),
-    (lambda x: np.linalg.norm(x), r"np\.linalg\.norm .*np\.sqrt"), (lambda x: np.tan(x), r"ufunc tan .*np\.sin"),
+    (lambda x: np.linalg.norm(x), r"np\.linalg\.norm .*np\.sqrt"), (lambda x: np.spacing(x), r"ufunc spacing"),
     (lambda x: np.add.accumulate(x), r"add\.accumulate"), (lambda x: np.add(x, 1, where=x > 0), r"where=.*np\.where"),
     (lambda x: np.nonzero(x), r"np\.where"), (lambda x: np.where(x > 0), "three arguments"),
     (lambda x: np.unique(x), "depends on data"), (lambda x: x.cumsum(), "cumsum"), (lambda x: x.argmax(), "argmax"),

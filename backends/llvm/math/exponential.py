@@ -23,9 +23,14 @@ LN2_HEAD, LN2_TAIL = 0.6931471805598903, 5.497923018708371e-14
 
 def narrow_exp_parts(x: Batch) -> tuple[Batch, Batch]:
     """Return (2**k, (exp(r) - 1)) of float64 x = k ln 2 + r below 700 in magnitude, to float32's needs."""
-    biased = x.fma(_LOG2_E, ROUNDER)
-    r = (biased - ROUNDER).fma(-LN2, x)
+    biased, r = narrow_reduce(x)
     return power_of_two(biased), r * r.polynomial(c.EXPM1_32)
+
+
+def narrow_reduce(x: Batch) -> tuple[Batch, Batch]:
+    """Return (k + `ROUNDER`, r) of float64 x = k ln 2 + r, to float32's needs."""
+    biased = x.fma(_LOG2_E, ROUNDER)
+    return biased, (biased - ROUNDER).fma(-LN2, x)
 
 
 def power_of_two(biased: Batch) -> Batch:

@@ -1,4 +1,4 @@
-"""Argument reduction modulo pi or pi/2 of sin and cos.
+"""Argument reduction modulo pi or pi/2 of sin, cos and tan.
 
 Owns: Cody and Waite's reduction for ordinary arguments, exact products of an integer and short pieces of pi
 (Muller, Elementary Functions, section 11.2), and Payne and Hanek's (1983) for the largest, in 128-bit
@@ -36,7 +36,20 @@ def reduce_32(x: Batch, wide: Batch, offset: float) -> tuple[Batch, Batch]:
         biased = wide.fma(_INV_PI, ROUNDER)
         k = biased - ROUNDER
     r = k.fma(-_PI[1], k.fma(-_PI[0], wide))
-    function = _large_half_turns(wide.context, offset)
+    function = _large_turns(wide.context, 1, offset)
+    n, r = patch_lanes(function, abs(x).compare("oge", _LARGE), [wide], [biased.bits(), r])
+    return n, r
+
+
+def reduce_quarter_32(x: Batch, wide: Batch) -> tuple[Batch, Batch]:
+    """Return (n, r) with x = n pi/2 + r, |r| <= pi/4 in float64, as `reduce_32` does.
+
+    r keeps its relative accuracy next to odd multiples of pi/2 too.
+    """
+    biased = wide.fma(_TWO_OVER_PI, ROUNDER)
+    k = biased - ROUNDER
+    r = k.fma(-_HALF_PI[1], k.fma(-_HALF_PI[0], wide))
+    function = _large_turns(wide.context, 2, 0.0)
     n, r = patch_lanes(function, abs(x).compare("oge", _LARGE), [wide], [biased.bits(), r])
     return n, r
 
@@ -77,10 +90,11 @@ def two_over_pi_words() -> tuple[int, ...]:
     return (0, *((fraction >> (bits - 64 * (i + 1))) & _MASK for i in range(20)))
 
 
-def _large_half_turns(context: Context, offset: float) -> str:
+def _large_turns(context: Context, parts: int, offset: float) -> str:
     """Return the name of the module's function for large arguments, with the outputs of `reduce_32`.
 
-    64 bits of the fraction are enough: no float32 is closer than 2**-33 to a multiple of pi/2.
+    r is what is left of x modulo pi / parts, one of 1 and 2. 64 bits of the fraction are enough: no float32 is
+    closer than 2**-33 to a multiple of pi/2.
     """
 
     def body(scalar: Context, inputs: list[Value]) -> list[Value]:
@@ -91,12 +105,12 @@ def _large_half_turns(context: Context, offset: float) -> str:
         turn = f.select(negative, f.sub(_integer(0), turn), turn)
         if offset:
             turn = f.add(turn, _integer(1 << 62))
-        n = f.lshr(f.add(turn, _integer(1 << 62)), _integer(63))
-        fraction = scalar.batch([f.cast("sitofp", f.shl(turn, _integer(1)), "double")])
-        r = fraction * (_PI_WORDS[0] * 2.0**-64)
+        n = f.lshr(f.add(turn, _integer(1 << (63 - parts))), _integer(64 - parts))
+        fraction = scalar.batch([f.cast("sitofp", f.shl(turn, _integer(parts)), "double")])
+        r = fraction * (_PI_WORDS[0] / parts * 2.0**-64)
         return [n, _nan_if_infinite(scalar, inputs[0], r)]
 
-    return lane_function(context, f"jitfuse.half_turns.{'half' if offset else 'zero'}", 1, 2, body)
+    return lane_function(context, f"jitfuse.turns.{parts}.{'half' if offset else 'zero'}", 1, 2, body)
 
 
 def _large_quarter_turns(context: Context) -> str:

@@ -1,14 +1,20 @@
-"""sin and cos for float32 and float64.
+"""sin, cos and tan for float32 and float64, and the two conversions of angles.
 
 Owns: the polynomials on the reduced argument and the signs. float32 uses sin on [-pi/2, pi/2] alone, float64
-both sin and cos on [-pi/4, pi/4] (as in fdlibm's scheme; Muller, Elementary Functions, chapter 11).
-Does not own: the reduction, see `reduction`.
+both sin and cos on [-pi/4, pi/4] (as in fdlibm's scheme; Muller, Elementary Functions, chapter 11), tan their
+quotient in double-double. Does not own: the reduction, see `reduction`.
 """
 from __future__ import annotations
 
+from jitfuse.backends.llvm.builder import element
 from jitfuse.backends.llvm.math import coefficients as c
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.backends.llvm.math.reduction import reduce_32, reduce_64
+from jitfuse.backends.llvm.math.reduction import reduce_32, reduce_64, reduce_quarter_32
+
+# by element type, the nearest; NumPy's for degrees in float32 is another, up to 1.4 ulp off with its rounding
+_DEGREES = {"float": 57.295780181884766, "double": 57.29577951308232}
+_RADIANS = {"float": 0.01745329238474369, "double": 0.017453292519943295}
 
 
 def sin_32(x: Batch) -> Batch:
@@ -57,3 +63,44 @@ def _quadrant(n: Batch, sine: Batch, cosine: Batch) -> Batch:
     """Return the sine of n pi/2 + r given sin(r) and cos(r)."""
     odd = (n & 1).compare("ne", 0)
     return (cosine.where(odd, sine).bits() ^ ((n & 2) << 62)).from_bits()
+
+
+def tan_32(x: Batch) -> Batch:
+    """Return the tangent of float32 batches, radians, of any size."""
+    n, r = reduce_quarter_32(x, x.widened())
+    t = r * (r * r).polynomial(c.TAN_32)
+    odd = (n & 1).compare("ne", 0)
+    return (t.filled(-1.0).where(odd, t) / t.replace(odd ^ 1, 1.0)).narrowed()
+
+
+def tan_64(x: Batch) -> Batch:
+    """Return the tangent of float64 batches, radians, of any size.
+
+    The sine over the cosine, both as two words, the quotient corrected by its own remainder.
+    """
+    n, r, r_low = reduce_64(x)
+    t, t_low = two_product(r, r)
+    half = t * 0.5
+    sine, sine_low = fast_two_sum(r, (r * t).fma(t.polynomial(c.SIN_64), half.fma(-r_low, r_low)))
+    head = 1.0 - half
+    low = ((1.0 - head) - half) - t_low * 0.5
+    cosine, cosine_low = fast_two_sum(head, (t * t).fma(t.polynomial(c.COS_64), r.fma(-r_low, low)))
+    odd = (n & 1).compare("ne", 0)
+    up, up_low = cosine.where(odd, sine), cosine_low.where(odd, sine_low)
+    down, down_low = sine.where(odd, cosine), sine_low.where(odd, cosine_low)
+    inverse = 1.0 / down
+    q = up * inverse
+    p, e = two_product(q, down)
+    remainder = q.fma(-down_low, ((up - p) - e) + up_low)
+    result = remainder.fma(inverse, q)
+    return (result.bits() ^ (n << 63)).from_bits().where(x.compare("une", 0.0), x)
+
+
+def rad2deg(x: Batch) -> Batch:
+    """Return radians in degrees: one multiplication."""
+    return x * _DEGREES[element(x.type)]
+
+
+def deg2rad(x: Batch) -> Batch:
+    """Return degrees in radians: one multiplication."""
+    return x * _RADIANS[element(x.type)]

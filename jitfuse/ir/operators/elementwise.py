@@ -68,6 +68,25 @@ _elementwise("leaky_relu", 2, rules.loop_float, decompose=decompositions.leaky_r
 _elementwise("elu", 2, rules.loop_float, decompose=decompositions.elu, ulps=2.0,
              doc="(x, alpha): x above 0, alpha (exp(x) - 1) elsewhere.")
 
+# ---------------------------------------------------------------- angles, hyperbolas and roots
+for _name, _arity, _doc in (
+    ("tan", 1, "The tangent; radians."),
+    ("asin", 1, "The angle in [-pi/2, pi/2] with this sine; NaN beyond 1."),
+    ("acos", 1, "The angle in [0, pi] with this cosine; NaN beyond 1."),
+    ("atan", 1, "The angle in [-pi/2, pi/2] with this tangent."),
+    ("atan2", 2, "The angle of the point (second, first) in [-pi, pi]; zeros and infinities as in C99."),
+    ("rad2deg", 1, "Radians in degrees."),
+    ("deg2rad", 1, "Degrees in radians."),
+    ("sinh", 1, "The hyperbolic sine."),
+    ("cosh", 1, "The hyperbolic cosine."),
+    ("asinh", 1, "The inverse hyperbolic sine."),
+    ("acosh", 1, "The inverse hyperbolic cosine; NaN below 1."),
+    ("atanh", 1, "The inverse hyperbolic tangent; infinite at 1, NaN beyond."),
+    ("hypot", 2, "sqrt(x*x + y*y) without overflow; infinite where one operand is."),
+    ("cbrt", 1, "The cube root, that of a negative number too."),
+):
+    _elementwise(_name, _arity, rules.loop_float, ulps=1.0, doc=_doc)
+
 _elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
 _elementwise("clip", 3, rules.strong(rules.loop_same), decompose=decompositions.clip,
              doc="minimum(maximum(x, low), high) in the common dtype of all three.")

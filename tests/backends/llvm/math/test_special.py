@@ -14,7 +14,8 @@ from jitfuse.ir import ops
 TARGETS = ["host", "host without fma"]
 DTYPES = [np.float32, np.float64]
 DIVISIONS = ["fmod", "remainder", "floor_divide"]
-BINARY = ["power", "logaddexp", "logaddexp2", *DIVISIONS]
+OF_TWO = ["atan2", "hypot"]
+BINARY = ["power", "logaddexp", "logaddexp2", *OF_TWO, *DIVISIONS]
 ROUNDINGS = ["floor", "ceil", "trunc", "rint", "sqrt"]
 
 
@@ -60,6 +61,17 @@ def test_nan_payloads_stay_nan(dtype, kernel):
     x = x[np.isnan(x)]
     for name in sorted(FUNCTIONS - {*BINARY}):
         assert np.isnan(kernel(name, dtype)(x)).all(), name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", OF_TWO)
+def test_special_arguments_of_two_operands(name, dtype, target, kernel, ulps):
+    """NumPy's in long double, which hold the quotients of all float64."""
+    y, x = np.array(list(itertools.product(specials(dtype), repeat=2)), dtype).T.copy()
+    with np.errstate(all="ignore"):
+        exact = getattr(np, name)(y.astype(np.longdouble), x.astype(np.longdouble))
+    assert ulps(kernel(name, dtype, target=target)(y, x), exact).max() <= 1
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,0 +1,62 @@
+"""Real functions as the user calls them: under NumPy's names and the standard's, on arrays of every layout."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+UNARY = {
+    "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "cbrt": "cbrt", "degrees": "rad2deg",
+    "rad2deg": "rad2deg", "radians": "deg2rad", "deg2rad": "deg2rad",
+}
+BINARY = {"arctan2": "atan2", "hypot": "hypot"}
+
+
+def layouts(dtype: str) -> list[Any]:
+    base = np.random.default_rng(3).normal(0, 1, (40, 46)).astype(dtype)
+    special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 1e-40, 2e5], dtype)
+    return [base, base[::-1, ::-3], base.T, base[:0], base[0, :1], special, np.broadcast_to(base[0], (3, 46))]
+
+
+def check(got: Any, want: Any) -> None:
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    np.testing.assert_allclose(got, want, rtol=4 * float(np.finfo(want.dtype).eps), atol=0)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got)[numbers], np.signbit(want)[numbers])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("numpy_name", "name"), UNARY.items())
+def test_a_function_of_one_array(numpy_name: str, name: str, dtype: str) -> None:
+    by_ufunc, by_name = jf.fuse(lambda x: getattr(np, numpy_name)(x)), jf.fuse(lambda x: getattr(jf, name)(x))
+    for x in layouts(dtype):
+        with np.errstate(all="ignore"):
+            want = getattr(np, numpy_name)(x)
+        check(by_ufunc(x), want)
+        check(by_name(x), want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("numpy_name", "name"), BINARY.items())
+def test_a_function_of_two_arrays(numpy_name: str, name: str, dtype: str) -> None:
+    by_ufunc = jf.fuse(lambda y, x: getattr(np, numpy_name)(y, x))
+    by_name = jf.fuse(lambda y, x: getattr(jf, name)(y, x))
+    for y in layouts(dtype):
+        for x in (y[..., ::-1], -y, np.full_like(y, 3), y[..., :1]):
+            with np.errstate(all="ignore"):
+                want = getattr(np, numpy_name)(y, x)
+            check(by_ufunc(y, x), want)
+            check(by_name(y, x), want)
+
+
+def test_integers_become_float64_and_bools_are_refused() -> None:
+    fused = jf.fuse(lambda x: (np.arctan(x), np.hypot(x, 2), np.degrees(x), np.cbrt(x)))
+    x = np.arange(-9, 9, dtype="int32")
+    for got, want in zip(fused(x), (np.arctan(x), np.hypot(x, 2), np.degrees(x), np.cbrt(x)), strict=True):
+        check(got, want)
+    with pytest.raises(jf.DTypeError, match="float16"):
+        fused(x > 0)
