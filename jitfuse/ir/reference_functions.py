@@ -111,7 +111,7 @@ def leaky_relu(x: Array, slope: Array) -> Array:
 @_float_function
 def elu(x: Array, alpha: Array) -> Array:
     """Return x above 0, alpha (exp(x) - 1) elsewhere."""
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+    return np.where(x > 0, x, alpha * np.expm1(np.where(x > 0, 0, x)))
 
 
 def relu(x: Array) -> Array:
