@@ -19,14 +19,15 @@ from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder, Place
 from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Flat, Layout, Lin
+from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 from jitfuse.plans.values import DEAR, Values
 
 RECOMPUTE_COST: Final = 24
-"""Inlined values that cost at least this much (in simple vector operations) are stored, not computed twice."""
+"""Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
 SPLIT_GRID: Final = 8
-SPLIT_GRID_SWEPT: Final = 3
-"""Reductions with fewer grid points than this, over at least two chunks, are split into partial ones; where their
-rows are swept again for the result, with fewer than SPLIT_GRID_SWEPT."""
+"""Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""
+NARROW: Final = 64
+"""Long columns are parted from what needs their reduction only where at least this many lie side by side."""
 MAX_OPERANDS: Final = 32
 MAX_STEPS: Final = 1500
 _WINDOW: Final = 24
@@ -40,6 +41,7 @@ class Refusal(enum.Enum):
     UNRELATED = "they share no value"
     CYCLE = "a step between them must run in a kernel or library call of its own"
     SPLIT = "the reduction is split into partial ones over chunks"
+    SWEPT = "the plan sweeps the rows once in a kernel, and this value needs their reduction first"
     OPERANDS = f"the kernel would have more than {MAX_OPERANDS} memory operands"
     SIZE = f"the kernel would hold more than {MAX_STEPS} steps"
 
@@ -98,9 +100,14 @@ class Probe:
 class Grouping:
     """Groups the steps of a primitive program. `materialise` adds values that must be stored."""
 
-    def __init__(self, program: FusedProgram, values: Values, materialise: Iterable[int] = ()) -> None:
+    def __init__(
+        self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), policy: LoweringPolicy = DEFAULT,
+    ) -> None:
         self.program = program
         self.values = values
+        self.policy = policy
+        self.choices: set[str] = set()
+        """Which choices of a policy make a difference to these groups."""
         self.groups: list[Group] = []
         self.refusals: list[RefusedMerge] = []
         self.home: dict[int, int] = {}
@@ -218,6 +225,10 @@ class Grouping:
         if not probe.related and not any(_moves(where) or not frame.shape for _, where in shared):
             return Refusal.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
+        if swept and probe.depth and not group.split and (_is_few_and_long(frame) or _is_of_long_columns(frame)):
+            self.choices.add("one_pass")
+            if not self.policy.one_pass:
+                return Refusal.SWEPT
         splits = reduction is not None and not group.reductions and self._is_split(frame, reduction)
         if splits or (group.split and (probe.depth if reduction is not None else swept)):
             return Refusal.SPLIT
@@ -232,11 +243,11 @@ class Grouping:
         return None
 
     def _is_split(self, frame: Frame, value: int) -> bool:
-        """Return whether a reduction is split; one whose rows are swept again would cost further launches."""
-        grid = math.prod(frame.shape[k] for k in frame.grid_axes)
-        inner = math.prod(frame.shape[k] for k in frame.reduced)
-        limit = SPLIT_GRID_SWEPT if self.values.is_swept_again(value) else SPLIT_GRID
-        return 0 < grid < limit and inner >= 2 * CHUNK
+        """Return whether a reduction is split; one whose rows its kernel sweeps again cannot be."""
+        if not _is_few_and_long(frame):
+            return False
+        self.choices.add("split")
+        return self.policy.split and not (self.policy.one_pass and self.values.is_swept_again(value))
 
     def _makes_cycle(self, group: Group, probe: Probe) -> bool:
         needed = self._homes(v for v, _ in probe.leaves) - {group.number}
@@ -318,6 +329,20 @@ class Grouping:
 def _moves(where: Any) -> bool:
     """Return whether an index map moves along some axis of the kernel."""
     return not isinstance(where, tuple) or any(not isinstance(p, Lin) or p.terms for p in where)
+
+
+def _is_few_and_long(frame: Frame) -> bool:
+    """Return whether few grid points reduce many elements each: the class in which reductions may be split."""
+    grid = math.prod(frame.shape[k] for k in frame.grid_axes)
+    return 0 < grid < SPLIT_GRID and math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
+
+
+def _is_of_long_columns(frame: Frame) -> bool:
+    """Return whether long columns lie side by side: a kernel that sweeps them twice finds them in no cache."""
+    last = len(frame.shape) - 1
+    if not frame.reduced or last in frame.reduced or frame.shape[last] < NARROW:
+        return False
+    return math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
 
 
 def _result_placing(step: OpStep) -> str:

@@ -19,7 +19,8 @@ from jitfuse.plans.kernels import build_commit, build_group, build_reservations,
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
-from jitfuse.plans.score import Score, kept_bytes, reference_ns, score
+from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
+from jitfuse.plans.score import Score, reference_ns, score
 from jitfuse.plans.values import Values, View
 
 Buffer = tuple[str, int]
@@ -70,17 +71,6 @@ class RuntimePlan(NamedTuple):
         return (*(s for s in self.steps if isinstance(s, Launch)), *self.commits)
 
 
-class LoweringPolicy(NamedTuple):
-    """One way to lower: whether inner values are kept in scratch rows."""
-
-    kind: str
-    keep: bool
-
-
-FUSED_KEEP = LoweringPolicy("fused, dear row values kept", keep=True)
-FUSED_RECOMPUTE = LoweringPolicy("fused, row values computed again", keep=False)
-
-
 @dataclass(frozen=True, eq=False)
 class AbstractPlan:
     """What to compute: a primitive program of one mode and the layouts of its array feeds."""
@@ -88,28 +78,18 @@ class AbstractPlan:
     program: FusedProgram
     layouts: Mapping[int, Layout]
 
-    @cached_property
-    def grouping(self) -> Grouping:
-        """The fusion groups; dear values that several groups would compute are stored once instead."""
-        values = Values(self.program, self.layouts)
-        first = Grouping(self.program, values)
-        twice = computed_twice(self.program, first)
-        return Grouping(self.program, values, twice) if twice else first
+    def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
+        """Return the plan of one policy."""
+        return SymbolicPlan(self, policy)
 
-    def lower(self) -> tuple[SymbolicPlan, ...]:
-        """Return the candidates, the default first; candidates that would be the same are left out."""
-        kept = SymbolicPlan(self, FUSED_KEEP)
-        return (kept, SymbolicPlan(self, FUSED_RECOMPUTE)) if kept.keeps_rows else (kept,)
+    def candidates(self) -> list[SymbolicPlan]:
+        """Return the plans that compete, by their cost over the reference shapes of their class, the best first."""
+        return descend(self.lower, lambda plan: (plan.reference_ns, plan.score[1:]))
 
     def best(self) -> RuntimePlan:
-        """Return the runtime plan of the best candidate over the reference shape; ties go to the earlier one."""
-        candidates = self.lower()
-        kept = max(kept_bytes(c.launches) for c in candidates)
-        costs = [(reference_ns(c.launches, kept), c.score[1:], k) for k, c in enumerate(candidates)]
-        ranked = [k for _, _, k in sorted(costs)]
-        winner = candidates[ranked[0]]
-        losers = tuple((candidates[k].policy.kind, candidates[k].score) for k in ranked[1:])
-        return winner.specialise(losers)
+        """Return the runtime plan of the best candidate."""
+        winner, *losers = self.candidates()
+        return winner.specialise(tuple((loser.kind, loser.score) for loser in losers))
 
 
 class SymbolicPlan:
@@ -118,8 +98,8 @@ class SymbolicPlan:
     def __init__(self, plan: AbstractPlan, policy: LoweringPolicy) -> None:
         self.plan = plan
         self.policy = policy
-        self.keeps_rows = False
-        program, grouping = plan.program, plan.grouping
+        self.grouping = grouping = _grouping(plan, policy)
+        program, keeps_rows = plan.program, False
         self.steps: list[RuntimeStep] = [*build_reservations(program, grouping)]
         for number in execution_order(grouping):
             group = grouping.groups[number]
@@ -127,12 +107,19 @@ class SymbolicPlan:
                 self.steps.append(_host_call(program, grouping.values, group.host))
                 continue
             launches, kept = build_group(program, grouping, group, keep=policy.keep)
-            self.keeps_rows |= kept
+            keeps_rows |= kept
             self.steps += [launch for launch in launches if not launch.empty]
         commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
         self.commits = [launch for launch in commits if not launch.empty]
         self.outputs = _output_buffers(program, grouping.values)
         self.offsets, self.arena_bytes, self._temporaries = self._plan_memory()
+        rows = {"keep"} if keeps_rows or not policy.keep else set()
+        self.choices = frozenset(grouping.choices | grouping.values.choices | rows)
+
+    @property
+    def kind(self) -> str:
+        """What tells this plan from others of its program, in words."""
+        return self.policy.text(self.choices)
 
     def _plan_memory(self) -> tuple[dict[Any, int], int, list[int]]:
         program = self.plan.program
@@ -140,9 +127,9 @@ class SymbolicPlan:
         for step in self.steps:
             if isinstance(step, Launch):
                 sizes.update(partial_bytes(step))
-        for feed in self.plan.grouping.values.reserved:
+        for feed in self.grouping.values.reserved:
             sizes["reserved", feed] = program.meta[feed].size * itemsize(program.meta[feed].dtype)
-        for group in self.plan.grouping.groups:
+        for group in self.grouping.groups:
             for value in group.roots:
                 if value not in self.outputs:
                     sizes["value", value] = program.meta[value].size * itemsize(program.meta[value].dtype)
@@ -157,6 +144,11 @@ class SymbolicPlan:
         hosts = sum(isinstance(s, HostCall) for s in self.steps)
         return score(self.launches, hosts, self.arena_bytes, self._temporaries)
 
+    @cached_property
+    def reference_ns(self) -> int:
+        """The estimated time over the reference shapes of the launches."""
+        return reference_ns(self.launches, max((m.size for m in self.plan.program.meta.values()), default=1))
+
     @property
     def launches(self) -> list[Launch]:
         """All kernel launches, those that write arguments and state last."""
@@ -164,11 +156,19 @@ class SymbolicPlan:
 
     def specialise(self, losers: tuple[tuple[str, Score], ...]) -> RuntimePlan:
         """Return the runtime plan for the call's shapes."""
-        grouping = self.plan.grouping
+        grouping = self.grouping
         return RuntimePlan(
-            self.plan.program, self.policy.kind, tuple(self.steps), tuple(self.commits), self.outputs,
+            self.plan.program, self.kind, tuple(self.steps), tuple(self.commits), self.outputs,
             grouping.values.views, self.offsets, self.arena_bytes, self.score, losers, tuple(grouping.refusals),
         )
+
+
+def _grouping(plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
+    """Return the fusion groups; dear values that several groups would compute are stored once where that pays."""
+    values = Values(plan.program, plan.layouts, policy)
+    first = Grouping(plan.program, values, policy=policy)
+    twice = {v for v in computed_twice(plan.program, first) if values.store(v)}
+    return Grouping(plan.program, values, twice, policy) if twice else first
 
 
 def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:

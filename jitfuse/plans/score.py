@@ -1,9 +1,9 @@
 """What a plan costs: an integer estimate of time, then the seed's integers, compared lexicographically.
 
-The estimate is a roofline: per launch the larger of bytes over bandwidth and operations over peak, plus a
-fixed cost. Plans are not compared over their own shapes but over the reference shape of their size class, so
-that the choice is the same for every shape of a class. There are two classes: rows that are kept in scratch fit
-the second-level cache, or they do not. Figures are of one ordinary CPU core; only their ratios matter.
+The estimate is a roofline: per launch the larger of bytes over bandwidth and operations over peak on the thread
+that has most to do, plus a fixed cost. Plans are not compared over their own shapes but over the reference shape of
+their size class, so that the choice is the same for every shape of a class. Figures are of one ordinary CPU with two
+threads; only their ratios matter.
 """
 from __future__ import annotations
 
@@ -12,16 +12,29 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernel import CHUNK, MAX_STATIC_EXTENT, KernelForm, Stage
 from jitfuse.plans.launch import Launch, bytes_moved
 from jitfuse.plans.nodes import operation_cost
 
+THREADS: Final = 2
 LAUNCH_NS: Final = 200
-MEMORY_BYTES_PER_NS: Final = 32
-CACHE_BYTES_PER_NS: Final = 128
+MEMORY_BYTES_PER_NS: Final = 16
+COLUMN_BYTES_PER_NS: Final = 12
+LAST_CACHE_BYTES_PER_NS: Final = 32
+CACHE_BYTES_PER_NS: Final = 64
+OPERATION_BYTES_PER_NS: Final = 192
+"""Rates of one thread; the work of a launch is shared by `THREADS` of them where it can be."""
 ROW_CACHE_BYTES: Final = 1 << 18
-"""Scratch rows up to this size stay in the second-level cache of every supported CPU."""
-OPERATIONS_PER_NS: Final = 32
+LAST_CACHE_BYTES: Final = 1 << 22
+"""What is swept again, scratch rows among it, stays in every supported CPU's second-level cache, or in a thread's
+part of the last one, up to this size."""
+FEW: Final = 8
+"""Long rows fewer than this are a class of their own."""
+LANES: Final = 16
+BLOCK_LANES: Final = 64
+"""Lanes of a vector, and of the columns that a kernel sweeps side by side."""
+STRIDED_COST: Final = 16
+"""Operations that a load or store of one element costs more where the lanes' elements are not adjacent."""
 REFERENCE_BITS: Final = 20
 """Reference shapes have 2**20 elements."""
 
@@ -43,31 +56,104 @@ def size_class(n: int) -> int:
 
 
 def launch_ns(form: KernelForm, sizes: Sequence[int]) -> int:
-    """Return the estimated nanoseconds of one launch on one core."""
-    points = math.prod(sizes[: len(form.grid)])
-    inner = math.prod(sizes[len(form.grid) :])
-    rows = inner * sum(itemsize(d) for d in form.keeps)
-    rate = CACHE_BYTES_PER_NS if rows <= ROW_CACHE_BYTES else MEMORY_BYTES_PER_NS
-    memory = bytes_moved(form, sizes) // MEMORY_BYTES_PER_NS
-    operations = points * inner * _inner_operations(form) // OPERATIONS_PER_NS
-    return LAUNCH_NS + max(memory, operations) + 2 * points * rows // rate
+    """Return the estimated nanoseconds of one launch.
+
+    The slowest thread has its share of the grid points: few points leave threads idle. Memory that moves along the
+    inner axes is swept once for each stage that looks at it, from the cache where a grid point's part fits.
+    """
+    space = _Space(form, sizes)
+    memory = bytes_moved(form, sizes) / space.rate + _further_sweeps(space)
+    operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
+    rows = space.inner * sum(itemsize(d) for d in form.keeps)
+    kept = 2 * space.points * rows / _rate(rows, MEMORY_BYTES_PER_NS)
+    return LAUNCH_NS + round((max(memory, operations) + kept) * space.share)
 
 
-def reference_sizes(launch: Launch, kept_bytes: int) -> tuple[int, ...]:
-    """Return the extents over which plans are compared; `kept_bytes` is the most that a plan keeps per element."""
-    grid = len(launch.form.grid)
-    inner = math.prod(launch.sizes[grid:])
-    bits = 0 if grid == len(launch.sizes) else 10 if inner * kept_bytes <= ROW_CACHE_BYTES else 18
-    return (*_shared(REFERENCE_BITS - bits, grid), *_shared(bits, len(launch.sizes) - grid))
+class _Space:
+    """The index space of one launch, as far as time depends on it."""
+
+    def __init__(self, form: KernelForm, sizes: Sequence[int]) -> None:
+        self.form = form
+        self.sizes = sizes
+        rank = len(form.grid)
+        chunks = sizes[rank - 1] if any(r.phase == "partial" for s in form.stages for r in s.reductions) else 1
+        self.inner = math.prod(sizes[rank:])
+        self.points = math.prod(sizes[:rank]) // max(chunks, 1)
+        lanes = max(sizes[form.lane_axis], 1)
+        self.padded = self.points * self.inner * (-(-lanes // LANES) * LANES) // lanes
+        units = self.points * chunks if form.inner else -(-self.points // 4096)
+        columns = bool(form.inner) and form.lane_axis < rank
+        self.block = BLOCK_LANES if columns else 1
+        self.rate = COLUMN_BYTES_PER_NS if columns else MEMORY_BYTES_PER_NS
+        units = -(-units // self.block)
+        self.share = -(-units // THREADS) / max(units, 1)
+        self.sweeps = [_swept_operands(form, stage) for stage in form.stages] if form.inner else []
 
 
-def _shared(bits: int, axes: int) -> list[int]:
+def _swept_operands(form: KernelForm, stage: Stage) -> set[int]:
+    """Return the operands that a stage reads or writes along the inner axes."""
+    rank = len(form.grid)
+    touched = {i.imm[0] for i in stage.body if i.op in ("load", "store")}
+    return {o for o in touched if any(c != "0" for c in form.operands[o].strides[rank:])}
+
+
+def _further_sweeps(space: _Space) -> float:
+    """Return the nanoseconds of sweeping over what an earlier stage has swept already."""
+    seen: set[int] = set()
+    again = 0
+    for swept in space.sweeps:
+        again += sum(itemsize(space.form.operands[o].dtype) for o in swept & seen)
+        seen |= swept
+    part = space.inner * space.block * sum(itemsize(space.form.operands[o].dtype) for o in seen)
+    return space.points * space.inner * again / _rate(part, space.rate)
+
+
+def _rate(swept: int, memory: int) -> int:
+    """Return the bytes per nanosecond of going over so many bytes once more, `memory` where no cache holds them."""
+    if swept <= ROW_CACHE_BYTES:
+        return CACHE_BYTES_PER_NS
+    return LAST_CACHE_BYTES_PER_NS if swept <= LAST_CACHE_BYTES else memory
+
+
+def _operation_bytes(form: KernelForm, stage: Stage) -> int:
+    """Return the bytes of results that a stage's operations make for one element, gathered lanes counted in."""
+    total = 0
+    for i in stage.body:
+        cost = operation_cost(i.op)
+        if i.op in ("load", "store") and form.operands[i.imm[0]].strides[form.lane_axis] == "n":
+            cost += STRIDED_COST
+        total += cost * itemsize(i.dtype)
+    return total
+
+
+def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
+    """Return the extents over which plans are compared: the representative of the launch's class.
+
+    `largest` is the size of the program's largest value, which stands for 2**20 elements. Rows are tiny, short (what
+    a kernel may keep of them fits the cache) or long; few long rows are one or four.
+    """
+    form = launch.form
+    grid = len(form.grid)
+    chunked = any(r.phase == "partial" for s in form.stages for r in s.reductions)
+    final = any(r.phase == "final" for s in form.stages for r in s.reductions)
+    points, inner = math.prod(launch.sizes[: grid - chunked]), math.prod(launch.sizes[grid:])
+    if grid == len(launch.sizes):
+        ratio = largest // max(points, 1)
+        return _shared(REFERENCE_BITS - (0 if ratio <= 1 else 2 if ratio <= MAX_STATIC_EXTENT else 10), grid)
+    few = final or (inner >= 2 * CHUNK and points < FEW)
+    if few:
+        rows = 1 if points <= THREADS else 4
+        lead: tuple[int, ...] = (rows, *(1,) * (grid - chunked - 1))
+        row = (4,) if final else (*(1,) * (len(launch.sizes) - grid - 1), (1 << REFERENCE_BITS) // rows)
+    else:
+        bits = 2 if inner <= MAX_STATIC_EXTENT else 18 if inner >= 2 * CHUNK else 10
+        lead, row = _shared(REFERENCE_BITS - bits, grid - chunked), _shared(bits, len(launch.sizes) - grid)
+    return (*lead, *((4,) if chunked else ()), *row)
+
+
+def _shared(bits: int, axes: int) -> tuple[int, ...]:
     """Return powers of two, as equal as can be, whose product is 2**bits (nothing for no axes)."""
-    return [1 << (bits * (k + 1) // axes - bits * k // axes) for k in range(axes)]
-
-
-def _inner_operations(form: KernelForm) -> int:
-    return sum(operation_cost(i.op) for stage in form.stages for i in stage.body)
+    return tuple(1 << (bits * (k + 1) // axes - bits * k // axes) for k in range(axes))
 
 
 def score(launches: Sequence[Launch], hosts: int, arena_bytes: int, temporaries: Sequence[int]) -> Score:
@@ -79,11 +165,6 @@ def score(launches: Sequence[Launch], hosts: int, arena_bytes: int, temporaries:
     )
 
 
-def reference_ns(launches: Sequence[Launch], kept_bytes: int) -> int:
+def reference_ns(launches: Sequence[Launch], largest: int) -> int:
     """Return the estimated nanoseconds of a plan over the reference shapes of its launches."""
-    return sum(launch_ns(launch.form, reference_sizes(launch, kept_bytes)) for launch in launches)
-
-
-def kept_bytes(launches: Sequence[Launch]) -> int:
-    """Return the most bytes per element that a launch keeps in scratch rows."""
-    return max((sum(itemsize(d) for d in launch.form.keeps) for launch in launches), default=0)
+    return sum(launch_ns(launch.form, reference_sizes(launch, largest)) for launch in launches)

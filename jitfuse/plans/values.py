@@ -17,11 +17,14 @@ from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.frame import contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.nodes import operation_cost
+from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 
 _ALIASED: Final = ("reshape", "transpose")
 _HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape")
 DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
+FLEXIBLE: Final = 128
+"""Dear values whose readers together would spend at most this on computing them may be left unstored."""
 
 
 class View(NamedTuple):
@@ -44,8 +47,13 @@ class Commit(NamedTuple):
 class Values:
     """Placement facts of one primitive program. `layouts` gives the layout of each array feed."""
 
-    def __init__(self, program: FusedProgram, layouts: Mapping[int, Layout]) -> None:
+    def __init__(
+        self, program: FusedProgram, layouts: Mapping[int, Layout], policy: LoweringPolicy = DEFAULT
+    ) -> None:
         self.program = program
+        self.policy = policy
+        self.choices: set[str] = set()
+        """Which choices of a policy make a difference to these facts."""
         self.memory: dict[int, tuple[Any, Layout]] = {}
         for feed in program.feeds:
             layout = layouts.get(feed) or contiguous_layout(program.meta[feed])
@@ -54,7 +62,10 @@ class Values:
             if step.op_name == "constant":
                 value = step.result_id
                 self.memory[value] = (("const", value), contiguous_layout(program.meta[value]))
-        self.costs, self.unrolled = inline_costs(program)
+        self.costs, self.unrolled = inline_costs(program, policy)
+        tiny = any(is_tiny(program, s) for s in program.steps)
+        if tiny:
+            self.choices.add("unroll")
         self.views: dict[int, View] = {}
         self.must: set[int] = set()
         self.commits: list[Commit] = []
@@ -201,7 +212,16 @@ class Values:
                 continue
             moved = sum(_moves(s) for s in readers)
             if moved > 1 or (moved == 1 and len(readers) > 1):
-                self.must.add(value)
+                self.store(value)
+
+    def store(self, value: int) -> bool:
+        """Have a value that several readers would compute be stored, as far as the policy leaves no choice."""
+        if self.costs[value] * len(self.program.consumers[value]) <= FLEXIBLE:
+            self.choices.add("store")
+            if not self.policy.store:
+                return False
+        self.must.add(value)
+        return True
 
     # ------------------------------------------------------------------ views
     def _view(self, value: int, allowed: tuple[str, ...]) -> View | None:
@@ -254,7 +274,17 @@ def _moves(step: OpStep) -> bool:
     return step.op_name in ("slice", "concat", "transpose", "update_slice", "reshape", "broadcast_to")
 
 
-def inline_costs(program: FusedProgram) -> tuple[dict[int, int], frozenset[int]]:
+def is_tiny(program: FusedProgram, step: OpStep) -> bool:
+    """Return whether a step reduces two to four elements at each of several grid points."""
+    op = ops.get(step.op_name)
+    assert op is not None
+    if op.kind != ops.REDUCTION:
+        return False
+    shape, axes = program.meta[step.input_ids[0]].shape, reduced_axes(program, step)
+    return len(shape) > len(axes) and 2 <= math.prod(shape[a] for a in axes) <= MAX_STATIC_EXTENT
+
+
+def inline_costs(program: FusedProgram, policy: LoweringPolicy = DEFAULT) -> tuple[dict[int, int], frozenset[int]]:
     """Return what computing each value inside a kernel costs, and which reductions are unrolled there.
 
     Costs run down to feeds and reductions, capped. A reduction of two to four cheap elements per
@@ -269,12 +299,10 @@ def inline_costs(program: FusedProgram) -> tuple[dict[int, int], frozenset[int]]
         if op.kind == ops.CREATION or op.kind in ops.ON_HOST:
             cost = 0
         elif op.kind == ops.REDUCTION:
-            shape = program.meta[step.input_ids[0]].shape
-            count = math.prod(shape[a] for a in reduced_axes(program, step))
-            grid = len(shape) > len(reduced_axes(program, step))
-            if grid and 2 <= count <= MAX_STATIC_EXTENT and cost < DEAR:
+            if policy.unroll and cost < DEAR and is_tiny(program, step):
                 unrolled.add(step.result_id)
-                cost = count * (cost + 1)
+                shape = program.meta[step.input_ids[0]].shape
+                cost = math.prod(shape[a] for a in reduced_axes(program, step)) * (cost + 1)
             else:
                 cost = 0
         elif op.kind != ops.VIEW:

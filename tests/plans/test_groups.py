@@ -10,7 +10,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.ir.kernel import CHUNK
 from jitfuse.plans import AbstractPlan
-from jitfuse.plans.groups import MAX_OPERANDS, MAX_STEPS, Refusal
+from jitfuse.plans.groups import MAX_OPERANDS, MAX_STEPS, NARROW, Refusal
 
 Plan = Callable[..., AbstractPlan]
 
@@ -73,12 +73,18 @@ def test_a_library_call_between(plan_of: Plan) -> None:
 
 
 def test_split_reductions(plan_of: Plan) -> None:
-    long = np.broadcast_to(np.zeros(()), (2, 2 * CHUNK))
     long = np.zeros((2, 2 * CHUNK))
     plan = plan_of(lambda x: x - x.mean(axis=1, keepdims=True), long)
     assert launches(plan) == 3 and Refusal.SPLIT in reasons(plan)
     assert launches(plan_of(lambda x: x.mean(axis=1) * 2, long)) == 2
     assert launches(plan_of(lambda x, g: (x.sum(axis=1) + g, g * 2), long, np.ones(2))) == 2
+
+
+def test_rows_swept_once(plan_of: Plan) -> None:
+    plan = plan_of(lambda x: x - x.mean(axis=0), np.zeros((2 * CHUNK, NARROW)))
+    assert launches(plan) == 2 and Refusal.SWEPT in reasons(plan)
+    assert launches(plan_of(lambda x: x - x.mean(axis=0), np.zeros((2 * CHUNK, NARROW - 1)))) == 1
+    assert launches(plan_of(lambda x: x - x.mean(axis=0), np.zeros((2 * CHUNK - 1, NARROW)))) == 1
 
 
 def test_too_many_operands(plan_of: Plan) -> None:
@@ -102,7 +108,9 @@ def test_too_many_steps(plan_of: Plan) -> None:
 
 
 def test_every_reason_is_tested() -> None:
-    assert {r.name for r in Refusal} == {"FRAME", "MISALIGNED", "UNRELATED", "CYCLE", "SPLIT", "OPERANDS", "SIZE"}
+    assert {r.name for r in Refusal} == {
+        "FRAME", "MISALIGNED", "UNRELATED", "CYCLE", "SPLIT", "SWEPT", "OPERANDS", "SIZE",
+    }
 
 
 def test_dear_values_are_computed_once(plan_of: Plan) -> None:

@@ -1,0 +1,70 @@
+"""How a plan may be lowered: the choices that compete, and which of them a program has at all.
+
+A `LoweringPolicy` is one way of lowering. Owns the names of the choices and the search over them; what a choice
+means for groups is in `jitfuse.plans.groups`, what it costs in `jitfuse.plans.score`.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+
+class LoweringPolicy(NamedTuple):
+    """One way to lower a program.
+
+    one_pass  values that need a row's reduction at every element share its kernel, which sweeps the row again;
+              otherwise reductions come first and a kernel of their own maps over everything
+    split     reductions of few, long rows are done in partial ones over chunks, where no kernel sweeps their rows again
+    store     dear values that several kernels or index maps read are stored once; otherwise each computes them
+    unroll    reductions of two to four elements are written out; otherwise they are loops
+    keep      dear values of a row that several stages need stay in a scratch row; otherwise each computes them
+    """
+
+    one_pass: bool = True
+    split: bool = True
+    store: bool = True
+    unroll: bool = True
+    keep: bool = True
+
+    def text(self, choices: Collection[str]) -> str:
+        """Return in words what the policy says to the choices that a program has."""
+        words = [_NAMES[f][not value] for f, value in zip(self._fields, self, strict=True) if f in choices]
+        return ", ".join(["fused", *words])
+
+
+_NAMES: Final[dict[str, tuple[str, str]]] = {
+    "one_pass": ("rows swept again in one kernel", "reductions first, then maps over their results"),
+    "split": ("few long rows split", "rows whole"),
+    "store": ("dear values stored once", "dear values computed by every reader"),
+    "unroll": ("tiny reductions written out", "tiny reductions as loops"),
+    "keep": ("dear row values kept", "row values computed again"),
+}
+DEFAULT: Final = LoweringPolicy()
+
+
+class Lowered(Protocol):
+    """What a policy makes of a program; `choices` names those that make a difference to it."""
+
+    policy: LoweringPolicy
+    choices: frozenset[str]
+
+
+Candidate = TypeVar("Candidate", bound=Lowered)
+
+
+def descend(lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candidate], Any]) -> list[Candidate]:
+    """Return candidates, the best first: choice by choice, each turned over where that costs less.
+
+    `lower` makes the candidate of a policy. Ties go to the earlier one. There is at most one candidate for each
+    choice, beside the default, so that planning takes a bounded multiple of one lowering.
+    """
+    best = lower(DEFAULT)
+    losers: list[Candidate] = []
+    for name in LoweringPolicy._fields:
+        if name not in best.choices:
+            continue
+        other = lower(best.policy._replace(**{name: not getattr(best.policy, name)}))
+        if cost(other) < cost(best):
+            best, other = other, best
+        losers.append(other)
+    return [best, *losers]

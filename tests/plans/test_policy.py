@@ -1,0 +1,92 @@
+"""Plans compete: every choice of a policy is won by either side somewhere, and shown with what lost."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse.ir.kernel import CHUNK
+from jitfuse.plans import AbstractPlan
+from jitfuse.plans.policy import DEFAULT, LoweringPolicy
+
+Plan = Callable[..., AbstractPlan]
+LONG = 2 * CHUNK
+
+
+def softmax(x: Any) -> Any:
+    return jf.softmax(x, axis=-1)
+
+
+def centred(x: Any) -> Any:
+    return x - x.mean(axis=0)
+
+
+def differences(x: Any) -> Any:
+    y = np.exp(x) * 2
+    return y[1:] - y[:-1]
+
+
+def both_sums(x: Any) -> Any:
+    y = np.tanh(np.sin(x))
+    return y.sum(axis=0), y.sum(axis=1)
+
+
+def total(x: Any) -> Any:
+    return x.sum(axis=-1)
+
+
+WON = [
+    ("one_pass", True, softmax, (5, LONG)), ("one_pass", False, centred, (LONG, 80)),
+    ("split", True, total, (1, LONG)), ("split", False, total, (5, LONG)),
+    ("store", True, both_sums, (50, 60)), ("store", False, differences, (50, 60)),
+    ("unroll", True, total, (50, 3)), ("unroll", False, softmax, (50, 3)),
+    ("keep", True, softmax, (50, 60)), ("keep", False, softmax, (10, LONG)),
+]
+
+
+@pytest.mark.parametrize(("choice", "value", "function", "shape"), WON)
+def test_each_side_of_each_choice_wins_somewhere(
+    choice: str, value: bool, function: Callable[..., Any], shape: tuple[int, ...], plan_of: Plan,
+) -> None:
+    winner, *losers = plan_of(function, np.zeros(shape)).candidates()
+    assert getattr(winner.policy, choice) is value
+    beaten = [loser for loser in losers if getattr(loser.policy, choice) is not value]
+    assert beaten and all(winner.reference_ns <= loser.reference_ns for loser in losers)
+
+
+def test_every_choice_is_tested() -> None:
+    sides = {(field, value) for field in LoweringPolicy._fields for value in (True, False)}
+    assert {(choice, value) for choice, value, _, _ in WON} == sides
+
+
+def test_most_programs_have_one_plan(plan_of: Plan) -> None:
+    assert len(plan_of(lambda x: np.sin(x) * x + 1, np.zeros((40, 50))).candidates()) == 1
+    assert len(plan_of(centred, np.zeros((40, 50))).candidates()) == 1
+
+
+def test_the_choice_and_what_lost_are_explained() -> None:
+    f = jf.fuse(softmax)
+    text = f.explain(np.zeros((50, 60)))
+    assert "plan: fused, dear row values kept" in text
+    assert "instead of: fused, row values computed again" in text
+
+
+@pytest.mark.parametrize("policy", [DEFAULT._replace(**{f: False}) for f in LoweringPolicy._fields], ids=str)
+@pytest.mark.parametrize(("function", "shape"), [
+    (softmax, (3, LONG + 17)), (centred, (LONG + 5, 70)), (differences, (41, 53)), (both_sums, (41, 53)),
+    (total, (2, LONG + 1)), (softmax, (29, 4)), (lambda x: x / x.sum(axis=-1, keepdims=True), (77, 3)),
+])
+def test_every_policy_computes_the_same(
+    policy: LoweringPolicy, function: Callable[..., Any], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not a bit depends on the plan."""
+    x = np.random.default_rng(3).normal(size=shape)
+    expected = jf.fuse(function)(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(AbstractPlan, "best", lambda plan: plan.lower(policy).specialise(()))
+        found = jf.fuse(function)(x)
+    for a, b in zip(expected, found, strict=True) if isinstance(expected, tuple) else [(expected, found)]:
+        np.testing.assert_array_equal(a, b)
