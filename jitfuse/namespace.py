@@ -24,6 +24,7 @@ _SHARED_WITH_NUMPY: Final = (
     "nanmean", "nanvar", "nanstd", "average", "where", "clip", "reshape",
     "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
     "broadcast_arrays", "concat", "stack",
+    "roll", "tile", "repeat", "pad", "tril", "triu", "diagonal", "meshgrid",
     "sort", "argsort", "searchsorted", "median", "quantile",
     "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
 )
@@ -72,6 +73,11 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
     return np.asarray(x).astype(dtype_name(dtype, "astype"), copy=copy)
 
 
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
+    """Return the parts of x along an axis; views."""
+    return tuple(np.moveaxis(x, axis, 0))
+
+
 def softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
     """Return exp(x - max) / sum(exp(x - max)) over the axes."""
     return operate("softmax", x, axis=axis)
@@ -92,6 +98,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{op.name: _operator(op) for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     "matmul": _operator(next(op for op in ops.table() if op.name == "matmul")),
     **{name: getattr(np, name) for name in _SHARED_WITH_NUMPY},
+    "unstack": unstack,
     **{name: _creation(name) for name in _CREATION},
     "astype": astype,
     "softmax": softmax,

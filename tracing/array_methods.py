@@ -11,6 +11,7 @@ from typing import Any
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import rules
+from jitfuse.tracing import numpy_arrangements as arrangements
 from jitfuse.tracing import numpy_functions as functions
 from jitfuse.tracing import numpy_library as library
 from jitfuse.tracing import numpy_reductions as reductions
@@ -125,6 +126,18 @@ class ArrayMethods(AbstractTensor):
     def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
         """Return where values would be inserted into this sorted array."""
         return library.searchsorted(self, v, side, sorter)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        """Return the diagonal of two axes as the last axis; a read-only view."""
+        return arrangements.diagonal(self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+        """Return the sum along the diagonal."""
+        return arrangements.trace(self, offset, axis1, axis2, dtype, out)
+
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+        """Repeat each element along an axis."""
+        return arrangements.repeat(self, repeats, axis)
 
     def fill(self, value: Any) -> None:
         """Assign a scalar to all elements."""

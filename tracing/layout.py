@@ -99,6 +99,12 @@ def is_identity(name: str, attrs: dict[str, Any]) -> bool:
     return name == "reshape"
 
 
+def diagonal(layout: Layout, offset: int) -> Layout:
+    """Return the layout of a diagonal of the last two axes."""
+    *outer, row, column = layout.strides
+    return Layout(layout.offset + max(-offset, 0) * row + max(offset, 0) * column, (*outer, row + column))
+
+
 def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, ...], new: tuple[int, ...],
            itemsize: int) -> Layout | None:
     """Return the layout of a view operator's result, or None where NumPy copies."""
@@ -108,4 +114,6 @@ def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, .
         return transposed(layout, attrs["axes"])
     if name == "slice":
         return sliced(layout, attrs["starts"], attrs["steps"])
+    if name == "diagonal":
+        return diagonal(layout, attrs["offset"])
     return broadcast(layout, shape, new)

@@ -136,11 +136,16 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     if not all(p.ndim for p in parts):
         raise ShapeError(f"zero-dimensional arrays cannot be concatenated, at {user_line()}. Use np.stack.")
     if dtype is not None:
-        for p in parts:
-            require_cast("concatenate", str(p.dtype), dtype_name(dtype), casting)
-        parts = [p.astype(dtype, copy=False) for p in parts]
+        parts = cast_all("concatenate", parts, dtype, casting)
     result = parts[0].as_copy() if len(parts) == 1 else parts[0].call("concat", *parts[1:], axis=axis)
     return deliver("concatenate", result, out)
+
+
+def cast_all(name: str, parts: list[Tensor], dtype: Any, casting: str) -> list[Tensor]:
+    """Return parts in a dtype that a casting rule allows."""
+    for p in parts:
+        require_cast(name, str(p.dtype), dtype_name(dtype), casting)
+    return [p.astype(dtype, copy=False) for p in parts]
 
 
 @implements("stack")
@@ -150,8 +155,11 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if len({p.shape for p in parts}) > 1:
         raise ShapeError(f"all input arrays of np.stack must have the same shape, not "
                          f"{', '.join(str(p.shape) for p in parts)}, at {user_line()}")
-    return concatenate([expand_dims(strong(p), axis) for p in parts],
-                       rules.normalize_axis("stack", axis, parts[0].ndim + 1), out, dtype=dtype, casting=casting)
+    parts = [strong(p) for p in parts]
+    if dtype is not None:
+        parts = cast_all("stack", parts, dtype, casting)
+    along = rules.normalize_axis("stack", axis, parts[0].ndim + 1)
+    return deliver("stack", parts[0].call("stack", *parts[1:], axis=along), out)
 
 
 @implements("vstack")

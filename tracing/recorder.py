@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -110,6 +110,10 @@ def check_int(value: int, low: int, high: int, dtype: str) -> None:
             f"Python integer {value} out of bounds for {dtype} at {user_line()}. "
             "Make it a float, or cast the array with astype(np.int64) first."
         )
+
+
+_READ_ONLY: Final = frozenset({"broadcast_to", "diagonal"})
+"""Views that NumPy lets nobody write into."""
 
 
 class Recorder:
@@ -220,9 +224,9 @@ class Recorder:
         """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
 
         Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
-        the region of what it was taken from. Raises ReadOnlyError for read-only arguments and broadcasts.
+        the region of what it was taken from. Raises ReadOnlyError for read-only arguments, broadcasts and diagonals.
         """
-        if (storage.feed is not None and not storage.feed.writeable) or any(p[0] == "broadcast_to" for p in path):
+        if (storage.feed is not None and not storage.feed.writeable) or any(p[0] in _READ_ONLY for p in path):
             raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
                                 f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
         new = value

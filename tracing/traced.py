@@ -23,7 +23,7 @@ from jitfuse.tracing.look import UnknownValueError, known_value, look_error, pyt
 from jitfuse.tracing.recorder import Feed, Path, Recorder, Storage
 from jitfuse.tracing.source import user_line
 
-_VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to"})
+_VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "float64": float}
 
 

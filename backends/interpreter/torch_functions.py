@@ -216,5 +216,6 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "transpose": lambda x, *, axes: torch.permute(x, axes),
     "broadcast_to": lambda x, *, shape: torch.broadcast_to(x, shape),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
+    "diagonal": lambda x, *, offset: torch.diagonal(x, offset, -2, -1),
     "slice": _slice, "update_slice": _update_slice,
 }

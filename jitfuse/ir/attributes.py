@@ -31,6 +31,9 @@ _NUMBER: Final[Kind] = (_is_number, "an int or a float")
 _AXES: Final[Kind] = (lambda v: v is None or _is_int(v) or _is_ints(v), "None, an int or a tuple of ints")
 _DTYPE: Final[Kind] = (lambda v: isinstance(v, str) and v in SUPPORTED, f"one of {', '.join(SUPPORTED)}")
 _SCALAR: Final[Kind] = (lambda v: isinstance(v, bool) or _is_number(v), "a bool, an int or a float")
+_NUMBERS: Final[Kind] = (
+    lambda v: isinstance(v, tuple) and all(isinstance(n, bool | int | float | complex) for n in v), "a tuple of numbers"
+)
 _WORD: Final[Kind] = (lambda v: isinstance(v, str), "a string")
 _BYTES: Final[Kind] = (lambda v: isinstance(v, bytes), "bytes")
 
@@ -40,6 +43,8 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "start": _NUMBER, "step": _NUMBER, "count": _COUNT, "data": _BYTES, "p": _NUMBER,
     "eps": _NUMBER,
     "method": _WORD, "sorting": _WORD, "side": _WORD, "positions": _INTS,
+    "shifts": _INTS, "reps": _EXTENTS, "times": _COUNT, "before": _EXTENTS, "after": _EXTENTS, "mode": _WORD,
+    "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "k": _INT, "offset": _INT,
 }
 """What an attribute of each name holds: the check, and the words for it."""
 

@@ -7,7 +7,7 @@ from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
 
 def decompose(program: FusedProgram) -> FusedProgram:
-    """Replace composite operators by what they are made of (the op table's decompositions)."""
+    """Replace composite operators by what they are made of (the op table's decompositions), down to primitive ones."""
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         op = ops.get(step.op_name)
@@ -17,7 +17,14 @@ def decompose(program: FusedProgram) -> FusedProgram:
         operands = [builder.tensor(i) for i in inputs]
         return int(op.decompose(*operands, **op.check_attrs(step.attr_dict)).id)
 
-    return rewrite(program, visit)
+    while any(_is_composite(step) for step in program.steps):
+        program = rewrite(program, visit)
+    return program
+
+
+def _is_composite(step: OpStep) -> bool:
+    op = ops.get(step.op_name)
+    return op is not None and op.decompose is not None
 
 
 def promote(program: FusedProgram) -> FusedProgram:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import itemsize
+from jitfuse.dtypes import is_integer, itemsize
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.frame import Frame, Key, MisalignedError, reduced_axes
@@ -275,9 +275,12 @@ class BodyBuilder(IndexMaps):
         at = self.index_node(part)
         if dtype != "int64":
             at = self.node("astype", dtype, (at,))
+        if (step.attr("start"), step.attr("step")) == (0, 1):
+            return at
         start, delta = _arange_terms(step, dtype)
-        scaled = self.node("multiply", dtype, (at, self.param(dtype, delta)))
-        return self.node("add", dtype, (self.param(dtype, start), scaled))
+        if step.attr("step") != 1 or not is_integer(dtype):
+            at = self.node("multiply", dtype, (at, self.param(dtype, delta)))
+        return self.node("add", dtype, (self.param(dtype, start), at))
 
     def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
         state, call = step.input_ids

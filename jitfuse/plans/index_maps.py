@@ -157,6 +157,12 @@ class IndexMaps(NodeTable):
         old, new = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
         return [Key(step.input_ids[0], self.reshaped(key.where, new, old), key.mask)]
 
+    def _in_diagonal(self, step: OpStep, key: Key) -> list[Key]:
+        *outer, last = self.unflatten(key.where, self.program.meta[key.value].shape)
+        offset = step.attr("offset")
+        row, column = self._affine(last, 1, max(-offset, 0)), self._affine(last, 1, max(offset, 0))
+        return [Key(step.input_ids[0], (*outer, row, column), key.mask)]
+
     # ------------------------------------------------------------------ joins and updates: masks
     def _in_concat(self, step: OpStep, key: Key) -> list[Key]:
         axis = step.attr("axis")

@@ -20,7 +20,10 @@ from jitfuse.plans.nodes import operation_cost
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 
 _ALIASED: Final = ("reshape", "transpose")
-_HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape")
+_HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal")
+_MOVES: Final = frozenset({
+    "slice", "concat", "transpose", "update_slice", "reshape", "broadcast_to", "diagonal",
+})
 DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
 FLEXIBLE: Final = 128
@@ -257,6 +260,10 @@ def _through(
         starts, steps = step.attr("starts"), step.attr("steps")
         offset = sum(a * s for a, s in zip(starts, layout.strides, strict=True)) if 0 not in shape else 0
         return strided(shape, tuple(a * s for a, s in zip(steps, layout.strides, strict=True)), size), offset
+    if kind == "diagonal":
+        offset, (*outer, row, column) = step.attr("offset"), layout.strides
+        start = (max(-offset, 0) * row + max(offset, 0) * column) if 0 not in shape else 0
+        return strided(shape, (*outer, row + column), size), start
     lead = len(shape) - len(layout.shape)
     strides = (0,) * lead + tuple(
         0 if n == 1 and m != 1 else s for n, m, s in zip(layout.shape, shape[lead:], layout.strides, strict=True)
@@ -271,7 +278,7 @@ def _is_arithmetic(step: OpStep) -> bool:
 
 
 def _moves(step: OpStep) -> bool:
-    return step.op_name in ("slice", "concat", "transpose", "update_slice", "reshape", "broadcast_to")
+    return step.op_name in _MOVES
 
 
 def is_tiny(program: FusedProgram, step: OpStep) -> bool:

@@ -59,7 +59,7 @@ class _Statements(Drawing):
             (self._unary, 4), (self._binary, 9), (self._scalar_binary, 5), (self._where, 2), (self._clip, 1),
             (self._astype, 2), (self._reduction, 4), (self._softmax, 1), (self._slice, 4), (self._axes, 4),
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
-            (self._library, 2), (self._assign, 2), (self._in_place, 1), (self._derived, 3),
+            (self._library, 2), (self._rearranged, 4), (self._assign, 2), (self._in_place, 1), (self._derived, 3),
         ]
         draws, weights = zip(*kinds)
         attempts = 0
@@ -220,6 +220,29 @@ class _Statements(Drawing):
             choices += [(f"np.{name}({x}, {y})", f"matmul {x} {y}") for name in ("dot", "inner")]
         text, slack = self.rng.choice(choices)
         self._assign_to(text, (x, y), slack)
+
+    def _rearranged(self) -> None:
+        """Move, repeat, pad or drop elements."""
+        rng = self.rng
+        x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0)
+        if x is None:
+            return
+        shape = np.shape(self.values[x])
+        axis, k = rng.randrange(-len(shape), len(shape)), rng.randint(-4, 4)
+        mode = rng.choice(("constant", "edge", "reflect", "symmetric", "wrap", "maximum", "minimum"))
+        choices = [
+            f"np.roll({x}, {k}, axis={axis})", f"np.roll({x}, {k})", f"np.repeat({x}, {abs(k) % 3}, axis={axis})",
+            f"np.tile({x}, {(abs(k) % 3, 2)[rng.randrange(2):]})", f"np.pad({x}, ({abs(k)}, 1), mode={mode!r})",
+            f"np.stack([{x}, {x}], axis={axis})", f"np.array_split({x}, 3, axis={axis})[{rng.randrange(3)}]",
+        ]
+        if len(shape) > 1:
+            choices += [f"np.tril({x}, {k})", f"np.triu({x}, {k})", f"np.diagonal({x}, {k}) * 1", f"np.rot90({x}, {k})"]
+        elif shape[0] <= 40:
+            choices += [f"np.diag({x}, {k})"]
+        text = rng.choice(choices)
+        grown = {"repeat": 3, "tile": 9, "pad": 8 ** len(shape), "stack": 2}
+        if np.size(self.values[x]) * max((g for n, g in grown.items() if n in text), default=1) <= self.max_size:
+            self._assign_to(text, (x,))
 
     def _library(self) -> None:
         """Use what the host's libraries compute: order statistics and special functions."""

@@ -10,7 +10,7 @@ import pytest
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import DTypeError
-from jitfuse.ir import ops
+from jitfuse.ir import ops, padding
 
 COMPOSITE = [op for op in ops.table() if op.decompose is not None]
 FLOATS = ("float32", "float64")
@@ -96,8 +96,24 @@ def test_dropout_draws_the_references_numbers(dtype: str, p: float, training: bo
     check(composite("dropout"), [x, np.array([3, 9]), 4], p=p, training=training)
 
 
+ARRANGEMENTS: list[tuple[str, dict[str, Any]]] = [
+    ("roll", {"shifts": (1, -9), "axes": (0, -1)}), ("stack", {"axis": -1}), ("tile", {"reps": (2, 1, 3)}),
+    ("repeat", {"times": 3, "axis": -1}), ("tril", {"k": 1}), ("triu", {"k": -1}), ("diag", {"k": -2}),
+    *(("pad", {"before": (3, 9), "after": (0, 2), "mode": mode, "values": (1, 2, 3, 4), "lengths": (), "odd": odd})
+      for mode in padding.MODES for odd in (False, True)),
+]
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED)
+def test_arrangements(dtype: str) -> None:
+    for name, attrs in ARRANGEMENTS:
+        x = np.arange(12).reshape(3, 4).astype(dtype) if name != "diag" else np.arange(3).astype(dtype)
+        check(composite(name), [x], **attrs)
+
+
 def test_every_composite_operator_is_checked_here() -> None:
     assert {op.name for op in COMPOSITE} == {
         "clip", "mean", "var", "softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", *CORRECTED, *PLAIN,
         *ACTIVATIONS,
+        *(name for name, _ in ARRANGEMENTS),
     }

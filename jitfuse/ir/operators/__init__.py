@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from jitfuse.ir.operators import (
+    arrangements,
     contractions,
     creation,
     elementwise,
@@ -14,6 +15,7 @@ from jitfuse.ir.operators import (
 )
 
 __all__ = [
+    "arrangements",
     "contractions",
     "creation",
     "elementwise",

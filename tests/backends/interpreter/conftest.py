@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,21 @@ SPECIAL: dict[str, list[Any]] = {
     "int64": [0, 1, -1, 2**63 - 1, -(2**63), 7, -7, 3, 70, 64, 63, 2],
     "bool": [True, False],
 }
+
+
+ARRANGEMENTS: dict[str, Callable[[tuple[int, ...]], list[dict[str, Any]]]] = {
+    "roll": lambda shape: [{"shifts": (k,), "axes": (a,)} for k in (0, 1, -9) for a in range(len(shape))],
+    "stack": lambda shape: [{"axis": a} for a in range(-1, len(shape) + 1)],
+    "tile": lambda shape: [{"reps": r} for r in ((), (2,), (0, 1), (3, 2))],
+    "repeat": lambda shape: [{"times": r, "axis": a} for r in (0, 1, 3) for a in range(len(shape))],
+    "pad": lambda shape: [
+        {"before": (2,) * len(shape), "after": (1,) * len(shape), "mode": m, "values": (1, 2) * len(shape), "odd": odd}
+        for m in ("constant", "edge", "reflect", "symmetric", "wrap", "empty", "maximum") for odd in (False, True)
+    ],
+    "tril": lambda shape: [{"k": k} for k in (-2, 0, 1)], "triu": lambda shape: [{"k": k} for k in (-2, 0, 1)],
+    "diag": lambda shape: [{"k": k} for k in (-2, 0, 1)], "diagonal": lambda shape: [{"offset": k} for k in (-1, 0, 1)],
+}
+"""Attributes of the operators that rearrange elements, for an array of a shape."""
 
 
 def special(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
@@ -57,6 +72,8 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
             for keepdims, correction in itertools.product([False, True], [0.0, 1, 99.5] if op.name == "var" else [0]):
                 attrs = {"axis": axis, "keepdims": keepdims, "correction": correction}
                 yield [x], {name: attrs[name] for name in op.attrs}
+    elif op.name in ARRANGEMENTS:
+        yield from (([x, special(shape, "float32", 2)][: 1 + (op.arity != 1)], a) for a in ARRANGEMENTS[op.name](shape))
     elif op.name == "reshape":
         yield from (([x], {"shape": new}) for new in [(size,), (1, *shape), shape[::-1]])
     elif op.name == "transpose":

@@ -130,10 +130,10 @@ def test_an_output_that_nothing_makes() -> None:
 
 # ---------------------------------------------------------------- steps
 def test_an_unknown_operator_names_the_closest_and_the_class() -> None:
-    error = cut(with_step(2, op_name="ad"), {0: X, 1: Y}, ArgumentError)
-    assert (error.step_id, error.op_name, error.result_id, error.source) == (2, "ad", 4, "model.py:12")
+    error = cut(with_step(2, op_name="addd"), {0: X, 1: Y}, ArgumentError)
+    assert (error.step_id, error.op_name, error.result_id, error.source) == (2, "addd", 4, "model.py:12")
     assert error.reason.startswith(
-        "'ad' is no operator; looked at jitfuse.backends.interpreter.numpy_tensor.NumPyTensor: the closest are add"
+        "'addd' is no operator; looked at jitfuse.backends.interpreter.numpy_tensor.NumPyTensor: the closest are add"
     )
     assert around(error) == ([(0, 1), (1, 1)], [(3, 1), (4, 2)])
     error = cut(with_step(2, op_name="qqqqq"), {0: X, 1: Y})
@@ -149,7 +149,7 @@ def test_an_operator_that_the_class_lacks() -> None:
     assert "'add' is no method of this class; looked at" in error.reason and "Poor: the closest are" in error.reason
 
 
-@pytest.mark.parametrize("name", ["shape", "call", "T", "__init__", "flatten", "std"])
+@pytest.mark.parametrize("name", ["shape", "call", "T", "__init__", "flatten", "expand_dims"])
 def test_what_is_no_operator_is_not_called(name: str) -> None:
     assert cut(with_step(0, op_name=name), {0: X, 1: Y}).reason.startswith(f"{name!r} is no operator")
 

@@ -33,6 +33,13 @@ def clip(x: Any, low: Any, high: Any) -> Any:
     return np.clip(np.asarray(x, np.result_type(x, low, high)), low, high)
 
 
+def padded(x: Any, before: Any, after: Any, mode: str, values: Any, lengths: Any, odd: bool) -> Any:
+    widths = list(zip(before, after, strict=True))
+    options: dict[str, Any] = {"constant_values": np.reshape(values, (-1, 2))} if mode == "constant" else {}
+    options = {"reflect_type": "odd" if odd else "even"} if mode in ("reflect", "symmetric") else options
+    return np.pad(x, widths, mode="constant" if mode == "empty" else mode, **options) if widths else np.array(x)
+
+
 def by_scipy(op: ops.Op) -> Callable[..., Any] | None:
     """Return the function of scipy.special of an operator's name."""
     renamed = {"digamma": "psi", "riemann_zeta": "zeta"}
@@ -86,6 +93,9 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "extent": lambda value, dtype, weak: np.dtype(dtype).type(value),
     "arange": lambda start, step, count, dtype: np.arange(start, start + step * count, step, dtype),
     "constant": lambda shape, dtype, data: np.frombuffer(data, dtype).reshape(shape),
+    "roll": lambda x, shifts, axes: np.roll(x, shifts, axes), "stack": lambda *xs, axis: np.stack(xs, axis),
+    "repeat": lambda x, times, axis: np.repeat(x, times, axis), "pad": padded,
+    "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
     "dropout": reference.dropout, "mode_select": lambda a, b, training: a if training else b,
 }
