@@ -15,6 +15,7 @@ import numpy as np
 from jitfuse.dtypes import is_integer, itemsize
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.plans.contraction import products, sides, summed_in
 from jitfuse.plans.frame import Frame, Key, MisalignedError, reduced_axes
 from jitfuse.plans.index_maps import IndexMaps
 from jitfuse.plans.layout import Flat, IndexMap, Layout, Lin, access, along
@@ -38,11 +39,14 @@ class BodyBuilder(IndexMaps):
 
     def __init__(
         self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],
-        unrolled: frozenset[int], *, keep: bool,
+        unrolled: frozenset[int], *, keep: bool, contraction: OpStep | None = None,
     ) -> None:
         super().__init__(program, len(frame.grid_axes))
         self.frame = frame
         self.extents: tuple[int, ...] = frame.extents
+        self.contraction = contraction
+        if contraction is not None:
+            self.extents = (*frame.extents, products(program, contraction))
         self.operands: list[Operand] = []
         self.keeps: list[Node] = []
         self.results: dict[int, Node] = {}
@@ -68,6 +72,19 @@ class BodyBuilder(IndexMaps):
         stage = StageDraft()
         self.stages.append(stage)
         return stage
+
+    def contract(self) -> None:
+        """Form the sums of products that the kernel begins with, in the current stage, which is the first."""
+        step = self.contraction
+        assert step is not None and not self.keeps
+        dtype = summed_in(self.program.meta[step.result_id].dtype)
+        assert dtype is not None
+        left, right = (self._in_dtype(self.value(key), dtype) for key in sides(self.program, step, self.frame))
+        self.stages[-1].contraction = left, right
+        self.keeps.append(Node("contracted", dtype, (), None, INNER))
+
+    def _in_dtype(self, node: Node, dtype: str) -> Node:
+        return node if node.dtype == dtype else self.node("astype", dtype, (node,))
 
     def reduce(self, step: OpStep) -> None:
         """Reduce a step's operand over the inner axes in the current stage."""
@@ -138,6 +155,10 @@ class BodyBuilder(IndexMaps):
                 return self.elements(step, key)
             self._check_aligned(step, key.where)
             return []
+        if op.kind == ops.CONTRACTION:
+            if step is not self.contraction or key.where != self.frame.full_map():
+                raise MisalignedError
+            return []
         return self.operand_keys(step, key)
 
     def _check_aligned(self, step: OpStep, index: IndexMap) -> None:
@@ -180,6 +201,8 @@ class BodyBuilder(IndexMaps):
         assert op is not None
         if op.kind == ops.REDUCTION:
             return self.results[step.result_id] if not inputs else self._unrolled_result(step, inputs)
+        if op.kind == ops.CONTRACTION:
+            return self._in_dtype(self.node("kept", self.keeps[0].dtype, (), 0, INNER), meta.dtype)
         if op.kind == ops.ELEMENTWISE:
             return self._elementwise(step, meta, inputs, key.mask)
         if step.op_name in ("concat", "update_slice"):

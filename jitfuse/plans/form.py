@@ -32,13 +32,14 @@ class Space:
         self.operands = used_operands(body.stages, self.live)
         blocks = self._blocks()
         self.grid = [b for b in blocks if b[-1] < body.n_grid]
-        self.inner = [b for b in blocks if b[-1] >= body.n_grid]
+        self.inner = [b for b in blocks if body.n_grid <= b[-1] < len(body.frame.shape)]
+        self.contracted = [b for b in blocks if b[-1] >= len(body.frame.shape)]
         self.lane_axis = self._choose_lanes()
 
     @property
     def blocks(self) -> list[list[int]]:
-        """Grid blocks, then inner blocks."""
-        return self.grid + self.inner
+        """Grid blocks, then inner blocks, then contracted ones."""
+        return self.grid + self.inner + self.contracted
 
     def extent(self, block: list[int]) -> int:
         """Return the number of positions along a block."""
@@ -62,9 +63,10 @@ class Space:
             n.imm for s in self.body.stages for n in s.nodes if n.op == "index" and id(n) in self.live
         }
         blocks: list[list[int]] = []
+        starts = (self.body.n_grid, len(self.body.frame.shape))
         for a in range(len(self.body.extents)):
             joinable = (
-                bool(blocks) and a != self.body.n_grid and a not in indexed and a - 1 not in indexed
+                bool(blocks) and a not in starts and a not in indexed and a - 1 not in indexed
                 and all(o.access.merges[a - 1] for o in self.operands)
             )
             if joinable:
@@ -79,8 +81,11 @@ class Space:
     def _choose_lanes(self) -> int:
         """Put the best grid axis last and return the lane axis among the merged axes.
 
-        Lanes along an axis of extent 1 would be idle: such shapes are a size class of their own.
+        Lanes along an axis of extent 1 would be idle: such shapes are a size class of their own. Those of a
+        contraction run along the last axis of its result, which is an inner axis, or the last on the grid.
         """
+        if self.contracted:
+            return len(self.grid) - (len(self.body.frame.shape) - 1 not in self.body.frame.reduced)
         if self.grid:
             def merit(k: int) -> tuple[bool, int, int]:
                 return self.extent(self.grid[k]) != 1, self._unit_score(self.grid[k]), k
@@ -112,6 +117,7 @@ def whole_launch(space: Space) -> Launch:
     form = KernelForm(
         (Axis(),) * len(space.grid) if blocks else (Axis(1),), (Axis(),) * len(space.inner), space.lane_axis, operands,
         tuple(d for d, _ in numbering.params), stages, tuple(n.dtype for n in body.keeps),
+        (Axis(),) * len(space.contracted),
     )
     buffers = [(o.buffer, o.access.offset) for o in space.operands]
     strides = [space.strides(o, blocks) for o in space.operands]

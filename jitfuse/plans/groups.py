@@ -17,6 +17,7 @@ from jitfuse.ir import ops
 from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder, Place
+from jitfuse.plans.contraction import MAX_SWEPT, contraction_frame, sides
 from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Flat, Layout, Lin
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
@@ -63,11 +64,12 @@ class Reach(NamedTuple):
 
 @dataclass(eq=False)
 class Group:
-    """Steps that share a kernel, or one library call (`host`)."""
+    """Steps that share a kernel, which may begin with a contraction, or one library call (`host`)."""
 
     number: int
     frame: Frame
     host: OpStep | None = None
+    contraction: OpStep | None = None
     roots: list[int] = field(default_factory=list)
     reductions: list[OpStep] = field(default_factory=list)
     depths: dict[int, int] = field(default_factory=dict)
@@ -80,8 +82,9 @@ class Group:
 
     @property
     def fused(self) -> frozenset[int]:
-        """The reduction results that this kernel computes."""
-        return frozenset(r.result_id for r in self.reductions)
+        """The results of reductions, and of the contraction, that this kernel computes."""
+        made = self.reductions if self.contraction is None else [self.contraction, *self.reductions]
+        return frozenset(s.result_id for s in made)
 
 
 @dataclass
@@ -129,6 +132,9 @@ class Grouping:
         op = ops.get(step.op_name)
         assert op is not None
         value = step.result_id
+        if value in self.values.own:
+            self._open_contraction(step)
+            return
         if op.kind in ops.ON_HOST:
             group = Group(len(self.groups), Frame(self.program.meta[value].shape, ()), host=step, roots=[value])
             for i in step.input_ids:
@@ -163,13 +169,22 @@ class Grouping:
         self._absorb(group, value, probe, _result_placing(step) if is_reduction else "whole")
         self._add(group)
 
+    def _open_contraction(self, step: OpStep) -> None:
+        """Open the kernel of a contraction: what its operands are computed from is computed in it."""
+        frame = contraction_frame(self.program, step)
+        group = Group(len(self.groups), frame, contraction=step)
+        for key in sides(self.program, step, frame):
+            probe = self._probe(frame, frozenset(), key, group)
+            self._absorb(group, step.result_id, probe, "whole")
+        self._add(group)
+
     def _add(self, group: Group) -> None:
         self.groups.append(group)
         for value in (*group.roots, *group.fused):
             self.home[value] = group.number
 
     def _absorb(self, group: Group, value: int, probe: Probe, placing: str) -> None:
-        if value in self._must:
+        if value in self._must and value not in group.roots:
             group.roots.append(value)
         group.placings[value] = placing
         group.leaves |= probe.leaves
@@ -212,7 +227,7 @@ class Grouping:
         if is_reduction:
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
-            if shape == group.frame.shape and group.frame.reduced in ((), frame.reduced):
+            if shape == group.frame.shape and _may_reduce(group, frame):
                 yield frame, Key(step.input_ids[0], frame.full_map()), _result_placing(step)
         else:
             for placing, index in group.frame.maps(self.program.meta[step.result_id].shape):
@@ -284,7 +299,9 @@ class Grouping:
             own.add(key.value)
 
         place = self.place_of(own | fused)
-        builder = BodyBuilder(self.program, frame, place, fused, self.values.unrolled, keep=False)
+        builder = BodyBuilder(
+            self.program, frame, place, fused, self.values.unrolled, keep=False, contraction=group.contraction
+        )
         builder.open_stage()
         roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
         known = group.reach if frame == group.frame else {}
@@ -302,7 +319,8 @@ class Grouping:
             elif top.value in fused:
                 builder.dependencies(top)
                 probe.related = True
-                probe.reach[top] = Reach(group.depths.get(top.value, 0) + 1)
+                contracted = group.contraction is not None and top.value == group.contraction.result_id
+                probe.reach[top] = Reach(swept=True) if contracted else Reach(group.depths.get(top.value, 0) + 1)
                 computed.discard(top)
             else:
                 if top.value in roots:
@@ -324,6 +342,21 @@ class Grouping:
             probe.related = True
         elif key.mask is not None or self.values.costs[key.value] >= DEAR:
             raise MisalignedError
+
+
+def _may_reduce(group: Group, frame: Frame) -> bool:
+    """Return whether a group may take on a reduction over these axes of its shape.
+
+    A contraction's result is swept along rows or along columns, which must be short enough to be kept.
+    """
+    if group.contraction is None:
+        return group.frame.reduced in ((), frame.reduced)
+    rank = len(frame.shape)
+    if frame.reduced not in ((rank - 1,), (rank - 2,)) or frame.shape[frame.reduced[0]] > MAX_SWEPT:
+        return False
+    if frame == group.frame:
+        return True
+    return not group.reductions and all(placing == "whole" for placing in group.placings.values())
 
 
 def _moves(where: Any) -> bool:
@@ -350,12 +383,16 @@ def _result_placing(step: OpStep) -> str:
 
 
 def _reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[int, Any]]:
-    """Return leaves under the index maps of a frame that reduces axes of the old one, which reduces none."""
+    """Return leaves under the index maps of a frame of the same shape that reduces other axes.
+
+    A contracted axis follows the frame's and stays there.
+    """
+    axes = [new.position(axis) for axis in old.grid_axes + old.reduced] + [len(new.shape)]
 
     def moved(part: Any) -> Any:
         if not isinstance(part, Lin):
             return part
-        return Lin(part.const, tuple(sorted((new.position(old.grid_axes[a]), c) for a, c in part.terms)))
+        return Lin(part.const, tuple(sorted((axes[a], c) for a, c in part.terms)))
 
     def map_(where: Any) -> Any:
         return Flat(moved(where.index)) if isinstance(where, Flat) else tuple(map(moved, where))

@@ -24,11 +24,18 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
     """Return the launches of a group in order, and whether inner values were kept in scratch rows."""
     place = grouping.place_of(group.fused | set(group.roots))
     unrolled = grouping.values.unrolled
-    body = BodyBuilder(program, group.frame, place, group.fused, unrolled, keep=keep and not group.split)
+    body = BodyBuilder(
+        program, group.frame, place, group.fused, unrolled, keep=keep and not group.split,
+        contraction=group.contraction,
+    )
+    if group.contraction is not None:
+        body.open_stage()
+        body.contract()
+    reduced = {r.result_id for r in group.reductions}
     store_at = {
-        v: group.depths[v] + (1 if v in group.fused else 0) if v in group.depths else 0 for v in group.roots
+        v: group.depths[v] + (1 if v in reduced else 0) if v in group.depths else 0 for v in group.roots
     }
-    last = max([*store_at.values(), *(group.depths[v] for v in group.fused)], default=0)
+    last = max([*store_at.values(), *(group.depths[v] for v in reduced)], default=0)
     for depth in range(last + 1):
         body.open_stage()
         for step in group.reductions:
@@ -41,7 +48,7 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
     if group.split:
         partials = [("partial", r.result_id) for r in group.reductions]
         return finish_split(body, partials), False
-    return [finish(body)], bool(body.keeps)
+    return [finish(body)], len(body.keeps) > (group.contraction is not None)
 
 
 def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> Launch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jitfuse.ir.kernel import Instr, Reduction, Stage
+from jitfuse.ir.kernel import Contraction, Instr, Reduction, Stage
 from jitfuse.plans.nodes import INNER, Node, Operand
 from jitfuse.plans.stages import StageDraft
 
@@ -53,6 +53,11 @@ class Numbering:
             for step, operand, result in draft.reductions:
                 reductions.append(Reduction(step.op_name, operand.dtype, (operand.number,)))
                 self.take(result)
+            if draft.contraction is not None:
+                left, right = draft.contraction
+                contraction = Contraction("sum", "multiply", left.dtype, left.number, right.number)
+                stages.append(Stage("contract", body, (), contraction))
+                continue
             kind = "reduce" if reductions else "map" if looping and loops(draft, self._live) else "point"
             if body or reductions:
                 stages.append(Stage(kind, body, tuple(reductions)))
@@ -76,6 +81,7 @@ def live_nodes(stages: Sequence[StageDraft]) -> set[int]:
     for stage in stages:
         ends += [n for n in stage.nodes if n.op in ("store", "keep")]
         ends += [operand for _, operand, _ in stage.reductions]
+        ends += stage.contraction or ()
     return needed(ends)
 
 
@@ -108,7 +114,8 @@ def loops(stage: StageDraft, live: set[int]) -> bool:
 
 def parted(stage: StageDraft, live: set[int]) -> list[StageDraft]:
     """Take stores of one value per grid point out of a stage that loops: a loop of no rounds must not skip them."""
-    if not loops(stage, live) or not any(n.op == "store" and n.level < INNER for n in stage.nodes):
+    once = any(n.op == "store" and n.level < INNER for n in stage.nodes)
+    if stage.contraction is not None or not loops(stage, live) or not once:
         return [stage]
     before, loop = StageDraft(), StageDraft()
     before.nodes = [n for n in stage.nodes if n.level < INNER]

@@ -7,6 +7,7 @@ arena, what is written at the end. Owns the choice; does not own grouping, bodie
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +15,14 @@ from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
+from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
 from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
-from jitfuse.plans.score import Score, reference_ns, score
+from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.values import Values, View
 
 Buffer = tuple[str, int]
@@ -84,7 +86,7 @@ class AbstractPlan:
 
     def candidates(self) -> list[SymbolicPlan]:
         """Return the plans that compete, by their cost over the reference shapes of their class, the best first."""
-        return descend(self.lower, lambda plan: (plan.reference_ns, plan.score[1:]))
+        return descend(self.lower, lambda plan, choice: (plan.cost_ns(choice), plan.score[1:]))
 
     def best(self) -> RuntimePlan:
         """Return the runtime plan of the best candidate."""
@@ -141,8 +143,21 @@ class SymbolicPlan:
     @cached_property
     def score(self) -> Score:
         """The plan's cost over size classes."""
-        hosts = sum(isinstance(s, HostCall) for s in self.steps)
-        return score(self.launches, hosts, self.arena_bytes, self._temporaries)
+        return score(self.launches, self._libraries, self.arena_bytes, self._temporaries)
+
+    @property
+    def _libraries(self) -> list[int]:
+        """Return the estimated nanoseconds of each library call."""
+        return [_library_ns(s) for s in self.steps if isinstance(s, HostCall)]
+
+    def cost_ns(self, choice: str) -> int:
+        """Return the estimated time by which a choice is made: over the reference shapes of the launches.
+
+        Who contracts depends on sizes: it is compared over extents rounded up to powers of two.
+        """
+        if choice == "own":
+            return class_ns(self.launches, self._libraries)
+        return self.reference_ns
 
     @cached_property
     def reference_ns(self) -> int:
@@ -202,6 +217,16 @@ def execution_order(grouping: Grouping) -> list[int]:
 def _output_buffers(program: FusedProgram, values: Values) -> tuple[int, ...]:
     """Return the values whose buffers become results, each once, in output order."""
     return tuple(dict.fromkeys(values.base(v) for v in program.outputs.values()))
+
+
+def _library_ns(step: HostCall) -> int:
+    shape = step.output.layout.shape
+    if step.name != "matmul":
+        return CALL_NS + math.prod(map(size_class, shape))
+    left, right = (o.layout.shape for o in step.inputs)
+    rows, lanes = left[-2] if len(left) > 1 else 1, right[-1] if len(right) > 1 else 1
+    batch = shape[: len(shape) - (len(left) > 1) - (len(right) > 1)]
+    return library_ns(step.output.dtype, math.prod(batch), rows, lanes, left[-1])
 
 
 def _host_call(program: FusedProgram, values: Values, step: OpStep) -> HostCall:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 class LoweringPolicy(NamedTuple):
     """One way to lower a program.
 
+    own       contractions are kernels, with what comes before and after; otherwise a library computes them
     one_pass  values that need a row's reduction at every element share its kernel, which sweeps the row again;
               otherwise reductions come first and a kernel of their own maps over everything
     split     reductions of few, long rows are done in partial ones over chunks, where no kernel sweeps their rows again
@@ -20,6 +21,7 @@ class LoweringPolicy(NamedTuple):
     keep      dear values of a row that several stages need stay in a scratch row; otherwise each computes them
     """
 
+    own: bool = True
     one_pass: bool = True
     split: bool = True
     store: bool = True
@@ -33,6 +35,7 @@ class LoweringPolicy(NamedTuple):
 
 
 _NAMES: Final[dict[str, tuple[str, str]]] = {
+    "own": ("own contractions", "contractions by a library"),
     "one_pass": ("rows swept again in one kernel", "reductions first, then maps over their results"),
     "split": ("few long rows split", "rows whole"),
     "store": ("dear values stored once", "dear values computed by every reader"),
@@ -52,11 +55,12 @@ class Lowered(Protocol):
 Candidate = TypeVar("Candidate", bound=Lowered)
 
 
-def descend(lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candidate], Any]) -> list[Candidate]:
+def descend(lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candidate, str], Any]) -> list[Candidate]:
     """Return candidates, the best first: choice by choice, each turned over where that costs less.
 
-    `lower` makes the candidate of a policy. Ties go to the earlier one. There is at most one candidate for each
-    choice, beside the default, so that planning takes a bounded multiple of one lowering.
+    `lower` makes the candidate of a policy, `cost` says what one costs as far as a choice is concerned. Ties go to
+    the earlier one. There is at most one candidate for each choice, beside the default, so that planning takes
+    a bounded multiple of one lowering.
     """
     best = lower(DEFAULT)
     losers: list[Candidate] = []
@@ -64,7 +68,7 @@ def descend(lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candid
         if name not in best.choices:
             continue
         other = lower(best.policy._replace(**{name: not getattr(best.policy, name)}))
-        if cost(other) < cost(best):
+        if cost(other, name) < cost(best, name):
             best, other = other, best
         losers.append(other)
     return [best, *losers]

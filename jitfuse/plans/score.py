@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import CHUNK, MAX_STATIC_EXTENT, KernelForm, Stage
+from jitfuse.plans.contraction_cost import THREADS, contraction_ns, contraction_units, size_class
 from jitfuse.plans.launch import Launch, bytes_moved
 from jitfuse.plans.nodes import operation_cost
 
-THREADS: Final = 2
 LAUNCH_NS: Final = 200
 MEMORY_BYTES_PER_NS: Final = 16
 COLUMN_BYTES_PER_NS: Final = 12
@@ -50,11 +50,6 @@ class Score(NamedTuple):
     steps: int
 
 
-def size_class(n: int) -> int:
-    """Return n rounded up to a power of two."""
-    return 1 << max(n - 1, 0).bit_length() if n > 0 else 0
-
-
 def launch_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return the estimated nanoseconds of one launch.
 
@@ -64,6 +59,8 @@ def launch_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     space = _Space(form, sizes)
     memory = bytes_moved(form, sizes) / space.rate + _further_sweeps(space)
     operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
+    if form.contracted:
+        operations += contraction_ns(form, sizes)
     rows = space.inner * sum(itemsize(d) for d in form.keeps)
     kept = 2 * space.points * rows / _rate(rows, MEMORY_BYTES_PER_NS)
     return LAUNCH_NS + round((max(memory, operations) + kept) * space.share)
@@ -77,7 +74,7 @@ class _Space:
         self.sizes = sizes
         rank = len(form.grid)
         chunks = sizes[rank - 1] if any(r.phase == "partial" for s in form.stages for r in s.reductions) else 1
-        self.inner = math.prod(sizes[rank:])
+        self.inner = math.prod(sizes[rank : rank + len(form.inner)])
         self.points = math.prod(sizes[:rank]) // max(chunks, 1)
         lanes = max(sizes[form.lane_axis], 1)
         self.padded = self.points * self.inner * (-(-lanes // LANES) * LANES) // lanes
@@ -85,7 +82,7 @@ class _Space:
         columns = bool(form.inner) and form.lane_axis < rank
         self.block = BLOCK_LANES if columns else 1
         self.rate = COLUMN_BYTES_PER_NS if columns else MEMORY_BYTES_PER_NS
-        units = -(-units // self.block)
+        units = contraction_units(form, sizes) if form.contracted else -(-units // self.block)
         self.share = -(-units // THREADS) / max(units, 1)
         self.sweeps = [_swept_operands(form, stage) for stage in form.stages] if form.inner else []
 
@@ -116,8 +113,13 @@ def _rate(swept: int, memory: int) -> int:
 
 
 def _operation_bytes(form: KernelForm, stage: Stage) -> int:
-    """Return the bytes of results that a stage's operations make for one element, gathered lanes counted in."""
+    """Return the bytes of results that a stage's operations make for one element, gathered lanes counted in.
+
+    What a contraction's sides are computed from costs little beside its products.
+    """
     total = 0
+    if stage.contraction is not None:
+        return total
     for i in stage.body:
         cost = operation_cost(i.op)
         if i.op in ("load", "store") and form.operands[i.imm[0]].strides[form.lane_axis] == "n":
@@ -156,11 +158,29 @@ def _shared(bits: int, axes: int) -> tuple[int, ...]:
     return tuple(1 << (bits * (k + 1) // axes - bits * k // axes) for k in range(axes))
 
 
-def score(launches: Sequence[Launch], hosts: int, arena_bytes: int, temporaries: Sequence[int]) -> Score:
-    """Return the score of a plan from its launches, library calls and temporaries (bytes each)."""
+def class_ns(launches: Sequence[Launch], libraries: Sequence[int]) -> int:
+    """Return the estimated nanoseconds of a plan over its size classes: every extent rounded up to a power of two.
+
+    `libraries`: those of each library call.
+    """
+    return sum(libraries) + sum(
+        launch_ns(launch.form, tuple(map(size_class, launch.sizes))) for launch in launches
+    )
+
+
+def _time_ns(launches: Sequence[Launch], libraries: Sequence[int]) -> int:
+    if libraries or any(launch.form.contracted for launch in launches):
+        return class_ns(launches, libraries)
+    return sum(launch_ns(launch.form, launch.sizes) for launch in launches)
+
+
+def score(
+    launches: Sequence[Launch], libraries: Sequence[int], arena_bytes: int, temporaries: Sequence[int]
+) -> Score:
+    """Return the score of a plan from its launches, library calls (nanoseconds each) and temporaries (bytes each)."""
     return Score(
-        sum(launch_ns(launch.form, launch.sizes) for launch in launches), size_class(arena_bytes),
-        size_class(sum(temporaries)), len(temporaries), len(launches) + hosts,
+        _time_ns(launches, libraries), size_class(arena_bytes),
+        size_class(sum(temporaries)), len(temporaries), len(launches) + len(libraries),
         sum(len(s.body) for launch in launches for s in launch.form.stages),
     )
 

@@ -12,11 +12,15 @@ from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node
 
 
 class StageDraft:
-    """Nodes of one stage in the order they were made, and its reductions (step, operand, result)."""
+    """Nodes of one stage in the order they were made, and its reductions (step, operand, result).
+
+    `contraction`: the two sides of the sum of products that the stage makes.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.reductions: list[tuple[OpStep, Node, Node]] = []
+        self.contraction: tuple[Node, Node] | None = None
 
 
 class NodeTable:

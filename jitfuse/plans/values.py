@@ -14,6 +14,7 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.contraction import contractible
 from jitfuse.plans.frame import contiguous_layout, reduced_axes
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.nodes import operation_cost
@@ -57,6 +58,11 @@ class Values:
         self.policy = policy
         self.choices: set[str] = set()
         """Which choices of a policy make a difference to these facts."""
+        contractions = contractible(program)
+        self.own = contractions if policy.own else frozenset()
+        """The results of contractions that kernels compute; libraries compute the others."""
+        if contractions:
+            self.choices.add("own")
         self.memory: dict[int, tuple[Any, Layout]] = {}
         for feed in program.feeds:
             layout = layouts.get(feed) or contiguous_layout(program.meta[feed])
@@ -195,7 +201,24 @@ class Values:
             assert op is not None
             if op.kind in ops.ON_HOST:
                 for i in step.input_ids:
-                    self._host_operand(i)
+                    if step.result_id not in self.own or self._follows_contraction(i):
+                        self._host_operand(i)
+
+    def _follows_contraction(self, value: int) -> bool:
+        """Return whether an operand is computed from a contraction: then that one's kernel stores it as it is read."""
+        seen, stack = {value}, [value]
+        while stack:
+            step = self.program.producers.get(stack.pop())
+            if step is None or step.result_id in self.memory or step.result_id in self.must:
+                continue
+            op = ops.get(step.op_name)
+            assert op is not None
+            if op.kind == ops.CONTRACTION:
+                return True
+            fresh = [i for i in step.input_ids if i not in seen]
+            seen.update(fresh)
+            stack += fresh
+        return False
 
     def _host_operand(self, value: int) -> None:
         if value in self.memory or value in self.must:

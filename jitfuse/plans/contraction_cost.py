@@ -1,0 +1,69 @@
+"""What contractions cost, in own kernels and in libraries: the figures behind the choice between them.
+
+Estimates are over size classes, extents rounded up to powers of two, so that one choice stands for every shape of a
+class. Figures are of one ordinary core with vectors of 64 bytes; only their ratios matter. Owns these figures. Does
+not own the choice (`jitfuse.plans.plan`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from jitfuse.dtypes import itemsize
+from jitfuse.ir.blocking import block_counts, row_axis
+from jitfuse.ir.kernel import KernelForm
+
+THREADS: Final = 2
+"""Threads that a launch or a large library call has."""
+PRODUCT_BYTES_PER_NS: Final = 480
+"""Bytes of one operand for which products are formed and summed: 120 of float32, 60 of float64."""
+TILE_ROWS: Final = 14
+TILE_LANE_BYTES: Final = 128
+PACK_ELEMENTS_PER_NS: Final = 24
+CALL_NS: Final = 1_000
+"""A library call, which goes through Python and makes arrays."""
+LIBRARY_BYTES_PER_NS: Final = 16
+"""Operands that a library reads in place."""
+LIBRARY_THREADED: Final = 1 << 20
+"""Products from which on a library uses threads."""
+_LIBRARY_PRODUCTS_PER_NS: Final = {"float32": 100, "float64": 50, "complex64": 30, "complex128": 15}
+_SLOW_PRODUCTS_PER_NS: Final = 1
+"""NumPy's loops for dtypes that BLAS does not know."""
+
+
+def size_class(n: int) -> int:
+    """Return n rounded up to a power of two."""
+    return 1 << max(n - 1, 0).bit_length() if n > 0 else 0
+
+
+def contraction_ns(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the estimated nanoseconds of the sums of products of a kernel, packing included."""
+    contraction = form.contraction
+    assert contraction is not None
+    size = itemsize(contraction.dtype)
+    rows, lanes, depth = sizes[row_axis(form)], sizes[form.lane_axis], sizes[-1]
+    batch = math.prod(sizes) // max(1, rows * lanes * depth)
+    row_blocks, lane_blocks = block_counts(form, sizes)
+    whole_rows = -(-rows // TILE_ROWS) * TILE_ROWS
+    whole_bytes = -(-lanes * size // TILE_LANE_BYTES) * TILE_LANE_BYTES
+    products = whole_rows * whole_bytes * depth // PRODUCT_BYTES_PER_NS
+    packed = (rows * lane_blocks + lanes * row_blocks) * depth // PACK_ELEMENTS_PER_NS
+    return batch * (products + packed)
+
+
+def contraction_units(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the number of blocks that threads share."""
+    rows, lanes = sizes[row_axis(form)], sizes[form.lane_axis]
+    batch = math.prod(sizes[: len(form.grid) + len(form.inner)]) // max(1, rows * lanes)
+    return batch * math.prod(block_counts(form, sizes))
+
+
+def library_ns(dtype: str, batch: int, rows: int, lanes: int, depth: int) -> int:
+    """Return the estimated nanoseconds of a library's product of matrices of these extents."""
+    batch, rows, lanes, depth = map(size_class, (batch, rows, lanes, depth))
+    rate = _LIBRARY_PRODUCTS_PER_NS.get(dtype, _SLOW_PRODUCTS_PER_NS)
+    if rows * lanes * depth >= LIBRARY_THREADED and rate > _SLOW_PRODUCTS_PER_NS:
+        rate *= THREADS
+    read = (rows * depth + depth * lanes) * itemsize(dtype) // LIBRARY_BYTES_PER_NS
+    return CALL_NS + batch * (200 + max(rows * lanes * depth // rate, read))

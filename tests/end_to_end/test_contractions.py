@@ -1,0 +1,212 @@
+"""Matrix products by own kernels: every size, layout and batch, with what comes before and after in the same kernel."""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from programs import quiet
+
+import jitfuse as jf
+from jitfuse.backends.llvm.runtime import native
+from jitfuse.plans.plan import SymbolicPlan
+
+SIZES = (1, 3, 8, 14, 17, 33, 70)
+FLOATS = ("float32", "float64")
+
+
+@pytest.fixture(autouse=True)
+def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Choose own kernels at every size."""
+    monkeypatch.setattr(SymbolicPlan, "cost_ns", lambda self, choice: 0)
+
+
+@pytest.fixture(name="runtime")
+def _runtime() -> Iterator[Any]:
+    runtime = native.runtime()
+    before = runtime.threads
+    yield runtime
+    runtime.set_threads(before)
+
+
+def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:
+    return rng.standard_normal(shape).astype(dtype) if dtype in FLOATS else rng.integers(-90, 90, shape).astype(dtype)
+
+
+def assert_product(actual: Any, a: Any, b: Any) -> None:
+    """Compare with float64: k rounding errors of the sum of magnitudes; integers exactly."""
+    expected = np.matmul(a, b)
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    if expected.dtype.kind != "f":
+        np.testing.assert_array_equal(actual, expected)
+        return
+    exact, scale = np.matmul(*(x.astype("f8") for x in (a, b))), np.matmul(*(np.abs(x).astype("f8") for x in (a, b)))
+    bound = (a.shape[-1] + 1) * np.finfo(expected.dtype).eps * scale
+    np.testing.assert_array_less(np.abs(actual - exact) - bound, np.finfo(expected.dtype).tiny)
+
+
+def launched(function: Callable[..., Any], *args: Any) -> tuple[Any, int]:
+    """Return a fused function's result and its launches."""
+    fused = jf.fuse(function)
+    result = fused(*args)
+    assert fused.stats()["fallbacks"] == 0
+    return result, fused.stats()["launches"]
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int32", "int64"])
+def test_products_of_all_sizes(dtype: str) -> None:
+    fused = jf.fuse(lambda a, b: a @ b)
+    rng = np.random.default_rng(0)
+    sizes = SIZES if dtype == "float32" else SIZES[::3]
+    for m, k, n in itertools.product(sizes, sizes, sizes):
+        a, b = filled(rng, (m, k), dtype), filled(rng, (k, n), dtype)
+        assert_product(fused(a, b), a, b)
+    for m, k, n in ((0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0), (300, 520, 700)):
+        a, b = filled(rng, (m, k), dtype), filled(rng, (k, n), dtype)
+        assert_product(fused(a, b), a, b)
+    assert fused.stats()["fallbacks"] == 0
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, "int64"])
+def test_layouts(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    views: tuple[Callable[[Any], Any], ...] = (
+        lambda x: x, lambda x: x.copy("F"), lambda x: x[::-1], lambda x: np.repeat(x, 2, 1)[:, ::2],
+        lambda x: x[:, ::-1], lambda x: np.broadcast_to(x[:1], x.shape), lambda x: np.broadcast_to(x[:, :1], x.shape),
+    )
+    for left, right in itertools.product(views, views):
+        a, b = left(filled(rng, (19, 37), dtype)), right(filled(rng, (37, 45), dtype))
+        assert_product(jf.fuse(lambda a, b: a @ b)(a, b), a, b)
+        assert_product(jf.fuse(lambda a, b: b.T @ a.T)(a, b), b.T, a.T)
+
+
+@pytest.mark.parametrize("shapes", [
+    ((4, 9, 5), (4, 5, 7)), ((4, 9, 5), (5, 7)), ((9, 5), (4, 5, 7)), ((3, 1, 9, 5), (4, 5, 7)),
+    ((1, 9, 5), (6, 5, 1)), ((2, 3, 4, 40, 33), (3, 1, 33, 50)), ((0, 9, 5), (5, 7)), ((50, 8, 8), (50, 8, 8)),
+])
+def test_batches(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    rng = np.random.default_rng(2)
+    for dtype in ("float32", "int32"):
+        a, b = (filled(rng, s, dtype) for s in shapes)
+        assert_product(jf.fuse(lambda a, b: a @ b)(a, b), a, b)
+        swapped = jf.fuse(lambda a, b: np.swapaxes(b, -1, -2) @ np.swapaxes(a, -1, -2))(a, b)
+        assert_product(swapped, np.swapaxes(b, -1, -2), np.swapaxes(a, -1, -2))
+
+
+def test_nan_and_infinities_spread_as_in_numpy() -> None:
+    a, b = np.ones((20, 300), "f4"), np.ones((300, 40), "f4")
+    a[3, 4], b[5, 6], b[270, 8], a[7, 9], b[9, :] = np.nan, np.inf, -np.inf, np.inf, 0.0
+    with quiet():
+        np.testing.assert_array_equal(jf.fuse(lambda a, b: a @ b)(a, b), a @ b)
+
+
+def test_the_same_bits_for_any_number_of_threads(runtime: Any) -> None:
+    rng = np.random.default_rng(3)
+    a, b, c = filled(rng, (300, 600), "float32"), filled(rng, (600, 700), "float32"), filled(rng, (700,), "float32")
+    results = []
+    for threads in (1, 2, 5):
+        runtime.set_threads(threads)
+        results.append(jf.fuse(lambda a, b, c: np.tanh(a @ b + c))(a, b, c))
+    whole = results[0]
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, whole)
+    part = jf.fuse(lambda a, b, c: np.tanh(a @ b + c))(a[37:38], b[:, 100:117], c[100:117])
+    np.testing.assert_array_equal(part, whole[37:38, 100:117])
+
+
+def rows_divided(a: Any, b: Any, s: Any) -> Any:
+    return (a @ b) / s[:, None] * 2
+
+
+def several(a: Any, b: Any, s: Any) -> Any:
+    c = a @ b
+    return c, np.maximum(c, 0), c + a[:, :1]
+
+
+def clamped(a: Any, b: Any, s: Any) -> Any:
+    return np.clip((a @ b) * 0.5, -1, 1) ** 2
+
+
+def masked(a: Any, b: Any, s: Any) -> Any:
+    c = a @ b
+    return np.where(c > s[:, None], c, -np.inf)
+
+
+def prologues(a: Any, b: Any, s: Any) -> Any:
+    return (np.tanh(a) * s[:, None]) @ np.concatenate([b[::2], b[1::2] - 1], axis=0)
+
+
+def gram(a: Any, b: Any, s: Any) -> Any:
+    return (a * 2).T @ (a * 2)
+
+
+def softmax(a: Any, b: Any, s: Any) -> Any:
+    c = a @ b
+    e = np.exp(c - c.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def power_step(a: Any, b: Any, s: Any) -> Any:
+    c = a @ b
+    return c / np.sqrt((c * c).sum(axis=0))
+
+
+def row_statistics(a: Any, b: Any, s: Any) -> Any:
+    c = a @ b
+    mean = c.mean(axis=-1, keepdims=True)
+    return (c - mean) / np.sqrt(((c - mean) ** 2).mean(axis=-1, keepdims=True) + 1e-5), c.max(axis=-1)
+
+
+def columns_and_product(a: Any, b: Any, s: Any) -> Any:
+    c = a @ b
+    return c, c.sum(axis=0), c.max(axis=0)
+
+
+ONE_KERNEL = (
+    rows_divided, several, clamped, masked, prologues, gram, softmax, power_step, row_statistics, columns_and_product,
+)
+
+
+@pytest.mark.parametrize("function", ONE_KERNEL)
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_what_surrounds_a_product_is_one_kernel(function: Callable[..., Any], dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    for m, k, n in ((5, 6, 7), (40, 20, 130), (300, 64, 257)):
+        a, b, s = filled(rng, (m, k), dtype), filled(rng, (k, n), dtype), filled(rng, (m,), dtype)
+        if function is prologues:
+            b = b[: k // 2 * 2]
+            a = a[:, : k // 2 * 2]
+        result, launches = launched(function, a, b, s)
+        with quiet():
+            expected = function(a, b, s)
+        many = isinstance(expected, tuple)
+        for r, e in zip(result if many else [result], expected if many else [expected], strict=True):
+            scale = np.abs(e[np.isfinite(e)]).max(initial=1)
+            tolerance = 100 * k * np.finfo(dtype).eps
+            np.testing.assert_allclose(r, e, rtol=tolerance, atol=tolerance * scale)
+            assert r.dtype == e.dtype
+        assert launches == 1, (function, m, k, n)
+
+
+def test_centred_gram_in_two_kernels() -> None:
+    def covariance(x: Any) -> Any:
+        centred = x - x.mean(axis=0)
+        return centred.T @ centred / (x.shape[0] - 1)
+
+    x = np.random.default_rng(5).standard_normal((200, 33))
+    result, launches = launched(covariance, x)
+    np.testing.assert_allclose(result, np.cov(x.T), rtol=1e-12, atol=1e-14)
+    assert launches == 2
+
+
+def test_layers_keep_what_lies_between_once() -> None:
+    def layers(x: Any, w: Any, b: Any, v: Any) -> Any:
+        return np.maximum(x @ w + b, 0) @ v
+
+    rng = np.random.default_rng(6)
+    args = [filled(rng, s, "float32") for s in ((64, 100), (100, 70), (70,), (70, 10))]
+    result, launches = launched(layers, *args)
+    np.testing.assert_allclose(result, layers(*args), rtol=1e-4, atol=1e-3)
+    assert launches == 2
