@@ -1,8 +1,10 @@
 """The kernel form: the only thing that a backend sees.
 
-A kernel runs over independent *grid* axes. At each grid point it carries out a sequence of stages; `map` and
-`reduce` stages loop over the *inner* axes, which all stages share, `point` stages do not loop. Bodies are SSA:
-values are numbered through all stages, each instruction and each reduction result taking the next number.
+A kernel runs over independent *grid* axes. At each grid point it carries out a sequence of stages; `map`,
+`reduce` and `scan` stages loop over the *inner* axes, which all stages share, `point` stages do not loop. A `scan`
+stage holds scans, and reductions too where there are some: its inner points come one after the other, in row-major
+order. Bodies are SSA: values are numbered through all stages, each instruction and each reduction result taking the
+next number.
 A kernel may begin with a `contract` stage: it sweeps *contracted* axes besides, and leaves a sum of products for
 every grid and inner point in scratch row 0, from where later stages take it (`kept`).
 Sizes, strides and scalar literals are run-time words, so that a form stands for every shape of its class.
@@ -26,6 +28,9 @@ Instructions (`op`, `dtype` of the result, `args` value numbers, `imm`):
   store (operand, offset?, mask?)  args: the value, then the same; makes no usable value
   keep k / kept k   put an inner value into scratch row k for later stages / take it out at the same point
   random         args (seed, counter, call index, element) int64: Philox-4x32-10 in [0, 1), see the reference
+  scan combine   in scan stages: the argument at the first inner point up to this one, combined by sum, prod, min or
+                 max; strictly from left to right, the older part on the left, the first element as it is. min and
+                 max give the first NaN from where it is on, and of equal elements the later one
   astype         cast of its one argument
   any elementwise operator of the op table, all operands already in the loop's dtypes
 Reductions are over the inner axes in row-major order, by a tree that depends on the number of elements alone:
@@ -39,10 +44,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-FORM_VERSION: Final = 1
+from jitfuse.dtypes import itemsize
+
+FORM_VERSION: Final = 2
 MAX_STATIC_EXTENT: Final = 4
 
 SUM_DEPTH: Final = 16
+POSITIONS: Final = ("argmin", "argmax")
+"""Reductions that find a position."""
 CHUNK: Final = 65_536
 """Elements that one partial reduction covers."""
 CONTRACTION_BLOCK: Final = 256
@@ -88,22 +97,39 @@ class Instr(NamedTuple):
 
 
 class Reduction(NamedTuple):
-    """One reduction of a stage: `combine` is sum, min, max, any or all; a tuple of values, one result each.
+    """One reduction of a stage: `combine` is sum, prod, min, max, any, all, argmin or argmax; a tuple of values, one
+    result each.
 
-    min and max give NaN where there is one, and take -0.0 to be below 0.0, so that no order shows.
+    A product of floats is defined by the same tree as a sum, missing elements counting as 1.0. min and max give NaN
+    where there is one, and take -0.0 to be below 0.0, so that no order shows. argmin and argmax reduce pairs of an
+    element and its row-major position among the inner points; the result is the position (int64) of the first NaN
+    where there is one, else of the first of the extreme elements (-0.0 and 0.0 are equal). `dtype` is that of the
+    elements.
 
     `phase` whole: the result is a point value. partial: the last grid axis counts chunks of the single inner
-    axis, and the result, a row of W = sum_lanes lanes, goes straight to `store_to` (an operand whose address
-    at a grid point is the start of that row). final: the single inner axis counts chunks, and the rows are
-    read from `load_from`; `values` is empty.
+    axis, and what a chunk comes to goes straight to `store_to`: operands whose addresses at a grid point are where
+    it begins. That is a row of W = sum_lanes lanes, for argmin and argmax one element and one position. final: the
+    single inner axis counts chunks, and the same is read from `load_from`; `values` is empty.
     """
 
     combine: str
     dtype: str
     values: tuple[int, ...]
     phase: str = "whole"
-    store_to: int | None = None
-    load_from: int | None = None
+    store_to: tuple[int, ...] = ()
+    load_from: tuple[int, ...] = ()
+
+    @property
+    def result_dtype(self) -> str:
+        """The dtype of each result."""
+        return "int64" if self.combine in POSITIONS else self.dtype
+
+    @property
+    def partial_rows(self) -> tuple[tuple[str, int], ...]:
+        """What a chunk comes to in memory: (dtype, elements) of each operand."""
+        if self.combine in POSITIONS:
+            return ((self.dtype, 1), ("int64", 1))
+        return ((self.dtype, sum_lanes(itemsize(self.dtype))),)
 
 
 class Contraction(NamedTuple):
@@ -123,7 +149,7 @@ class Contraction(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A body, and what is reduced or contracted there; kind is point, map, reduce or contract."""
+    """A body, and what is reduced or contracted there; kind is point, map, reduce, scan or contract."""
 
     kind: str
     body: tuple[Instr, ...]
@@ -242,7 +268,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Instr):
         return [value.op, value.dtype, list(value.args), _plain(value.imm)]
     if isinstance(value, Reduction):
-        return [value.combine, value.dtype, list(value.values), value.phase, value.store_to, value.load_from]
+        places = [list(value.store_to), list(value.load_from)]
+        return [value.combine, value.dtype, list(value.values), value.phase, *places]
     if isinstance(value, Stage):
         return [value.kind, _plain(value.body), _plain(value.reductions), value.contraction and [*value.contraction]]
     if isinstance(value, float):
@@ -272,7 +299,7 @@ def form_text(form: KernelForm) -> str:
             number += 1
         for r in stage.reductions:
             args = ", ".join(f"v{a}" for a in r.values)
-            lines.append(f"    v{number}: {r.dtype} = reduce {r.combine} {r.phase}({args})")
+            lines.append(f"    v{number}: {r.result_dtype} = reduce {r.combine} {r.phase}({args})")
             number += max(1, len(r.values))
         if (c := stage.contraction) is not None:
             lines.append(f"    row 0: {c.dtype} = {c.combine} of {c.multiply}(v{c.left}, v{c.right})")

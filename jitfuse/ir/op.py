@@ -14,6 +14,7 @@ from jitfuse.ir.program import Meta
 
 ELEMENTWISE: Final = "elementwise"
 REDUCTION: Final = "reduction"
+SCAN: Final = "scan"
 VIEW: Final = "view"
 CREATION: Final = "creation"
 CONTRACTION: Final = "contraction"

@@ -18,6 +18,7 @@ from jitfuse.ir.op import (
     RANDOM,
     REDUCTION,
     REQUIRED,
+    SCAN,
     UPDATE,
     VARIADIC,
     VIEW,
@@ -29,6 +30,6 @@ from jitfuse.ir.op import (
 )
 
 __all__ = [
-    "CONTRACTION", "CREATION", "ELEMENTWISE", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION", "REQUIRED", "UPDATE",
-    "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
+    "CONTRACTION", "CREATION", "ELEMENTWISE", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION", "REQUIRED", "SCAN",
+    "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
 ]

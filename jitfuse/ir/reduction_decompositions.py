@@ -106,6 +106,11 @@ def nansum(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
     return (_without_nan(x, 0.0) if _inexact(x) else x).sum(axis=axis, keepdims=keepdims)
 
 
+def nanprod(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
+    """Multiply, NaN as 1."""
+    return (_without_nan(x, 1.0) if _inexact(x) else x).prod(axis=axis, keepdims=keepdims)
+
+
 def nanmin(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
     """Return the smallest number; NaN where there is none."""
     return _nan_extreme(x, "min", math.inf, axis, keepdims)

@@ -35,6 +35,41 @@ def _floats(name: str, x: Array) -> Array:
     return x if kind(x.dtype.name) == "float" else x.astype("float64")
 
 
+def prod(x: Array, *, axis: Any, keepdims: bool) -> Array:
+    """Multiply."""
+    return np.prod(x, axis=axis, keepdims=keepdims)
+
+
+def argmin(x: Array, *, axis: int | None, keepdims: bool) -> Array:
+    """Return the position of the first of the smallest elements, or of the first NaN."""
+    return np.argmin(x, axis=axis, keepdims=keepdims)
+
+
+def argmax(x: Array, *, axis: int | None, keepdims: bool) -> Array:
+    """Return the position of the first of the largest elements, or of the first NaN."""
+    return np.argmax(x, axis=axis, keepdims=keepdims)
+
+
+def cumsum(x: Array, *, axis: int) -> Array:
+    """Add up from left to right."""
+    return np.cumsum(x, axis=axis)
+
+
+def cumprod(x: Array, *, axis: int) -> Array:
+    """Multiply from left to right."""
+    return np.cumprod(x, axis=axis)
+
+
+def cummax(x: Array, *, axis: int) -> Array:
+    """Return the largest so far."""
+    return np.maximum.accumulate(x, axis=axis)
+
+
+def cummin(x: Array, *, axis: int) -> Array:
+    """Return the smallest so far."""
+    return np.minimum.accumulate(x, axis=axis)
+
+
 def std(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
     """Return the square root of the variance."""
     with np.errstate(all="ignore"):
@@ -88,6 +123,7 @@ def rms_norm(x: Array, *, axis: Any, eps: float) -> Array:
 
 
 nansum = np.nansum
+nanprod = np.nanprod
 nanmin = _quiet(np.nanmin)
 nanmax = _quiet(np.nanmax)
 nanmean = _quiet(np.nanmean)

@@ -41,8 +41,10 @@ def promote(program: FusedProgram) -> FusedProgram:
             wanted = loop.inputs
         elif step.op_name in ("concat", "update_slice", "mode_select"):
             wanted = (result.dtype,) * len(inputs)
-        elif step.op_name in ("sum", "any", "all"):
-            wanted = (result.dtype,) if step.op_name == "sum" else ("bool",)
+        elif step.op_name in ("sum", "prod", "cumsum", "cumprod"):
+            wanted = (result.dtype,)
+        elif step.op_name in ("any", "all"):
+            wanted = ("bool",)
         else:
             return None
         cast = [_cast(builder, i, dtype, result.weak) for i, dtype in zip(inputs, wanted, strict=True)]

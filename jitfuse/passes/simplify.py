@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.ir import ops, rules
+from jitfuse.ir.kernel import POSITIONS
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
@@ -104,7 +105,7 @@ def simplify(program: FusedProgram) -> FusedProgram:
 _NEUTRAL = {"multiply": (1.0, True), "divide": (1.0, False), "subtract": (0.0, False), "power": (1.0, False)}
 
 
-_REDUCTIONS = ("sum", "min", "max", "any", "all")
+_REDUCTIONS = ("sum", "prod", "min", "max", "any", "all")
 
 
 def _simpler(
@@ -133,6 +134,8 @@ def _simpler(
     meta = builder.meta[x]
     if name in _REDUCTIONS:
         return x if not rules.normalize_axes(name, step.attr("axis"), meta.ndim) else None
+    if name in POSITIONS and not meta.shape:
+        return literal(builder, 0, "int64")
     if name == "astype":
         return x if step.attr("dtype") == meta.dtype and not meta.weak else None
     if name == "reshape":

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import is_integer, itemsize
+from jitfuse.dtypes import is_integer, itemsize, kind
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import products, sides, summed_in
@@ -27,8 +27,10 @@ KEEP_COST: Final = 8
 
 _SPECIAL_LITERALS: Final = (0, 1, -1, 2)
 _COMBINERS: Final = {
-    "sum": "add", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and",
+    "sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and",
 }
+_NEUTRAL: Final = {"add": 0, "multiply": 1}
+_SCANS: Final = {"cumsum": "sum", "cumprod": "prod", "cummin": "min", "cummax": "max"}
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
 Place = Callable[[int], "tuple[Any, Layout] | None"]
@@ -89,7 +91,7 @@ class BodyBuilder(IndexMaps):
     def reduce(self, step: OpStep) -> None:
         """Reduce a step's operand over the inner axes in the current stage."""
         operand = self.value(Key(step.input_ids[0], self.frame.full_map()))
-        result = Node("result", operand.dtype, (), step.result_id, POINT)
+        result = Node("result", self.program.meta[step.result_id].dtype, (), step.result_id, POINT)
         self.stages[-1].reductions.append((step, operand, result))
         self.results[step.result_id] = result
 
@@ -159,6 +161,9 @@ class BodyBuilder(IndexMaps):
             if step is not self.contraction or key.where != self.frame.full_map():
                 raise MisalignedError
             return []
+        if op.kind == ops.SCAN:
+            self._check_scanned(step, key.where)
+            return [Key(step.input_ids[0], key.where)]
         return self.operand_keys(step, key)
 
     def _check_aligned(self, step: OpStep, index: IndexMap) -> None:
@@ -171,15 +176,22 @@ class BodyBuilder(IndexMaps):
             if k not in axes and part != along(self.frame.position(k)):
                 raise MisalignedError
 
+    def _check_scanned(self, step: OpStep, index: IndexMap) -> None:
+        """Check that a scan is asked for where its axis is the inner one; a mask does not stop it there."""
+        here = self.frame.reduced == reduced_axes(self.program, step) and index == self.frame.full_map()
+        if step.result_id not in self._fused or not here:
+            raise MisalignedError
+
     def _unrolled_result(self, step: OpStep, elements: list[Node]) -> Node:
         """Combine four elements by the lane tree of sum_lanes: (x0 + x2) + (x1 + x3), + 0.0 for float sums.
 
-        Those that do not exist count as -0.0 in sums, and as the first element in what is idempotent.
+        Those that do not exist count as -0.0 in sums, 1 in products, and as the first element in what is idempotent.
         """
         op, first = _COMBINERS[step.op_name], elements[0]
         neutral = first
-        if op == "add":
-            neutral = self.node("const", first.dtype, (), -0.0 if first.dtype.startswith("float") else 0)
+        if op in _NEUTRAL:
+            is_float_sum = op == "add" and kind(first.dtype) == "float"
+            neutral = self.node("const", first.dtype, (), -0.0 if is_float_sum else _NEUTRAL[op])
         x0, x1, x2, x3 = (
             e if k < 2 else self.node("where", e.dtype, (self.exists[step.result_id, k], e, neutral))
             for k, e in enumerate(elements)
@@ -203,6 +215,8 @@ class BodyBuilder(IndexMaps):
             return self.results[step.result_id] if not inputs else self._unrolled_result(step, inputs)
         if op.kind == ops.CONTRACTION:
             return self._in_dtype(self.node("kept", self.keeps[0].dtype, (), 0, INNER), meta.dtype)
+        if op.kind == ops.SCAN:
+            return self.node("scan", meta.dtype, tuple(inputs), _SCANS[step.op_name], INNER)
         if op.kind == ops.ELEMENTWISE:
             return self._elementwise(step, meta, inputs, key.mask)
         if step.op_name in ("concat", "update_slice"):

@@ -68,7 +68,7 @@ class Key(NamedTuple):
 
 
 def reduced_axes(program: FusedProgram, step: OpStep) -> tuple[int, ...]:
-    """Return the normalised axes that a reduction step reduces."""
+    """Return the normalised axes that a reduction step reduces, or the one that a scan runs along."""
     axis = step.attr("axis")
     rank = len(program.meta[step.input_ids[0]].shape)
     if axis is None:

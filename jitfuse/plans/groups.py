@@ -1,6 +1,6 @@
 """Decide which steps share a kernel: fusion as grouping, with a reason for every refusal.
 
-*Anchors* (reductions, and values that must lie in memory) are taken in program order and join an earlier
+*Anchors* (reductions, scans, and values that must lie in memory) are taken in program order and join an earlier
 group where that is legal and worth it, else they open their own; everything between anchors is computed
 inside the groups that need it. Owns the legality rules and the closed set of reasons. Does not own bodies
 (`jitfuse.plans.body`) or what a group costs (`jitfuse.plans.score`).
@@ -82,7 +82,7 @@ class Group:
 
     @property
     def fused(self) -> frozenset[int]:
-        """The results of reductions, and of the contraction, that this kernel computes."""
+        """The results of reductions and scans, and of the contraction, that this kernel computes."""
         made = self.reductions if self.contraction is None else [self.contraction, *self.reductions]
         return frozenset(s.result_id for s in made)
 
@@ -141,7 +141,7 @@ class Grouping:
                 group.needs |= self._homes([self.values.base(i)])
             self._add(group)
             return
-        is_reduction = op.kind == ops.REDUCTION and value not in self.values.unrolled
+        is_reduction = op.kind in (ops.REDUCTION, ops.SCAN) and value not in self.values.unrolled
         if is_reduction or value in self._must:
             self._place_anchor(step, is_reduction)
 
@@ -159,7 +159,7 @@ class Grouping:
         if is_reduction:
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
-            group = Group(len(self.groups), frame, split=self._is_split(frame, value))
+            group = Group(len(self.groups), frame, split=self._is_split(frame, step))
             probe = self._probe(frame, frozenset({value}), Key(step.input_ids[0], frame.full_map()), group)
             group.reductions.append(step)
         else:
@@ -209,10 +209,10 @@ class Grouping:
             except MisalignedError:
                 reason = Refusal.MISALIGNED
                 continue
-            if placing == "whole" and _is_per_point(frame, probe):
+            if placing == "whole" and not is_reduction and _is_per_point(frame, probe):
                 continue
             leaves = group.leaves if frame == group.frame else _reframed(group.leaves, group.frame, frame)
-            refused = self._refuses(group, frame, leaves, probe, key, value if is_reduction else None)
+            refused = self._refuses(group, frame, leaves, probe, key, step if is_reduction else None)
             if refused is None:
                 if frame != group.frame:
                     group.frame, group.leaves, group.reach = frame, leaves, {}
@@ -234,7 +234,8 @@ class Grouping:
                 yield group.frame, Key(step.result_id, index), placing
 
     def _refuses(
-        self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: Probe, key: Key, reduction: int | None
+        self, group: Group, frame: Frame, leaves: set[tuple[int, Any]], probe: Probe, key: Key,
+        reduction: OpStep | None,
     ) -> Refusal | None:
         shared = (leaf for leaf in probe.leaves if leaf in leaves)
         if not probe.related and not any(_moves(where) or not frame.shape for _, where in shared):
@@ -245,7 +246,8 @@ class Grouping:
             if not self.policy.one_pass:
                 return Refusal.SWEPT
         splits = reduction is not None and not group.reductions and self._is_split(frame, reduction)
-        if splits or (group.split and (probe.depth if reduction is not None else swept)):
+        alone = reduction is not None and not is_scan(reduction) and not probe.depth
+        if splits or (group.split and swept and not alone):
             return Refusal.SPLIT
         if group.split and reduction is None and not group.frame.reduced:
             return Refusal.SPLIT
@@ -257,12 +259,12 @@ class Grouping:
             return Refusal.SIZE
         return None
 
-    def _is_split(self, frame: Frame, value: int) -> bool:
-        """Return whether a reduction is split; one whose rows its kernel sweeps again cannot be."""
-        if not _is_few_and_long(frame):
+    def _is_split(self, frame: Frame, step: OpStep) -> bool:
+        """Return whether a reduction is split; one whose rows its kernel sweeps again cannot be, nor can a scan."""
+        if is_scan(step) or not _is_few_and_long(frame):
             return False
         self.choices.add("split")
-        return self.policy.split and not (self.policy.one_pass and self.values.is_swept_again(value))
+        return self.policy.split and not (self.policy.one_pass and self.values.is_swept_again(step.result_id))
 
     def _makes_cycle(self, group: Group, probe: Probe) -> bool:
         needed = self._homes(v for v, _ in probe.leaves) - {group.number}
@@ -320,7 +322,9 @@ class Grouping:
                 builder.dependencies(top)
                 probe.related = True
                 contracted = group.contraction is not None and top.value == group.contraction.result_id
-                probe.reach[top] = Reach(swept=True) if contracted else Reach(group.depths.get(top.value, 0) + 1)
+                depth = group.depths.get(top.value, 0)
+                inner = contracted or is_scan(self.program.producers[top.value])
+                probe.reach[top] = Reach(0 if contracted else depth, swept=True) if inner else Reach(depth + 1)
                 computed.discard(top)
             else:
                 if top.value in roots:
@@ -378,7 +382,15 @@ def _is_of_long_columns(frame: Frame) -> bool:
     return math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
 
 
+def is_scan(step: OpStep) -> bool:
+    """Return whether a step scans: it is computed where its axis is the inner one, as a value of the whole shape."""
+    op = ops.get(step.op_name)
+    return op is not None and op.kind == ops.SCAN
+
+
 def _result_placing(step: OpStep) -> str:
+    if is_scan(step):
+        return "whole"
     return "kept" if step.attr("keepdims") else "dropped"
 
 

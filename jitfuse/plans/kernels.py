@@ -8,12 +8,11 @@ import math
 from typing import Any
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import sum_lanes
 from jitfuse.ir.program import FusedProgram
 from jitfuse.plans.body import BodyBuilder, Place
 from jitfuse.plans.form import finish
 from jitfuse.plans.frame import Frame, contiguous_layout
-from jitfuse.plans.groups import Group, Grouping
+from jitfuse.plans.groups import Group, Grouping, is_scan
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.split import finish_split
@@ -31,23 +30,20 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
     if group.contraction is not None:
         body.open_stage()
         body.contract()
-    reduced = {r.result_id for r in group.reductions}
-    store_at = {
-        v: group.depths[v] + (1 if v in reduced else 0) if v in group.depths else 0 for v in group.roots
-    }
-    last = max([*store_at.values(), *(group.depths[v] for v in reduced)], default=0)
+    reduced = {r.result_id for r in group.reductions if not is_scan(r)}
+    store_at = {v: group.depths[v] + (v in reduced) if v in group.depths else 0 for v in group.roots}
+    last = max([*store_at.values(), *(group.depths[r.result_id] for r in group.reductions)], default=0)
     for depth in range(last + 1):
         body.open_stage()
         for step in group.reductions:
-            if group.depths[step.result_id] == depth:
+            if group.depths[step.result_id] == depth and step.result_id in reduced:
                 body.reduce(step)
         for value in group.roots:
             if store_at[value] == depth:
                 index = group.frame.map_of(group.placings[value])
                 body.store(value, index, ("value", value), contiguous_layout(program.meta[value]))
     if group.split:
-        partials = [("partial", r.result_id) for r in group.reductions]
-        return finish_split(body, partials), False
+        return finish_split(body), False
     return [finish(body)], len(body.keeps) > (group.contraction is not None)
 
 
@@ -85,9 +81,9 @@ def _write(
 
 def partial_bytes(launch: Launch) -> dict[Any, int]:
     """Return the size in bytes of the partial rows that a split launch writes."""
-    sizes: dict[Any, int] = {}
-    for operand, (buffer, _) in zip(launch.form.operands, launch.buffers, strict=True):
-        if operand.out and buffer[0] == "partial":
-            row = sum_lanes(itemsize(operand.dtype)) * itemsize(operand.dtype)
-            sizes[buffer] = math.prod(launch.sizes[:-1]) * row
-    return sizes
+    points = math.prod(launch.sizes[: len(launch.form.grid)])
+    return {
+        launch.buffers[o][0]: points * count * itemsize(dtype)
+        for stage in launch.form.stages for r in stage.reductions
+        for o, (dtype, count) in zip(r.store_to, r.partial_rows, strict=bool(r.store_to))
+    }

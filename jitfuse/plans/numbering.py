@@ -58,10 +58,15 @@ class Numbering:
                 contraction = Contraction("sum", "multiply", left.dtype, left.number, right.number)
                 stages.append(Stage("contract", body, (), contraction))
                 continue
-            kind = "reduce" if reductions else "map" if looping and loops(draft, self._live) else "point"
+            kind = self._kind(draft, bool(reductions), looping)
             if body or reductions:
                 stages.append(Stage(kind, body, tuple(reductions)))
         return tuple(stages)
+
+    def _kind(self, draft: StageDraft, reduces: bool, looping: bool) -> str:
+        if any(n.op == "scan" and id(n) in self._live for n in draft.nodes):
+            return "scan"
+        return "reduce" if reduces else "map" if looping and loops(draft, self._live) else "point"
 
     def _instruction(self, node: Node) -> Instr:
         imm = node.imm

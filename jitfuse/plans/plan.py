@@ -26,7 +26,7 @@ from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.values import Values, View
 
 Buffer = tuple[str, int]
-"""("feed", id), ("const", id), ("value", id), ("partial", id) or ("reserved", id)."""
+"""("feed", id), ("const", id), ("value", id), ("partial", id), ("positions", id) or ("reserved", id)."""
 
 
 class HostOperand(NamedTuple):

@@ -1,18 +1,18 @@
 """Split reductions: partial rows over chunks of the inner elements, then a final kernel with the epilogue.
 
-Few grid points over many elements would keep few threads busy; the sum's tree is defined so that splitting it
-changes no bit (`jitfuse.ir.kernel.sum_lanes`). Owns the two forms. Does not own when to split
-(`jitfuse.plans.groups`).
+Few grid points over many elements would keep few threads busy; the tree of sums and products is defined so that
+splitting it changes no bit (`jitfuse.ir.kernel.sum_lanes`), and no order shows in what other reductions give. Owns
+the two forms. Does not own when to split (`jitfuse.plans.groups`).
 """
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import CHUNK, Axis, Instr, KernelForm, Reduction, Stage, sum_lanes
+from jitfuse.ir.kernel import CHUNK, Axis, Instr, KernelForm, Reduction, Stage
 from jitfuse.ir.kernel import Operand as FormOperand
+from jitfuse.ir.program import OpStep
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.form import Space
 from jitfuse.plans.launch import Launch, make_launch
@@ -20,26 +20,42 @@ from jitfuse.plans.nodes import INNER
 from jitfuse.plans.numbering import Numbering, live_nodes, needed, used_operands
 from jitfuse.plans.stages import StageDraft
 
+_BUFFERS: Final = ("partial", "positions")
+"""Names of the buffers that hold what chunks come to."""
 
-def finish_split(body: BodyBuilder, partials: Sequence[Any]) -> list[Launch]:
-    """Return the partial and the final launch; `partials` are the buffers of the partial rows, one per reduction."""
+
+def finish_split(body: BodyBuilder) -> list[Launch]:
+    """Return the partial and the final launch."""
     space = Space(body)
     (first,) = (stage for stage in space.stages if stage.reductions)
-    return [_partial(space, first, partials), _final(space, first, partials)]
+    return [_partial(space, first), _final(space, first)]
 
 
 def _chunks(space: Space) -> int:
     return -(-math.prod(space.extents(space.inner)) // CHUNK)
 
 
-def _row_strides(space: Space, dtype: str) -> tuple[int, ...]:
-    """Return the byte strides of partial rows along the grid axes and the chunks."""
-    row = sum_lanes(itemsize(dtype)) * itemsize(dtype)
+def _row_strides(space: Space, row: int) -> tuple[int, ...]:
+    """Return the byte strides of partial rows of so many bytes along the grid axes and the chunks."""
     points, chunks = space.extents(space.grid), _chunks(space)
     return (*(chunks * math.prod(points[a + 1 :]) * row for a in range(len(points))), row)
 
 
-def _partial(space: Space, first: StageDraft, partials: Sequence[Any]) -> Launch:
+class _Rows(NamedTuple):
+    """The partial rows of a reduction in memory: dtype, strides along grid and chunks, buffer of each operand."""
+
+    dtypes: list[str]
+    strides: list[tuple[int, ...]]
+    buffers: list[tuple[Any, int]]
+
+
+def _rows(space: Space, r: Reduction, step: OpStep) -> _Rows:
+    dtypes = [dtype for dtype, _ in r.partial_rows]
+    strides = [_row_strides(space, count * itemsize(dtype)) for dtype, count in r.partial_rows]
+    return _Rows(dtypes, strides, [((_BUFFERS[k], step.result_id), 0) for k in range(len(dtypes))])
+
+
+def _partial(space: Space, first: StageDraft) -> Launch:
     """Return the kernel that reduces chunks: its last grid axis counts them, its inner axes are the body's."""
     body, rank, inner = space.body, len(space.grid), len(space.inner)
     live = needed([operand for _, operand, _ in first.reductions])
@@ -57,11 +73,13 @@ def _partial(space: Space, first: StageDraft, partials: Sequence[Any]) -> Launch
     strides = [(*space.strides(o, space.grid), 0, *space.strides(o, space.inner)) for o in used]
     buffers: list[tuple[Any, int]] = [(o.buffer, o.access.offset) for o in used]
     reductions = []
-    for r, buffer in zip(draft.reductions, partials, strict=True):
-        reductions.append(r._replace(phase="partial", store_to=len(operands)))
-        operands.append(FormOperand(r.dtype, ("n",) * (rank + 1) + ("0",) * inner, True))
-        strides.append((*_row_strides(space, r.dtype), *(0,) * inner))
-        buffers.append((buffer, 0))
+    for r, (step, _, _) in zip(draft.reductions, first.reductions, strict=True):
+        rows = _rows(space, r, step)
+        places = tuple(range(len(operands), len(operands) + len(rows.dtypes)))
+        reductions.append(r._replace(phase="partial", store_to=places))
+        operands += [FormOperand(dtype, ("n",) * (rank + 1) + ("0",) * inner, True) for dtype in rows.dtypes]
+        strides += [(*s, *(0,) * inner) for s in rows.strides]
+        buffers += rows.buffers
     form = KernelForm(
         (Axis(),) * (rank + 1), (Axis(),) * inner, rank + inner, tuple(operands),
         tuple(d for d, _ in numbering.params), (draft._replace(reductions=tuple(reductions)),),
@@ -70,7 +88,7 @@ def _partial(space: Space, first: StageDraft, partials: Sequence[Any]) -> Launch
     return make_launch(form, buffers, strides, sizes, numbering.params)
 
 
-def _final(space: Space, first: StageDraft, partials: Sequence[Any]) -> Launch:
+def _final(space: Space, first: StageDraft) -> Launch:
     """Return the kernel that combines the partial rows, then computes and stores what is known per grid point."""
     rank = len(space.grid)
     epilogue = StageDraft()
@@ -84,11 +102,14 @@ def _final(space: Space, first: StageDraft, partials: Sequence[Any]) -> Launch:
     strides = [(*space.strides(o, space.grid), 0) for o in used]
     buffers: list[tuple[Any, int]] = [(o.buffer, o.access.offset) for o in used]
     reductions = []
-    for (step, operand, result), buffer in zip(first.reductions, partials, strict=True):
-        reductions.append(Reduction(step.op_name, operand.dtype, (), "final", load_from=len(operands)))
-        operands.append(FormOperand(operand.dtype, ("n",) * (rank + 1)))
-        strides.append(_row_strides(space, operand.dtype))
-        buffers.append((buffer, 0))
+    for step, operand, result in first.reductions:
+        r = Reduction(step.op_name, operand.dtype, (), "final")
+        rows = _rows(space, r, step)
+        places = tuple(range(len(operands), len(operands) + len(rows.dtypes)))
+        reductions.append(r._replace(load_from=places))
+        operands += [FormOperand(dtype, ("n",) * (rank + 1)) for dtype in rows.dtypes]
+        strides += rows.strides
+        buffers += rows.buffers
         numbering.take(result)
     instructions: tuple[Instr, ...] = numbering.instructions(epilogue.nodes)
     stages = (Stage("reduce", (), tuple(reductions)), Stage("point", instructions))

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT
+from jitfuse.ir.kernel import MAX_STATIC_EXTENT, POSITIONS
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.contraction import contractible
 from jitfuse.plans.frame import contiguous_layout, reduced_axes
@@ -116,7 +116,7 @@ class Values:
                 assert op is not None
                 if op.kind in (ops.REDUCTION, *ops.ON_HOST) or step.result_id in seen:
                     continue
-                if op.kind == ops.ELEMENTWISE and self.program.meta[step.result_id].shape == shape:
+                if op.kind in (ops.ELEMENTWISE, ops.SCAN) and self.program.meta[step.result_id].shape == shape:
                     return True
                 seen.add(step.result_id)
                 stack.append(step.result_id)
@@ -305,10 +305,10 @@ def _moves(step: OpStep) -> bool:
 
 
 def is_tiny(program: FusedProgram, step: OpStep) -> bool:
-    """Return whether a step reduces two to four elements at each of several grid points."""
+    """Return whether a step reduces two to four elements at each of several grid points; positions are not."""
     op = ops.get(step.op_name)
     assert op is not None
-    if op.kind != ops.REDUCTION:
+    if op.kind != ops.REDUCTION or step.op_name in POSITIONS:
         return False
     shape, axes = program.meta[step.input_ids[0]].shape, reduced_axes(program, step)
     return len(shape) > len(axes) and 2 <= math.prod(shape[a] for a in axes) <= MAX_STATIC_EXTENT
@@ -326,7 +326,7 @@ def inline_costs(program: FusedProgram, policy: LoweringPolicy = DEFAULT) -> tup
         op = ops.get(step.op_name)
         assert op is not None
         cost = sum(costs[i] for i in step.input_ids)
-        if op.kind == ops.CREATION or op.kind in ops.ON_HOST:
+        if op.kind in (ops.CREATION, ops.SCAN) or op.kind in ops.ON_HOST:
             cost = 0
         elif op.kind == ops.REDUCTION:
             if policy.unroll and cost < DEAR and is_tiny(program, step):

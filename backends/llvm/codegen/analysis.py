@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, is_tree
 from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
 
 TRANSCENDENTAL: Final = frozenset({
@@ -142,7 +142,7 @@ class Analysis:
         args = [known[a] for a in instr.args]
         scope = max((a.scope for a in args), default=ENTRY)
         uniform = all(a.uniform for a in args)
-        if instr.op in ("keep", "kept"):
+        if instr.op in ("keep", "kept", "scan"):
             return Info(BODY, False)
         if instr.op == "index":
             moved = {int(instr.imm)}
@@ -261,4 +261,6 @@ class Analysis:
             known = exponent.imm if isinstance(exponent, Instr) and exponent.op == "const" else None
             if known is not None:
                 return known not in SIMPLE_EXPONENTS if KIND[instr.dtype] == "float" else known < 0
+        if instr.op == "scan":
+            return not self.lanes_on_grid and is_tree(str(instr.imm), instr.dtype)
         return instr.op in TRANSCENDENTAL or instr.op == "random"

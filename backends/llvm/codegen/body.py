@@ -14,6 +14,7 @@ from jitfuse.backends.llvm.codegen.casts import astype
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
 from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.memory import Memory
+from jitfuse.backends.llvm.codegen.scans import Scans
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
@@ -36,6 +37,7 @@ class Body:
         self._splats: dict[int, Value] = {}
         self._producers = {n: i for _, body, _ in analysis.numbered() for n, i in body}
         self._kept: dict[tuple[int, str], Batch] = {}
+        self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
         self._status: Value | None = None
         if any(i.op == "power" and KIND[i.dtype] == "int" for i in self._producers.values()):
             self._status = f.alloca("i64")
@@ -109,6 +111,8 @@ class Body:
             return self._load(instr, frame, uniform)
         if op == "kept":
             return self._take(instr, frame)
+        if op == "scan":
+            return self.scans.step(number, instr, args[0])
         if op == "random":
             return philox.uniform(args[0], args[1], args[2], args[3], instr.dtype)
         sources = [self.dtype(a) for a in instr.args]
@@ -120,7 +124,8 @@ class Body:
 
     def dtype(self, number: int) -> str:
         """Return the dtype of a value."""
-        return self.launch.form.instructions[number].dtype
+        made = self.launch.form.instructions[number]
+        return made.dtype if isinstance(made, Instr) else made.result_dtype
 
     def _param(self, k: int, dtype: str) -> Batch:
         word = 8 * self.launch.form.param_word(k)

@@ -4,6 +4,9 @@ Owns: the numbering of a builder loop's carried values.
 """
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 from jitfuse.backends.llvm.builder import Loop
 from jitfuse.backends.llvm.math.lockstep import Batch
 
@@ -33,3 +36,18 @@ class Carried:
         """Return the k-th carried batch after the loop."""
         at, initial = self._slots[k]
         return initial.context.batch([self._loop.result(at + j) for j in range(len(initial.values))])
+
+    # ------------------------------------------------------------------ tuples of batches
+    def add_all(self, initial: tuple[Batch, ...]) -> tuple[Batch, ...]:
+        """Carry several batches; returns what they are at the start of a round."""
+        return tuple([self.add(b) for b in initial])
+
+    def update_all(self, states: Sequence[tuple[Batch, ...]]) -> None:
+        """Give all carried batches their values for the next round, tuple by tuple."""
+        for k, x in enumerate(itertools.chain.from_iterable(states)):
+            self.update(k, x)
+
+    def results(self, like: Sequence[tuple[Batch, ...]]) -> list[tuple[Batch, ...]]:
+        """Return all carried batches after the loop, in tuples like those that went in."""
+        numbers = itertools.count()
+        return [tuple([self.result(next(numbers)) for _ in state]) for state in like]

@@ -14,10 +14,11 @@ from jitfuse.backends.llvm.builder import Loop, Value
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum, used_lanes
-from jitfuse.backends.llvm.codegen.combine import Part, parts
+from jitfuse.backends.llvm.codegen.combine import Part, Positions, State
 from jitfuse.backends.llvm.codegen.frame import Address, Frame
 from jitfuse.backends.llvm.codegen.layout import ROW_BYTES, tree_sums
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
+from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import CHUNK, Instr, Reduction
@@ -33,22 +34,23 @@ def unrolled(
     axes = body.analysis.inner_axes
     extents = [range(body.analysis.form.axes[a].extent or 1) for a in axes]
     reduced = parts(reductions)
-    columns: list[list[Batch]] = [[] for _ in reduced]
-    for point in itertools.product(*extents):
+    columns: list[list[State]] = [[] for _ in reduced]
+    body.scans.begin(instructions, frame.count)
+    for number, point in enumerate(itertools.product(*extents)):
         at = frame.at({a: i64(p) for a, p in zip(axes, point, strict=True)}, ())
         body.run(instructions, at)
         for p, column in zip(reduced, columns, strict=True):
             assert p.value is not None
-            column.append(body.vectors(p.value, at))
+            column.append(p.of_element(body.vectors(p.value, at), number))
     for p, column in zip(reduced, columns, strict=True):
         body.values[p.number] = p.finished(_fold(p, column))
 
 
-def _fold(part: Part, column: list[Batch]) -> Batch:
+def _fold(part: Part, column: list[State]) -> State:
     """Combine few elements as the virtual lanes that they are."""
     while len(column) > 1:
         half = 1 << ((len(column) - 1).bit_length() - 1)
-        joined = [part.join(*pair) for pair in zip(column, column[half:], strict=False)]
+        joined = [part.merge(*pair) for pair in zip(column, column[half:], strict=False)]
         column = joined + column[len(joined) : half]
     return column[0]
 
@@ -120,27 +122,31 @@ class Columns:
     # ------------------------------------------------------------------ stages
     def map(self, instructions: Numbered) -> None:
         """Write a stage without reductions."""
+        self.body.scans.begin(instructions, self.frame.count)
         self._rounds(instructions, [], [], {}, self.start, self.stop)
 
     def reduce(self, instructions: Numbered, reduced: list[Part]) -> None:
         """Write a stage with reductions."""
+        self.body.scans.begin(instructions, self.frame.count)
+        scans = any(i.op == "scan" for _, i in instructions)
         trees = [p for p in reduced if p.tree]
         free = [p for p in reduced if not p.tree]
         sums = {p.number: self._column_sum(p, k) for k, p in enumerate(trees)}
         if reduced[0].reduction.phase == "final":
             totals = self._final(free, sums)
-        elif len({p.row for p in trees}) == 1:
+        elif len({p.row for p in trees}) == 1 and not scans:
             totals = self._lane_by_lane(instructions, free, sums)
         elif trees:
             totals = self._in_blocks(instructions, free, sums)
         else:
-            totals = self._rounds(instructions, free, [self._initial(p) for p in free], {}, self.start, self.stop)
+            initial = [p.start(self._filled) for p in free]
+            totals = self._rounds(instructions, free, initial, {}, self.start, self.stop)
         by_number = dict(zip([p.number for p in free], totals, strict=True))
         for p in reduced:
             self._deliver(p, sums.get(p.number), by_number.get(p.number))
 
-    def _initial(self, part: Part) -> Batch:
-        return self.body.memory.constant(part.dtype, part.identity, self.frame.count)
+    def _filled(self, dtype: str, value: float | int | bool) -> Batch:
+        return self.body.memory.constant(dtype, value, self.frame.count)
 
     def _column_sum(self, part: Part, k: int) -> ColumnSum:
         f, size = self.f, ROW_BYTES * self.width
@@ -152,13 +158,14 @@ class Columns:
         )
 
     def _rounds(
-        self, instructions: Numbered, free: list[Part], initial: list[Batch], sums: Mapping[int, ColumnSum],
+        self, instructions: Numbered, free: list[Part], initial: list[State], sums: Mapping[int, ColumnSum],
         start: Value, stop: Value,
-    ) -> list[Batch]:
+    ) -> list[State]:
         """Write the loop over elements; returns what the reductions of free order come to."""
         with self._loop(start, stop) as (loop, odometer):
             carried = Carried(loop, 0 if odometer is None else len(self.axes))
-            totals = self._round(carried, instructions, free, initial, self._place(loop, odometer))
+            frame = self._place(loop, odometer)
+            totals = self._round(carried, instructions, free, initial, frame, loop.index)
             for column_sum in sums.values():
                 value = column_sum.part.value
                 assert value is not None
@@ -168,7 +175,7 @@ class Columns:
 
     def _lane_by_lane(
         self, instructions: Numbered, free: list[Part], sums: Mapping[int, ColumnSum]
-    ) -> list[Batch]:
+    ) -> list[State]:
         """Write the loop over elements for float sums that have their number of virtual lanes in common.
 
         Within a block it takes all elements of one virtual lane after the other, so that sums stay in registers.
@@ -179,59 +186,62 @@ class Columns:
         self._clear_empty(sums)
         with f.loop(self.start, self.stop, shape.part.block) as blocks:
             carried = Carried(blocks)
-            initial = [carried.add(self._initial(p)) for p in free]
+            initial = [carried.add_all(p.start(self._filled)) for p in free]
             end = f.intrinsic("smin", "i64", f.add(blocks.index, i64(shape.part.block)), self.stop)
             with f.loop(i64(0), shape.used) as lanes:
                 inside = Carried(lanes)
-                totals = [inside.add(b) for b in initial]
-                totals += [self._initial(s.part) for s in sums.values()]
+                totals = [inside.add_all(s) for s in initial]
+                totals += [s.part.start(self._filled) for s in sums.values()]
                 with f.loop(f.add(blocks.index, lanes.index), end, shape.part.row) as loop:
                     frame = self._at(loop.index, dict(zip(self.axes, self._positions(loop.index), strict=True)))
-                    totals = self._round(Carried(loop), instructions, parts_, totals, frame)
-                for k in range(len(free)):
-                    inside.update(k, totals[k])
+                    totals = self._round(Carried(loop), instructions, parts_, totals, frame, loop.index)
+                inside.update_all(totals[: len(free)])
                 for s, total in zip(sums.values(), totals[len(free) :], strict=True):
-                    s.save(lanes.index, total)
-            for k in range(len(free)):
-                carried.update(k, inside.result(k))
+                    s.save(lanes.index, total[0])
+            carried.update_all(inside.results(initial))
             self._push_finished(sums, end, shape.part.block)
         self._finish(sums)
-        return [carried.result(k) for k in range(len(free))]
+        return carried.results(initial)
 
     def _round(
-        self, carried: Carried, instructions: Numbered, reduced: list[Part], initial: list[Batch], frame: Frame
-    ) -> list[Batch]:
-        """Write the body of a loop that carries accumulators; returns them as they are after the loop."""
-        accumulators = [carried.add(b) for b in initial]
+        self, carried: Carried, instructions: Numbered, reduced: list[Part], initial: list[State], frame: Frame,
+        linear: Value,
+    ) -> list[State]:
+        """Write the body of a loop that carries states; returns them as they are after the loop."""
+        states = [carried.add_all(s) for s in initial]
         self.body.run(instructions, frame)
-        for k, p in enumerate(reduced):
+        following = []
+        for p, state in zip(reduced, states, strict=True):
             assert p.value is not None
-            carried.update(k, p.absorb(accumulators[k], self.body.vectors(p.value, frame)))
-        return [carried.result(k) for k in range(len(reduced))]
+            following.append(p.absorb(state, self.body.vectors(p.value, frame), self._everywhere(linear)))
+        carried.update_all(following)
+        return carried.results(initial)
+
+    def _everywhere(self, linear: Value) -> Positions:
+        """Return what makes vectors of the position along the inner axes, which all lanes share."""
+        return lambda: self.body.context.batch([self.f.splat(linear, self.body.lanes)] * self.frame.count)
 
     def _positions(self, linear: Value) -> list[Value]:
         return [linear] if len(self.axes) == 1 else decode(self.f, linear, self.extents)
 
     def _in_blocks(
         self, instructions: Numbered, free: list[Part], sums: Mapping[int, ColumnSum]
-    ) -> list[Batch]:
+    ) -> list[State]:
         """Write the loop over elements, in order, for float sums whose blocks differ."""
         f = self.f
         size = min(s.part.block for s in sums.values())
         self._clear_empty(sums)
         with f.loop(self.start, self.stop, size) as loop:
             carried = Carried(loop)
-            initial = [carried.add(self._initial(p)) for p in free]
+            initial = [carried.add_all(p.start(self._filled)) for p in free]
             end = f.intrinsic("smin", "i64", f.add(loop.index, i64(size)), self.stop)
             for s in sums.values():
                 with self._where_block(s.part, f.sub(loop.index, self.start), size):
                     s.clear()
-            after = self._rounds(instructions, free, initial, sums, loop.index, end)
-            for k, batch in enumerate(after):
-                carried.update(k, batch)
+            carried.update_all(self._rounds(instructions, free, initial, sums, loop.index, end))
             self._push_finished(sums, end, size)
         self._finish(sums)
-        return [carried.result(k) for k in range(len(free))]
+        return carried.results(initial)
 
     def _clear_empty(self, sums: Mapping[int, ColumnSum]) -> None:
         """Set the sums where there is no element, and so no block."""
@@ -260,7 +270,7 @@ class Columns:
         f = self.f
         return f.if_(f.icmp("eq", f.and_(element, i64(part.block - 1)), i64(0)))
 
-    def _final(self, free: list[Part], sums: Mapping[int, ColumnSum]) -> list[Batch]:
+    def _final(self, free: list[Part], sums: Mapping[int, ColumnSum]) -> list[State]:
         """Write the loop over the rows that a partial phase left."""
         f = self.f
         last = f.intrinsic("smax", "i64", f.sub(self.stop, i64(1)), i64(0))
@@ -268,51 +278,60 @@ class Columns:
             s.clear()
         with f.loop(i64(0), self.stop) as chunks:
             carried = Carried(chunks)
-            totals = [carried.add(self._initial(p)) for p in free]
+            totals = [carried.add_all(p.start(self._filled)) for p in free]
             for s in sums.values():
                 with f.loop(i64(0), i64(s.part.row)) as rows:
-                    s.save(rows.index, self._load_lane(s.part, chunks.index, rows.index))
+                    s.save(rows.index, self._load_lane(s.part, chunks.index, rows.index)[0])
                 with f.if_(f.icmp("slt", chunks.index, last)):
                     s.push(chunks.index)
-            for k, p in enumerate(free):
-                with f.loop(i64(0), i64(p.row)) as rows:
+            merged = []
+            for p, state in zip(free, totals, strict=True):
+                with f.loop(i64(0), i64(p.reduction.partial_rows[0][1])) as rows:
                     inside = Carried(rows)
-                    total = inside.add(totals[k])
-                    inside.update(0, p.join(total, self._load_lane(p, chunks.index, rows.index)))
-                carried.update(k, inside.result(0))
+                    total = inside.add_all(state)
+                    inside.update_all([p.merge(total, self._load_lane(p, chunks.index, rows.index))])
+                merged += inside.results([state])
+            carried.update_all(merged)
         for s in sums.values():
             s.finish(last)
-        return [carried.result(k) for k in range(len(free))]
+        return carried.results(totals)
 
-    def _load_lane(self, part: Part, chunk: Value, lane: Value) -> Batch:
-        operand = part.reduction.load_from
-        assert operand is not None
-        address = self._lane_address(operand, part.dtype, lane, {self.axes[0]: chunk})
-        return self.body.memory.load_each(part.dtype, address, self.body.masks(None, self.frame))
+    def _load_lane(self, part: Part, chunk: Value, lane: Value) -> State:
+        """Return a lane of what a chunk came to in the partial phase, for every column."""
+        r, loaded = part.reduction, []
+        for o, (dtype, _) in zip(r.load_from, r.partial_rows, strict=True):
+            address = self._lane_address(o, dtype, lane, {self.axes[0]: chunk})
+            loaded.append(self.body.memory.load_each(dtype, address, self.body.masks(None, self.frame)))
+        return tuple(loaded)
 
     def _lane_address(self, operand: int, dtype: str, lane: Value, inner: Mapping[int, Value]) -> Address:
         address = self.frame.at(inner, ()).address(operand)
         address.base = self.f.offset(address.base, lane, MEMORY[dtype])
         return address
 
-    def _deliver(self, part: Part, column_sum: ColumnSum | None, total: Batch | None) -> None:
-        """Make a reduction's result a value, or store it as a row of virtual lanes."""
-        operand = part.reduction.store_to
-        if part.reduction.phase != "partial":
-            done = total if column_sum is None else column_sum.fold()
-            assert done is not None
-            self.body.values[part.number] = done
+    def _deliver(self, part: Part, column_sum: ColumnSum | None, total: State | None) -> None:
+        """Make a reduction's result a value, or store what the chunk comes to."""
+        if part.reduction.phase == "partial":
+            self._store_partial(part, column_sum, total)
             return
-        assert operand is not None
-        with self.f.loop(i64(0), i64(part.row)) as loop:
+        if column_sum is not None:
+            self.body.values[part.number] = column_sum.fold()
+        else:
+            assert total is not None
+            self.body.values[part.number] = part.finished(total)
+
+    def _store_partial(self, part: Part, column_sum: ColumnSum | None, total: State | None) -> None:
+        """Store rows of virtual lanes; of what is in one lane, the first has it all."""
+        r, start = part.reduction, part.start(self._filled)
+        with self.f.loop(i64(0), i64(r.partial_rows[0][1])) as loop:
             if column_sum is not None:
-                lane = column_sum.load(loop.index)
+                lane: State = (column_sum.load(loop.index),)
             else:
-                # the first virtual lane has it all
                 assert total is not None
                 first = self.f.icmp("eq", loop.index, i64(0))
-                lane = self.body.context.batch([
-                    self.f.select(first, t, i) for t, i in zip(total.values, self._initial(part).values, strict=True)
-                ])
-            address = self._lane_address(operand, part.dtype, loop.index, {})
-            self.body.memory.store_each(lane, part.dtype, address, self.body.masks(None, self.frame))
+                lane = tuple([t.context.batch([
+                    self.f.select(first, v, w) for v, w in zip(t.values, s.values, strict=True)
+                ]) for t, s in zip(total, start, strict=True)])
+            for o, (dtype, _), x in zip(r.store_to, r.partial_rows, lane, strict=True):
+                address = self._lane_address(o, dtype, loop.index, {})
+                self.body.memory.store_each(x, dtype, address, self.body.masks(None, self.frame))

@@ -92,7 +92,7 @@ class ColumnSum:
             with f.loop(i64(0), half) as rows:
                 joined = self.part.join(self.load(rows.index), self.load(f.add(rows.index, half)))
                 self.save(rows.index, joined)
-        return self.part.finished(self.load(i64(0)))
+        return self.part.finished((self.load(i64(0)),))
 
 
 def used_lanes(body: Body, part: Part, count: Value) -> Value:

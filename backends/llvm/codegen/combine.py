@@ -1,20 +1,42 @@
 """What reductions compute: their identities, how two parts combine, how lanes fold into one value.
 
-Owns: the table of combine functions, and `Part`, one value under reduction. Does not own loops or memory.
+Owns: the table of combine functions, and `Part`, one value under reduction. What is accumulated is a `State`, a tuple
+of batches. Does not own loops or memory, or reductions that find a position (`positions`).
 """
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from jitfuse.backends.llvm.builder import lanes
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, LARGEST, SMALLEST
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, LARGEST, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
 
-_COMBINES: Final = ("sum", "min", "max", "any", "all")
+State = tuple[Batch, ...]
+Constant = Callable[[str, "float | int | bool"], Batch]
+"""Makes a batch that holds a constant of a dtype."""
+Positions = Callable[[], Batch]
+"""Makes the row-major positions of the lanes among the inner points."""
+
+
+def identity(combine: str, dtype: str) -> float | int | bool:
+    """Return what changes no bit of what it is combined with."""
+    kind = KIND[dtype]
+    if combine in ("any", "all"):
+        return combine == "all"
+    if combine == "sum":
+        return -0.0 if kind == "float" else 0
+    if combine == "prod":
+        return 1
+    smallest = combine in ("max", "argmax")
+    if kind == "bool":
+        return not smallest
+    if kind == "float":
+        return -math.inf if smallest else math.inf
+    return SMALLEST[dtype] if smallest else LARGEST[dtype]
 
 
 @dataclass(frozen=True)
@@ -29,8 +51,8 @@ class Part:
 
     @property
     def tree(self) -> bool:
-        """Whether the order matters: float sums."""
-        return self.combine == "sum" and KIND[self.dtype] == "float"
+        """Whether the order matters."""
+        return is_tree(self.combine, self.dtype)
 
     @property
     def row(self) -> int:
@@ -45,89 +67,110 @@ class Part:
     @property
     def identity(self) -> float | int | bool:
         """Return what changes no bit of what it is combined with."""
-        if self.combine in ("any", "all"):
-            return self.combine == "all"
-        if self.combine == "sum":
-            return -0.0 if self.tree else 0
-        smallest = self.combine == "max"
-        kind = KIND[self.dtype]
-        if kind == "bool":
-            return not smallest
-        if kind == "float":
-            return -math.inf if smallest else math.inf
-        return SMALLEST[self.dtype] if smallest else LARGEST[self.dtype]
+        return identity(self.combine, self.dtype)
 
-    def join(self, a: Batch, b: Batch) -> Batch:
-        """Combine two parts, the older on the left."""
-        return _JOIN[self.combine, KIND[self.dtype]](a, b)
+    # ------------------------------------------------------------------ states
+    def start(self, constant: Constant) -> State:
+        """Return the state of nothing."""
+        return (constant(self.dtype, self.identity),)
 
-    def absorb(self, accumulators: Batch, x: Batch) -> Batch:
-        """Combine the accumulators with a multiple of as many vectors: one group after the other in a tree,
-        else by the shortest chain.
+    def of_element(self, x: Batch, position: int) -> State:
+        """Return the state of single elements at a position along the inner axes."""
+        return (x,)
+
+    def merge(self, a: State, b: State) -> State:
+        """Combine two states, the older on the left."""
+        return (self.join(a[0], b[0]),)
+
+    def absorb(self, state: State, x: Batch, positions: Positions) -> State:
+        """Combine a state with a multiple of as many vectors: one group after the other in a tree, else by the
+        shortest chain.
         """
-        n = len(accumulators.values)
-        groups = [x.context.batch(x.values[k : k + n]) for k in range(0, len(x.values), n)]
+        accumulators = state[0]
+        groups = _groups(x, len(accumulators.values))
         if self.tree:
             for g in groups:
                 accumulators = self.join(accumulators, g)
-            return accumulators
+            return (accumulators,)
         while len(groups) > 1:
             pairs = [self.join(a, b) for a, b in zip(groups[::2], groups[1::2], strict=False)]
             groups = pairs + groups[2 * len(pairs) :]
-        return self.join(accumulators, groups[0])
+        return (self.join(accumulators, groups[0]),)
+
+    def join(self, a: Batch, b: Batch) -> Batch:
+        """Combine two parts of a reduction whose state is one batch, the older on the left."""
+        return _JOIN[self.combine, KIND[self.dtype]](a, b)
 
     @property
     def _float_extreme(self) -> bool:
         return self.combine in ("min", "max") and KIND[self.dtype] == "float"
 
-    def opened(self, accumulators: Batch) -> tuple[Batch, ...]:
-        """Return what a loop carries to `gather` into: `accumulators`; the signs too for float min and max."""
-        return (accumulators, accumulators.bits()) if self._float_extreme else (accumulators,)
+    def opened(self, state: State) -> State:
+        """Return what a loop carries to `gather` into: the state; the signs too for float min and max."""
+        return (state[0], state[0].bits()) if self._float_extreme else state
 
-    def closed(self, carried: tuple[Batch, ...]) -> Batch:
-        """Return the accumulators after a loop."""
+    def closed(self, carried: State) -> State:
+        """Return the state after a loop."""
         if not self._float_extreme:
-            return carried[0]
+            return carried
         extremes, signs = carried
-        return extremes.copysign(signs.from_bits())
+        return (extremes.copysign(signs.from_bits()),)
 
-    def gather(self, carried: tuple[Batch, ...], x: Batch) -> tuple[Batch, ...]:
+    def gather(self, carried: State, x: Batch, positions: Positions) -> State:
         """Combine with a multiple of as many vectors as `absorb` does, by shorter chains for float min and max.
 
         They compare, which leaves zeros in any order, and put in NaN, which then stays. The result has the sign
         that all elements have in common, else the one that wins.
         """
         if not self._float_extreme:
-            return (self.absorb(carried[0], x),)
+            return self.absorb(carried, x, positions)
         extremes, signs = carried
-        n = len(extremes.values)
         maximum = self.combine == "max"
-        for k in range(0, len(x.values), n):
-            group = x.context.batch(x.values[k : k + n])
+        for group in _groups(x, len(extremes.values)):
             extremes = group.where(group.compare("ogt" if maximum else "olt", extremes), extremes)
             extremes = group.where(group.is_nan(), extremes)
             signs = signs & group.bits() if maximum else signs | group.bits()
         return extremes, signs
 
-    def fold(self, x: Batch) -> Batch:
-        """Return one scalar: lane l with lane l + half, and so on, over all vectors of the batch."""
-        f, context = x.context.f, x.context
-        while len(x.values) > 1:
-            half = len(x.values) // 2
-            x = self.join(context.batch(x.values[:half]), context.batch(x.values[half:]))
-        while lanes(x.type) > 1:
-            v, half = x.values[0], lanes(x.type) // 2
-            if half == 1:
-                a, b = f.extract(v, 0), f.extract(v, 1)
-            else:
-                rest = f.undef(v.type)
-                a, b = (f.shuffle(v, rest, range(at, at + half)) for at in (0, half))
-            x = self.join(context.batch([a]), context.batch([b]))
-        return self.finished(x)
+    def fold(self, state: State) -> Batch:
+        """Return the result as one scalar."""
+        return self.finished(self.folded(state))
 
-    def finished(self, x: Batch) -> Batch:
+    def folded(self, state: State) -> State:
+        """Return a state of scalars: lane l with lane l + half, and so on, over all vectors of the batches."""
+        while len(state[0].values) > 1:
+            state = self.merge(*_vector_halves(state))
+        while lanes(state[0].type) > 1:
+            state = self.merge(*_lane_halves(state))
+        return state
+
+    def finished(self, state: State) -> Batch:
         """Return the result of folded lanes: a sum of nothing or of negative zeros is 0.0, as in NumPy."""
-        return x + 0.0 if self.tree else x
+        return state[0] + 0.0 if self.tree and self.combine == "sum" else state[0]
+
+
+def _groups(x: Batch, count: int) -> list[Batch]:
+    return [x.context.batch(x.values[k : k + count]) for k in range(0, len(x.values), count)]
+
+
+def _vector_halves(state: State) -> tuple[State, State]:
+    half = len(state[0].values) // 2
+    older = [x.context.batch(x.values[:half]) for x in state]
+    return tuple(older), tuple([x.context.batch(x.values[half:]) for x in state])
+
+
+def _lane_halves(state: State) -> tuple[State, State]:
+    older, younger = [], []
+    for x in state:
+        f, v, half = x.context.f, x.values[0], lanes(x.type) // 2
+        if half == 1:
+            a, b = f.extract(v, 0), f.extract(v, 1)
+        else:
+            rest = f.undef(v.type)
+            a, b = (f.shuffle(v, rest, range(at, at + half)) for at in (0, half))
+        older.append(x.context.batch([a]))
+        younger.append(x.context.batch([b]))
+    return tuple(older), tuple(younger)
 
 
 def _intrinsic(name: str) -> Callable[[Batch, Batch], Batch]:
@@ -145,17 +188,8 @@ def _and(a: Batch, b: Batch) -> Batch:
 # minimum and maximum are those of IEEE 754-2019: NaN wins, -0.0 is below 0.0, and so the order cannot matter
 _JOIN: Final[dict[tuple[str, str], Callable[[Batch, Batch], Batch]]] = {
     ("sum", "float"): lambda a, b: a + b, ("sum", "int"): lambda a, b: a + b, ("sum", "bool"): _or,
+    ("prod", "float"): lambda a, b: a * b, ("prod", "int"): lambda a, b: a * b, ("prod", "bool"): _and,
     ("min", "float"): _intrinsic("minimum"), ("max", "float"): _intrinsic("maximum"),
     ("min", "int"): _intrinsic("smin"), ("max", "int"): _intrinsic("smax"),
     ("min", "bool"): _and, ("max", "bool"): _or, ("any", "bool"): _or, ("all", "bool"): _and,
 }
-
-
-def parts(reductions: Sequence[tuple[int, Reduction]]) -> list[Part]:
-    """Return the values under reduction of a stage, one for each component."""
-    result = []
-    for number, r in reductions:
-        assert r.combine in _COMBINES, r.combine
-        values: tuple[int | None, ...] = r.values or (None,)
-        result += [Part(number + k, r.combine, r.dtype, v, r) for k, v in enumerate(values)]
-    return result

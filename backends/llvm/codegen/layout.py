@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, is_tree
 from jitfuse.ir.blocking import block_counts, row_axis
 from jitfuse.ir.kernel import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, Instr, KernelForm, Reduction, sum_lanes
 
@@ -59,17 +59,15 @@ def block(analysis: Analysis) -> int:
 
 
 def tree_sums(analysis: Analysis) -> int:
-    """Return the most float sums that one stage has."""
-    return max((sum(_components(r) for r in s.reductions if is_tree(r)) for s in analysis.form.stages), default=0)
+    """Return the most sums and products of floats that one stage has."""
+    return max(
+        (sum(_components(r) for r in s.reductions if is_tree(r.combine, r.dtype)) for s in analysis.form.stages),
+        default=0,
+    )
 
 
 def _components(r: Reduction) -> int:
     return max(1, len(r.values))
-
-
-def is_tree(r: Reduction) -> bool:
-    """Return whether the order of a reduction is fixed: float sums."""
-    return r.combine == "sum" and KIND[r.dtype] == "float"
 
 
 def units(form: KernelForm, sizes: Sequence[int]) -> int:

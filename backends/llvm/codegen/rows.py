@@ -11,12 +11,13 @@ from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import UNIT
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
-from jitfuse.backends.llvm.codegen.combine import Part, parts
+from jitfuse.backends.llvm.codegen.combine import Constant, Part, State
 from jitfuse.backends.llvm.codegen.counter import Counter
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import ROW_PADDING
 from jitfuse.backends.llvm.codegen.masks import tail_masks
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
+from jitfuse.backends.llvm.codegen.positions import parts
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import CHUNK, Instr, Reduction, Stage
 
@@ -95,6 +96,7 @@ class Row:
 
     def map(self, instructions: Numbered) -> None:
         """Write a stage without reductions."""
+        self.body.scans.begin(instructions, 1)
         vectors = self._vectors(instructions)
         step = vectors * self.lanes
         whole = self.start
@@ -109,10 +111,11 @@ class Row:
     # ------------------------------------------------------------------ reductions
     def reduce(self, instructions: Numbered, reduced: list[Part]) -> None:
         """Write a stage with reductions in the whole or partial phase."""
+        self.body.scans.begin(instructions, 1)
         trees = [p for p in reduced if p.tree]
         if not trees:
             count = self._step(instructions, reduced) // self.lanes
-            initial = [self._initial(p, count) for p in reduced]
+            initial = [p.start(self._filled(count)) for p in reduced]
             totals = self._accumulate(instructions, reduced, initial, self.start, self.stop)
         else:
             totals = self._reduce_in_blocks(instructions, reduced, trees)
@@ -124,10 +127,10 @@ class Row:
         rows = [p.row for p in reduced if p.tree]
         return max(rows) if rows else self.lanes * min(_CHAINS, self._vectors(instructions))
 
-    def _initial(self, part: Part, vectors: int) -> Batch:
-        return self.body.memory.constant(part.dtype, part.identity, vectors)
+    def _filled(self, vectors: int) -> Constant:
+        return lambda dtype, value: self.body.memory.constant(dtype, value, vectors)
 
-    def _reduce_in_blocks(self, instructions: Numbered, reduced: list[Part], trees: list[Part]) -> list[Batch]:
+    def _reduce_in_blocks(self, instructions: Numbered, reduced: list[Part], trees: list[Part]) -> list[State]:
         f = self.f
         counters = {p.number: Counter(self.body, p) for p in trees}
         free = [p for p in reduced if not p.tree]
@@ -137,22 +140,21 @@ class Row:
             counter.clear()
         with f.loop(self.start, self.stop, size) as loop:
             carried = Carried(loop)
-            carry = {p.number: carried.add(self._initial(p, step // self.lanes)) for p in free}
+            carry = {p.number: carried.add_all(p.start(self._filled(step // self.lanes))) for p in free}
             end = f.intrinsic("smin", "i64", f.add(loop.index, i64(size)), self.stop)
-            initial = [counters[p.number].load() if p.tree else carry[p.number] for p in reduced]
+            initial = [(counters[p.number].load(),) if p.tree else carry[p.number] for p in reduced]
             sums = self._accumulate(instructions, reduced, initial, loop.index, end)
             by_number = dict(zip([p.number for p in reduced], sums, strict=True))
             for p in trees:
-                counters[p.number].save(by_number[p.number])
+                counters[p.number].save(by_number[p.number][0])
                 self._push_finished(counters[p.number], p, end, size)
-            for k, p in enumerate(free):
-                carried.update(k, by_number[p.number])
-        for k, p in enumerate(free):
-            carry[p.number] = carried.result(k)
+            carried.update_all([by_number[p.number] for p in free])
+        results = carried.results([carry[p.number] for p in free])
+        carry = {p.number: state for p, state in zip(free, results, strict=True)}
         count = f.sub(self.stop, self.start)
         last = f.intrinsic("smax", "i64", f.sub(count, i64(1)), i64(0))
         return [
-            counters[p.number].total(f.lshr(last, i64(p.block.bit_length() - 1))) if p.tree else carry[p.number]
+            (counters[p.number].total(f.lshr(last, i64(p.block.bit_length() - 1))),) if p.tree else carry[p.number]
             for p in reduced
         ]
 
@@ -168,9 +170,9 @@ class Row:
             counter.push(f.sub(f.lshr(done, i64(part.block.bit_length() - 1)), i64(1)))
 
     def _accumulate(
-        self, instructions: Numbered, reduced: list[Part], initial: list[Batch], start: Value, stop: Value
-    ) -> list[Batch]:
-        """Return the accumulators after the elements from `start` to `stop`."""
+        self, instructions: Numbered, reduced: list[Part], initial: list[State], start: Value, stop: Value
+    ) -> list[State]:
+        """Return the states after the elements from `start` to `stop`."""
         step = self._step(instructions, reduced)
         together = max(1, 1 << max(0, (self._vectors(instructions) * self.lanes // step).bit_length() - 1))
         whole = start
@@ -186,38 +188,40 @@ class Row:
         return [p.closed(s) for p, s in zip(reduced, state, strict=True)]
 
     def _round(
-        self, carried: Carried, instructions: Numbered, reduced: list[Part], state: list[tuple[Batch, ...]],
-        frame: Frame,
-    ) -> list[tuple[Batch, ...]]:
+        self, carried: Carried, instructions: Numbered, reduced: list[Part], state: list[State], frame: Frame
+    ) -> list[State]:
         """Write the body of a loop that carries the state of every part; returns the state after the loop."""
-        inside = [tuple([carried.add(b) for b in s]) for s in state]
+        inside = [carried.add_all(s) for s in state]
         self.body.run(instructions, frame)
-        following: list[Batch] = []
+        following: list[State] = []
         for p, s in zip(reduced, inside, strict=True):
             assert p.value is not None
             x = self.body.vectors(p.value, frame)
             if frame.masks is not None:
                 x = x.where(self.body.context.batch(frame.masks), p.identity)
-            following += p.gather(s, x)
-        for k, b in enumerate(following):
-            carried.update(k, b)
-        results = iter(range(len(following)))
-        return [tuple([carried.result(next(results)) for _ in s]) for s in state]
+            following.append(p.gather(s, x, lambda: self.body.context.batch(frame.linear())))
+        carried.update_all(following)
+        return carried.results(state)
 
-    def _deliver(self, part: Part, total: Batch) -> None:
-        if part.reduction.phase == "partial":
-            assert part.reduction.store_to is not None
-            row = self._as_row(part, total)
-            self.body.memory.store_lanes(row, part.dtype, self.unit.pointers[part.reduction.store_to])
-        else:
+    def _deliver(self, part: Part, total: State) -> None:
+        r = part.reduction
+        if r.phase != "partial":
             self.body.define(part.number, part.fold(total).values[0])
+        elif len(r.store_to) == 1:
+            row = self._as_row(part, total)
+            self.body.memory.store_lanes(row, part.dtype, self.unit.pointers[r.store_to[0]])
+        else:
+            for o, (dtype, _), x in zip(r.store_to, r.partial_rows, part.folded(total), strict=True):
+                self.body.memory.store_one(x.values[0], dtype, self.unit.pointers[o], None)
 
-    def _as_row(self, part: Part, total: Batch) -> Batch:
+    def _as_row(self, part: Part, state: State) -> Batch:
         """Return accumulators as the W virtual lanes."""
-        vectors = part.row // self.lanes
+        total, vectors = state[0], part.row // self.lanes
+        if part.tree:
+            return total
         if len(total.values) >= vectors:
-            return part.absorb(self._initial(part, vectors), total) if not part.tree else total
-        missing = self._initial(part, vectors - len(total.values))
+            return part.absorb(part.start(self._filled(vectors)), total, _no_positions)[0]
+        (missing,) = part.start(self._filled(vectors - len(total.values)))
         return total.context.batch([*total.values, *missing.values])
 
     def final(self, reduced: list[Part]) -> None:
@@ -230,21 +234,36 @@ class Row:
         last = f.intrinsic("smax", "i64", f.sub(self.stop, i64(1)), i64(0))
         with f.loop(i64(0), self.stop) as loop:
             carried = Carried(loop)
-            carry = [carried.add(self._initial(p, p.row // self.lanes)) for p in free]
-            rows = {p.number: self._load_row(p, loop.index) for p in reduced}
-            for k, p in enumerate(free):
-                carried.update(k, p.join(carry[k], rows[p.number]))
+            carry = [carried.add_all(p.start(self._of_chunk(p))) for p in free]
+            rows = {p.number: self._load_chunk(p, loop.index) for p in reduced}
+            carried.update_all([p.merge(c, rows[p.number]) for p, c in zip(free, carry, strict=True)])
             for number, counter in counters.items():
-                counter.save(rows[number])
+                counter.save(rows[number][0])
                 with f.if_(f.icmp("slt", loop.index, last)):
                     counter.push(loop.index)
+        totals = dict(zip([p.number for p in free], carried.results(carry), strict=True))
         for p in reduced:
-            total = counters[p.number].total(last) if p.tree else carried.result(free.index(p))
-            self._deliver(p, total)
+            self._deliver(p, (counters[p.number].total(last),) if p.tree else totals[p.number])
 
-    def _load_row(self, part: Part, chunk: Value) -> Batch:
-        operand = part.reduction.load_from
-        assert operand is not None
+    def _of_chunk(self, part: Part) -> Constant:
+        """Return what makes constants of the size that a chunk comes to: W lanes, or one element."""
+        if part.reduction.partial_rows[0][1] > 1:
+            return self._filled(part.row // self.lanes)
+        return lambda dtype, value: self.body.context.batch([self.f.const(REGISTER[dtype], value)])
+
+    def _load_chunk(self, part: Part, chunk: Value) -> State:
+        """Return what a chunk came to in the partial phase."""
+        r, memory = part.reduction, self.body.memory
         axis, = self.body.analysis.inner_axes
-        pointer = self.body.launch.moved(self.unit.pointers[operand], operand, axis, chunk)
-        return self.body.memory.load_lanes(part.dtype, pointer, part.row // self.lanes)
+        loaded = []
+        for o, (dtype, count) in zip(r.load_from, r.partial_rows, strict=True):
+            pointer = self.body.launch.moved(self.unit.pointers[o], o, axis, chunk)
+            if count > 1:
+                loaded.append(memory.load_lanes(dtype, pointer, count // self.lanes))
+            else:
+                loaded.append(memory.load_one(dtype, pointer, None, pointer))
+        return tuple(loaded)
+
+
+def _no_positions() -> Batch:
+    raise AssertionError("rows of lanes have no positions")

@@ -29,3 +29,8 @@ def register_type(dtype: str, lanes: int) -> str:
 def memory_type(dtype: str, lanes: int) -> str:
     """Return the type of `lanes` adjacent values of a dtype in memory."""
     return vector(MEMORY[dtype], lanes)
+
+
+def is_tree(combine: str, dtype: str) -> bool:
+    """Return whether the order of a reduction matters, so that a tree defines it: sums and products of floats."""
+    return combine in ("sum", "prod") and KIND[dtype] == "float"

@@ -10,6 +10,7 @@ from jitfuse.ir.operators import (
     ordering,
     random_and_mode,
     reductions,
+    scans,
     special,
     views,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "ordering",
     "random_and_mode",
     "reductions",
+    "scans",
     "special",
     "views",
 ]

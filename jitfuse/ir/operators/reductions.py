@@ -41,6 +41,7 @@ def _count(name: str, m: Meta) -> str:
 
 
 _reduction("sum", rules.sum_dtype)
+_reduction("prod", rules.sum_dtype, numpy=reduction_reference.prod)
 _reduction("min", rules.same_dtype, identity=False)
 _reduction("max", rules.same_dtype, identity=False)
 _reduction("any", rules.bool_dtype)
@@ -48,12 +49,30 @@ _reduction("all", rules.bool_dtype)
 _reduction("mean", rules.float_dtype, decompose=decompositions.mean)
 _reduction("var", rules.float_dtype, attrs={"correction": 0.0}, decompose=decompositions.var)
 
+
+
+def _position(name: str, doc: str) -> None:
+    def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+        (m,) = metas
+        axis = attrs["axis"]
+        axes = tuple(range(m.ndim)) if axis is None else (rules.normalize_axis(name, axis, m.ndim),)
+        rules.require_nonempty(name, m, axes)
+        return rules.reduction_meta(name, m, "int64", axes, attrs["keepdims"])
+
+    numpy = getattr(reduction_reference, name)
+    add(Op(name, 1, REDUCTION, {"axis": None, "keepdims": False}, infer, numpy, doc=doc))
+
+
+_position("argmin", "The position of the first of the smallest elements, or of the first NaN.")
+_position("argmax", "The position of the first of the largest elements, or of the first NaN.")
+
 _CORRECTION = {"correction": 0.0}
 _composite("std", rules.float_dtype, "The square root of the variance.", attrs=_CORRECTION)
 _composite("count_nonzero", _count, "How many elements are not zero.")
 _composite("ptp", _difference, "The largest less the smallest.", identity=False)
 _composite("logsumexp", rules.float_only, "log(sum(exp(x))) without overflow; -inf of nothing.")
 _composite("nansum", rules.sum_dtype, "The sum, NaN as 0.")
+_composite("nanprod", rules.sum_dtype, "The product, NaN as 1.")
 _composite("nanmin", rules.same_dtype, "The smallest number, or NaN where there is none.", identity=False)
 _composite("nanmax", rules.same_dtype, "The largest number, or NaN where there is none.", identity=False)
 _composite("nanmean", rules.float_dtype, "The mean, leaving out NaN.")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.ir import ops, reference
-from jitfuse.ir.kernel import CHUNK, SUM_DEPTH, Instr, KernelForm, Operand, Reduction, sum_lanes
+from jitfuse.ir.kernel import CHUNK, POSITIONS, SUM_DEPTH, Instr, KernelForm, Operand, Reduction, sum_lanes
 
 Array = Any
 TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps}
@@ -120,6 +120,8 @@ class Evaluator:
             return self.keeps[instr.imm]
         if instr.op == "random":
             return self.random(args, dtype)
+        if instr.op == "scan":
+            return self.scan(instr.imm, np.broadcast_to(args[0], self.shape(True)))
         if instr.op == "astype":
             return reference.astype(args[0], dtype=instr.dtype)
         if instr.op == "power":
@@ -162,6 +164,15 @@ class Evaluator:
             result[at] = reference.random_uniform(state, index, shape=(element + 1,), dtype=dtype.name)[element]
         return result
 
+    def scan(self, combine: str, x: Array) -> Array:
+        """Return the scan over the inner axes in row-major order."""
+        rows = x.reshape(*x.shape[: self.grid()], -1)
+        function = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}[combine]
+        result = rows.copy()
+        for k in range(1, rows.shape[-1]):
+            result[..., k] = function(result[..., k - 1], rows[..., k])
+        return result.reshape(x.shape)
+
     # ------------------------------------------------------------------ reductions
     def rows(self, value: Array) -> Array:
         """Return a value as (grid..., points of the inner axes in row-major order)."""
@@ -170,25 +181,43 @@ class Evaluator:
 
     def reduction(self, r: Reduction) -> list[Any]:
         dtype = np.dtype(r.dtype)
+        if r.combine in POSITIONS:
+            return self.positions(r, dtype)
         lanes = sum_lanes(dtype.itemsize)
         if r.phase == "final":
-            assert r.load_from is not None
-            at = self.addresses(r.load_from, True)[..., None] + np.arange(lanes) * dtype.itemsize
-            return [self.point(fold_groups(self.read(r.load_from, at, np.True_), r.combine, dtype), r.combine)]
+            at = self.addresses(r.load_from[0], True)[..., None] + np.arange(lanes) * dtype.itemsize
+            return [self.point(fold_groups(self.read(r.load_from[0], at, np.True_), r.combine, dtype), r.combine)]
         results = []
         for v in r.values:
             x = self.rows(self.values[v]).astype(dtype)
             if r.phase == "whole":
                 results.append(self.point(tree(x, r.combine, dtype), r.combine))
                 continue
-            assert r.store_to is not None
-            addresses = self.addresses(r.store_to, False)[..., None] + np.arange(lanes) * dtype.itemsize
+            addresses = self.addresses(r.store_to[0], False)[..., None] + np.arange(lanes) * dtype.itemsize
             addresses = addresses.reshape(self.sizes[: self.grid()] + (lanes,))
             for c in range(self.sizes[self.grid() - 1]):
                 row = tree(x[..., c, c * CHUNK : (c + 1) * CHUNK], r.combine, dtype)
-                self.write(r.store_to, addresses[..., c, :], row, np.True_)
+                self.write(r.store_to[0], addresses[..., c, :], row, np.True_)
             results.append(None)
         return results
+
+    def positions(self, r: Reduction, dtype: Any) -> list[Any]:
+        """Return the positions of extremes, or store those of chunks with the extremes themselves."""
+        find = np.argmax if r.combine == "argmax" else np.argmin
+        if r.phase == "final":
+            extremes, positions = (self.read(o, self.addresses(o, True), np.True_) for o in r.load_from)
+            chosen = find(self.rows(extremes), axis=-1)
+            return [np.take_along_axis(self.rows(positions), chosen[..., None], -1).reshape(self.shape(False))]
+        x = self.rows(self.values[r.values[0]]).astype(dtype)
+        if r.phase == "whole":
+            return [find(x, axis=-1).reshape(self.shape(False))]
+        places = [self.addresses(o, False).reshape(self.sizes[: self.grid()]) for o in r.store_to]
+        for c in range(self.sizes[self.grid() - 1]):
+            chunk = x[..., c, c * CHUNK : (c + 1) * CHUNK]
+            at = find(chunk, axis=-1)
+            self.write(r.store_to[0], places[0][..., c], np.take_along_axis(chunk, at[..., None], -1)[..., 0], np.True_)
+            self.write(r.store_to[1], places[1][..., c], at + c * CHUNK, np.True_)
+        return [None]
 
     def point(self, lanes: Array, combine: str) -> Array:
         """Fold the lanes; shape as a point value."""
@@ -205,7 +234,8 @@ def join(combine: str, a: Array, b: Array) -> Array:
     if a.dtype.kind == "f" and combine in ("min", "max"):
         b = np.where((a == b) & (np.signbit(a) == (combine == "min")), a, b)
     functions: dict[str, Any] = {
-        "sum": np.add, "min": np.minimum, "max": np.maximum, "any": np.logical_or, "all": np.logical_and,
+        "sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum, "any": np.logical_or,
+        "all": np.logical_and,
     }
     return functions[combine](a, b)
 
@@ -216,6 +246,8 @@ def identity(combine: str, dtype: Any) -> Any:
         return dtype.type(combine == "all")
     if combine == "sum":
         return dtype.type(-0.0 if dtype.kind == "f" else 0)
+    if combine == "prod":
+        return dtype.type(1)
     if dtype.kind == "b":
         return dtype.type(combine == "min")
     if dtype.kind == "f":

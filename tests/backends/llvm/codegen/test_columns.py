@@ -68,10 +68,10 @@ def test_columns_and_rows_give_the_same_bits(dtype: str) -> None:
 def test_partial_and_final_columns(combine: str, dtype: str) -> None:
     size, lanes, m = np.dtype(dtype).itemsize, sum_lanes(np.dtype(dtype).itemsize), 3
     b = Builder()
-    b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),), "partial", store_to=1))
+    b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),), "partial", store_to=(1,)))
     partial = b.form(2, 1, 0, [Operand(dtype, ("1", "0", "n")), Operand(dtype, ("n", "n", "0"), True)])
     b = Builder()
-    (total,) = b.stage("reduce", Reduction(combine, dtype, (), "final", load_from=0))
+    (total,) = b.stage("reduce", Reduction(combine, dtype, (), "final", load_from=(0,)))
     b.store(1, dtype, total)
     b.stage("point")
     final = b.form(1, 1, 0, [Operand(dtype, ("n", "n")), Operand(dtype, ("1", "0"), True)])
@@ -80,7 +80,7 @@ def test_partial_and_final_columns(combine: str, dtype: str) -> None:
         chunks = -(-n // CHUNK)
         rows = placed(np.zeros(chunks * m * lanes, dtype), chunks * lanes * size, lanes * size, 0)
         source = placed(x, size, 0, m * size)
-        if combine == "sum" and dtype.startswith("float"):
+        if combine in ("sum", "prod") and dtype.startswith("float"):
             written = check(partial, (m, chunks, n), [source, rows])[1]
         else:  # any rows will do that fold to the right result
             written = rows

@@ -13,9 +13,9 @@ from jitfuse.ir.kernel import CHUNK, KernelForm, Operand, Reduction, sum_lanes
 
 SIZES = (0, 1, 2, 15, 16, 17, 33, 511, 512, 513, 1000, 4097, 12_345)
 REDUCTIONS = [
-    ("sum", "float32"), ("sum", "float64"), ("sum", "int32"), ("sum", "int64"), ("min", "float32"),
-    ("max", "float64"), ("min", "int32"), ("max", "int64"), ("min", "bool"), ("max", "bool"), ("any", "bool"),
-    ("all", "bool"),
+    ("sum", "float32"), ("sum", "float64"), ("sum", "int32"), ("sum", "int64"), ("prod", "float32"), ("prod", "int64"),
+    ("min", "float32"), ("max", "float64"), ("min", "int32"), ("max", "int64"), ("min", "bool"), ("max", "bool"),
+    ("any", "bool"), ("all", "bool"),
 ]
 
 
@@ -79,13 +79,13 @@ def test_empty_sums_and_sums_of_negative_zeros_are_zero() -> None:
 
 def partial_form(combine: str, dtype: str) -> KernelForm:
     b = Builder()
-    b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),), "partial", store_to=1))
+    b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),), "partial", store_to=(1,)))
     return b.form(1, 1, 1, [Operand(dtype, ("0", "1")), Operand(dtype, ("n", "0"), True)])
 
 
 def final_form(combine: str, dtype: str) -> KernelForm:
     b = Builder()
-    (total,) = b.stage("reduce", Reduction(combine, dtype, (), "final", load_from=0))
+    (total,) = b.stage("reduce", Reduction(combine, dtype, (), "final", load_from=(0,)))
     b.store(1, dtype, total)
     b.stage("point")
     return b.form(0, 1, 0, [Operand(dtype, ("n",)), Operand(dtype, ("0",), True)])
@@ -103,7 +103,7 @@ def test_partial_and_final_give_the_bits_of_whole(combine: str, dtype: str) -> N
         rows.strides = (lanes * size, 0)
         source = memory(x)
         source.strides = (0, size)
-        if combine == "sum" and dtype.startswith("float"):
+        if combine in ("sum", "prod") and dtype.startswith("float"):
             written = check(partial_form(combine, dtype), (chunks, n), [source, rows], pieces=2)[1]
         else:  # any rows will do that fold to the right result
             written = rows

@@ -1,0 +1,24 @@
+"""Scans: sums, products and extremes of all elements up to each one, along an axis."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitfuse.ir import reduction_reference, rules
+from jitfuse.ir.op import REQUIRED, SCAN, Op, add
+from jitfuse.ir.program import Meta
+
+
+def _scan(name: str, dtype_rule: Callable[[str, Meta], str], doc: str) -> None:
+    def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+        (m,) = metas
+        rules.normalize_axis(name, attrs["axis"], m.ndim)
+        return Meta(m.shape, dtype_rule(name, m), m.device)
+
+    add(Op(name, 1, SCAN, {"axis": REQUIRED}, infer, getattr(reduction_reference, name), doc=doc))
+
+
+_scan("cumsum", rules.sum_dtype, "The sum of all elements up to each one, added from left to right.")
+_scan("cumprod", rules.sum_dtype, "The product of all elements up to each one, from left to right.")
+_scan("cummax", rules.same_dtype, "The largest of all elements up to each one; NaN from the first one on.")
+_scan("cummin", rules.same_dtype, "The smallest of all elements up to each one; NaN from the first one on.")
