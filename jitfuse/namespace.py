@@ -20,7 +20,8 @@ from jitfuse.tracing.recorder import active
 
 _STANDARD_NAMES: Final = {"power": "pow"}
 _SHARED_WITH_NUMPY: Final = (
-    "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "nansum", "nanmin", "nanmax",
+    "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "prod", "argmin", "argmax",
+    "cumsum", "cumprod", "cumulative_sum", "cumulative_prod", "diff", "nansum", "nanprod", "nanmin", "nanmax",
     "nanmean", "nanvar", "nanstd", "average", "where", "clip", "reshape",
     "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
     "broadcast_arrays", "concat", "stack",
@@ -88,6 +89,16 @@ def log_softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
     return operate("log_softmax", x, axis=axis)
 
 
+def cummax(x: Any, /, *, axis: int) -> Any:
+    """Return the largest of all elements up to each one along an axis."""
+    return operate("cummax", x, axis=axis)
+
+
+def cummin(x: Any, /, *, axis: int) -> Any:
+    """Return the smallest of all elements up to each one along an axis."""
+    return operate("cummin", x, axis=axis)
+
+
 def logsumexp(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Any:
     """Return log(sum(exp(x))) over the axes, without overflow."""
     return operate("logsumexp", x, axis=axis, keepdims=keepdims)
@@ -104,6 +115,8 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "softmax": softmax,
     "log_softmax": log_softmax,
     "logsumexp": logsumexp,
+    "cummax": cummax,
+    "cummin": cummin,
 }
 """Every function of the namespace by name; `jitfuse` re-exports them."""
 

@@ -141,7 +141,8 @@ _FIRST_ATTR_POSITIONAL = {"astype", "broadcast_to"}
 
 
 def _method(op: ops.Op) -> Callable[..., Any]:
-    first = next(iter(op.attrs), None) if op.kind == ops.REDUCTION or op.name in _FIRST_ATTR_POSITIONAL else None
+    positional = op.kind in (ops.REDUCTION, ops.SCAN) or op.name in _FIRST_ATTR_POSITIONAL
+    first = next(iter(op.attrs), None) if positional else None
 
     def method(self: AbstractTensor, *operands: Any, **attrs: Any) -> Any:
         if first is not None and operands:

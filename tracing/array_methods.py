@@ -15,6 +15,7 @@ from jitfuse.tracing import numpy_arrangements as arrangements
 from jitfuse.tracing import numpy_functions as functions
 from jitfuse.tracing import numpy_library as library
 from jitfuse.tracing import numpy_reductions as reductions
+from jitfuse.tracing import numpy_scans as scans
 from jitfuse.tracing import numpy_shapes as shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
@@ -157,7 +158,7 @@ class ArrayMethods(AbstractTensor):
 
 
 def _reduction(name: str) -> Callable[..., Any]:
-    function = getattr(reductions, name, None) or getattr(reductions, name + "_")
+    function = getattr(reductions, name, None) or getattr(reductions, f"{name}_", None) or getattr(scans, name)
 
     def method(self: ArrayMethods, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
@@ -167,5 +168,6 @@ def _reduction(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("sum", "mean", "min", "max", "any", "all", "var", "std", "ptp"):
+for _name in ("sum", "mean", "min", "max", "any", "all", "var", "std", "ptp", "prod", "argmin", "argmax", "cumsum",
+              "cumprod"):
     setattr(ArrayMethods, _name, _reduction(_name))

@@ -8,7 +8,9 @@ never silently do less. Reductions are in `jitfuse.tracing.numpy_reductions`, sh
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import numpy as np
@@ -28,8 +30,8 @@ def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     """Enter a function into the table under NumPy functions' names; names that this NumPy lacks are skipped."""
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            if hasattr(np, name):
-                FUNCTIONS[getattr(np, name)] = function
+            with suppress(AttributeError):
+                FUNCTIONS[operator.attrgetter(name)(np)] = function
         return function
 
     return register

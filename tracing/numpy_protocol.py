@@ -13,7 +13,7 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops
 from jitfuse.ir.operators.special import SCIPY_UFUNCS
-from jitfuse.tracing import numpy_reductions
+from jitfuse.tracing import numpy_reductions, numpy_scans
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
 from jitfuse.tracing.source import user_line
@@ -27,23 +27,20 @@ _UFUNCS: Final[dict[str, str]] = {
 }
 """Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""
 _REDUCTIONS: Final[dict[str, str]] = {
-    "add": "sum", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
 }
 _INSTEAD: Final[dict[str, str]] = {
     "nonzero": "Its shape depends on data; use np.where(condition, a, b).",
     "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
     "unique": "Its shape depends on data; call it outside the fused function.",
     "reciprocal": "Write 1 / x.",
-    "prod": "Write np.exp(np.sum(np.log(x))) for positive x, or multiply slices.",
     "round": "Write np.floor(x + 0.5), which rounds halves up.",
     "around": "Write np.floor(x + 0.5), which rounds halves up.",
-    "linalg.norm": "Write np.sqrt(np.sum(x * x)).",
     "einsum": "Write it with np.matmul, np.transpose and np.sum.",
     "array_equal": "Write np.all(x == y).",
     "allclose": "Write np.all(np.abs(x - y) <= atol + rtol * np.abs(y)).",
     "tile": "Write np.concatenate([x] * n), or np.broadcast_to.",
     "repeat": "Write np.broadcast_to(x[..., None], ...) and reshape.",
-    "cumsum": "It is not available yet; keep it outside the fused function.",
 }
 
 
@@ -73,11 +70,13 @@ def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Carry out a ufunc, its `reduce` or its `outer` over traced arrays."""
+    """Carry out a ufunc, its `reduce`, its `accumulate` or its `outer` over traced arrays."""
     name = ufunc.__name__
     out = kwargs.pop("out", None)
     if method == "reduce" and name in _REDUCTIONS:
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
+    if method == "accumulate" and name in numpy_scans.ACCUMULATIONS:
+        return numpy_scans.accumulate(name, inputs[0], out=out, **kwargs)
     if method == "outer" and name in _UFUNCS and ufunc.nin == 2:
         a, b = lifted(*inputs)
         inputs, method = (strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)), "__call__"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import rules
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.abstract import AbstractTensor
@@ -29,7 +29,7 @@ _COMBINERS: Final = {
     "nansum": "add", "nanprod": "multiply", "nanmin": "minimum", "nanmax": "maximum",
 }
 """The operator that brings an `initial` value in."""
-_OVER_SCALARS: Final = frozenset(_COMBINERS)
+_OVER_SCALARS: Final = frozenset({*_COMBINERS, "argmin", "argmax"})
 """Reductions that NumPy lets run along axis 0 of a scalar."""
 _SUMMING: Final = frozenset({"sum", "prod"})
 """Reductions that widen small integers."""
@@ -123,6 +123,12 @@ def sum_(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
     return reduce("sum", a, axis, dtype, out, keepdims, **kw)
 
 
+@implements("prod")
+def prod(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
+    """Multiply over axes."""
+    return reduce("prod", a, axis, dtype, out, keepdims, **kw)
+
+
 @implements("min", "amin")
 def min_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **kw: Any) -> Tensor:
     """Return the smallest over axes."""
@@ -149,6 +155,24 @@ def all_(a: Tensor, axis: Any = None, out: Any = None, keepdims: Any = False, **
 
 def _truth(name: str, a: Tensor, axis: Any, out: Any, keepdims: Any, **kw: Any) -> Tensor:
     return reduce(name, strong(lifted(a)[0]).call("astype", dtype="bool"), axis, None, out, keepdims, **kw)
+
+
+@implements("argmin")
+def argmin(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
+    """Return the position of the first of the smallest elements."""
+    return _position("argmin", a, axis, out, keepdims)
+
+
+@implements("argmax")
+def argmax(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
+    """Return the position of the first of the largest elements."""
+    return _position("argmax", a, axis, out, keepdims)
+
+
+def _position(name: str, a: Tensor, axis: Any, out: Any, keepdims: Any) -> Tensor:
+    if isinstance(axis, list | tuple):
+        raise DTypeError(f"np.{name} takes one axis or None, not {axis}, at {user_line()}")
+    return reduce(name, a, axis, None, out, keepdims)
 
 
 @implements("ptp")
@@ -284,5 +308,28 @@ def _leaving_out_nan(name: str) -> Callable[..., Tensor]:
     return function
 
 
-for _name in ("nansum", "nanmin", "nanmax", "nanmean", "nanvar", "nanstd"):
+for _name in ("nansum", "nanprod", "nanmin", "nanmax", "nanmean", "nanvar", "nanstd"):
     implements(_name)(_leaving_out_nan(_name))
+
+
+# ---------------------------------------------------------------- norms of vectors
+@implements("linalg.norm")
+def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Return a norm of vectors along one axis, or the Frobenius norm of all elements or of matrices."""
+    a = _float_of(strong(lifted(x)[0]), None, "linalg.norm")
+    axes = tuple(axis) if isinstance(axis, list | tuple) else axis
+    vectors = isinstance(axes, int) or (axes is None and (ord is None or a.ndim == 1)) or (
+        isinstance(axes, tuple) and len(axes) == 1
+    )
+    frobenius = ord in (None, "fro", "f") and not isinstance(axes, int)
+    if frobenius or (vectors and ord in (None, 2)):
+        return (a * a).call("sum", axis=axes, keepdims=keepdims).call("sqrt")
+    if not vectors or isinstance(ord, str):
+        refuse("linalg.norm", {"ord": ord}, "Of matrices, only the Frobenius norm is; compute the others outside.")
+    size = a.call("abs")
+    if ord in (math.inf, -math.inf):
+        return size.call("max" if ord > 0 else "min", axis=axes, keepdims=keepdims)
+    if ord == 0:
+        return a.call("count_nonzero", axis=axes, keepdims=keepdims).call("astype", dtype=a.dtype)
+    total = (size if ord == 1 else size ** ord).call("sum", axis=axes, keepdims=keepdims)
+    return total if ord == 1 else total ** (1 / ord)

@@ -102,12 +102,14 @@ def _power(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _referred(name: str) -> Callable[..., Tensor]:
-    """Return an operator by its reference: torch's own cancels, or drops what is denormal."""
+    """Return an operator by its reference: torch's own cancels, drops what is denormal, adds in another order, or
+    gives another one of equal elements.
+    """
     op = ops.get(name)
     assert op is not None
 
-    def function(*operands: Tensor) -> Tensor:
-        return by_reference(op, operands, {}, operands[0].device)
+    def function(*operands: Tensor, **attrs: Any) -> Tensor:
+        return by_reference(op, operands, attrs, operands[0].device)
 
     return function
 
@@ -200,7 +202,8 @@ _SAME = (
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "matmul",
     "tan", "asin", "acos", "atan", "atan2", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot",
 )
-_REFERRED = ("logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "cbrt")
+_REFERRED = ("logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "cbrt", "prod", "argmin",
+             "argmax", "cumsum", "cumprod", "cummax", "cummin")
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: _referred(name) for name in _REFERRED},
     **{name: getattr(torch, name) for name in _SAME},

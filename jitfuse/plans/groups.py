@@ -323,8 +323,8 @@ class Grouping:
                 probe.related = True
                 contracted = group.contraction is not None and top.value == group.contraction.result_id
                 depth = group.depths.get(top.value, 0)
-                inner = contracted or is_scan(self.program.producers[top.value])
-                probe.reach[top] = Reach(0 if contracted else depth, swept=True) if inner else Reach(depth + 1)
+                swept = contracted or is_scan(self.program.producers[top.value])
+                probe.reach[top] = Reach(0 if contracted else depth, swept=True) if swept else Reach(depth + 1)
                 computed.discard(top)
             else:
                 if top.value in roots:

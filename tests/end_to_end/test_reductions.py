@@ -48,9 +48,12 @@ def assert_close(want: Any, got: Any) -> None:
 
 
 REDUCTIONS = {
-    "sum": lambda x, **k: np.sum(x, **k), "min": lambda x, **k: np.min(x, **k), "max": lambda x, **k: x.max(**k),
+    "sum": lambda x, **k: np.sum(x, **k), "prod": lambda x, **k: np.prod(x, **k),
+    "min": lambda x, **k: np.min(x, **k), "max": lambda x, **k: x.max(**k),
     "any": lambda x, **k: np.any(x, **k), "all": lambda x, **k: x.all(**k), "mean": lambda x, **k: np.mean(x, **k),
     "var": lambda x, **k: np.var(x, **k), "std": lambda x, **k: x.std(**k), "ptp": lambda x, **k: np.ptp(x, **k),
+    "argmin": lambda x, **k: np.argmin(x, **k), "argmax": lambda x, **k: x.argmax(**k),
+    "nanprod": lambda x, **k: np.nanprod(x, **k),
     "count_nonzero": lambda x, **k: np.count_nonzero(x, **k), "nansum": lambda x, **k: np.nansum(x, **k),
     "nanmin": lambda x, **k: np.nanmin(x, **k), "nanmax": lambda x, **k: np.nanmax(x, **k),
     "nanmean": lambda x, **k: np.nanmean(x, **k), "nanvar": lambda x, **k: np.nanvar(x, **k),
@@ -105,6 +108,14 @@ OPTIONS: dict[str, Callable[..., Any]] = {
     "var correction": lambda x, m: (np.var(x[0], correction=1), x[0].std(ddof=2), np.std(x[0], ddof=4)),
     "nan options": lambda x, m: (np.nansum(x, dtype="float32"), np.nanmean(x, axis=1, where=m), np.nanvar(x, ddof=1)),
     "nan extremes": lambda x, m: (np.nanmin(x, axis=0, initial=-3), np.nanmax(x, initial=0, where=m)),
+    "prod options": lambda x, m: (np.prod(x[0], initial=2), np.prod(x, where=m, axis=0), x[:0].prod(axis=0),
+                                  np.prod(m, dtype="float32"), np.multiply.reduce(x, axis=1, initial=3)),
+    "argmax out of several axes": lambda x, m: np.argmax(x, axis=(0, 1)),
+    "argmax of nothing": lambda x, m: np.argmax(x[:0], axis=0),
+    "norms": lambda x, m: (np.linalg.norm(x[::2, :3]), np.linalg.norm(x[0], 1), np.linalg.norm(x[0], np.inf),
+                           np.linalg.norm(x[0], 0), np.linalg.norm(x, axis=1), np.linalg.norm(x[0] > 0, 3),
+                           np.linalg.norm(x, -np.inf, axis=0, keepdims=True), np.linalg.norm(x[::2, :3], "fro")),
+    "norm of a matrix": lambda x, m: np.linalg.norm(x[::2, :3], axis=(0, 1), keepdims=True),
     "ufunc methods": lambda x, m: (np.add.reduce(x), np.add.reduce(x, axis=None), np.maximum.reduce(x, axis=1),
                                    np.minimum.reduce(x, axis=-1, keepdims=True), np.logical_or.reduce(x > 5),
                                    np.logical_and.reduce(x), np.add.reduce(m), np.add.reduce(x, where=m, initial=2)),

@@ -64,7 +64,7 @@ def test_statistics_over_axes(dtype: str, axis: Any, shape: tuple[int, ...]) -> 
 
 
 CORRECTED = ("std", "nanvar", "nanstd")
-PLAIN = ("count_nonzero", "ptp", "logsumexp", "nansum", "nanmin", "nanmax", "nanmean")
+PLAIN = ("count_nonzero", "ptp", "logsumexp", "nansum", "nanprod", "nanmin", "nanmax", "nanmean")
 
 
 @pytest.mark.parametrize("dtype", SUPPORTED)

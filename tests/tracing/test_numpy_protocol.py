@@ -91,11 +91,13 @@ def test_copyto_and_fill(check):
 
 
 @pytest.mark.parametrize(("fn", "way_out"), [
-    (lambda x: np.cumsum(x), r"np\.cumsum .* keep it outside"), (lambda x: np.sort_complex(x), r"np\.sort"),
-    (lambda x: np.linalg.norm(x), r"np\.linalg\.norm .*np\.sqrt"), (lambda x: np.spacing(x), r"ufunc spacing"),
-    (lambda x: np.add.accumulate(x), r"add\.accumulate"), (lambda x: np.add(x, 1, where=x > 0), r"where=.*np\.where"),
+    (lambda x: np.sort_complex(x), r"np\.sort"),
+    (lambda x: np.linalg.norm(x, 2), r"np\.linalg\.norm\(ord=.*Frobenius"),
+    (lambda x: np.spacing(x), r"ufunc spacing"),
+    (lambda x: np.hypot.accumulate(x), r"hypot\.accumulate"),
+    (lambda x: np.add(x, 1, where=x > 0), r"where=.*np\.where"),
     (lambda x: np.nonzero(x), r"np\.where"), (lambda x: np.where(x > 0), "three arguments"),
-    (lambda x: np.unique(x), "depends on data"), (lambda x: x.cumsum(), "cumsum"), (lambda x: x.argmax(), "argmax"),
+    (lambda x: np.unique(x), "depends on data"),
     (lambda x: np.exp(x, out=np.empty((2, 3)).real.copy), "out="),
     (lambda x: np.reshape(x, (3, 2), order="F"), "Transpose first"), (lambda x: x.byteswap(), "byteswap"),
     (lambda x: np.array_equal(x, x), r"np\.all"),
@@ -124,4 +126,4 @@ def test_misfits_raise_numpys_kind_of_error(fn):
 
 def test_the_table_of_functions_is_numpys():
     for function in FUNCTIONS:
-        assert callable(function) and hasattr(np, function.__name__)
+        assert callable(function) and (hasattr(np, function.__name__) or hasattr(np.linalg, function.__name__))

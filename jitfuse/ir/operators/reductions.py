@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitfuse.errors import DTypeError
+from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.ir import decompositions, reduction_decompositions, reduction_reference, reference, rules
 from jitfuse.ir.op import REDUCTION, Op, add
 from jitfuse.ir.program import Meta
@@ -55,6 +55,8 @@ def _position(name: str, doc: str) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
         axis = attrs["axis"]
+        if isinstance(axis, tuple):
+            raise ArgumentError(f"{name} takes one axis, or None for all elements, not {axis}")
         axes = tuple(range(m.ndim)) if axis is None else (rules.normalize_axis(name, axis, m.ndim),)
         rules.require_nonempty(name, m, axes)
         return rules.reduction_meta(name, m, "int64", axes, attrs["keepdims"])

@@ -69,9 +69,12 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
         yield from _library(op, x, shape)
     elif op.kind == ops.REDUCTION:
         for axis in [None, (), 0, -1, tuple(range(rank)), *((0, a) for a in range(1, rank))]:
-            for keepdims, correction in itertools.product([False, True], [0.0, 1, 99.5] if op.name == "var" else [0]):
+            corrections = [0.0, 1, 99.5] if "correction" in op.attrs else [0]
+            for keepdims, correction in itertools.product([False, True], corrections):
                 attrs = {"axis": axis, "keepdims": keepdims, "correction": correction}
-                yield [x], {name: attrs[name] for name in op.attrs}
+                yield [x], {name: attrs.get(name, default) for name, default in op.attrs.items()}
+    elif op.kind == ops.SCAN:
+        yield from (([x], {"axis": axis}) for axis in range(-rank, rank))
     elif op.name in ARRANGEMENTS:
         yield from (([x, special(shape, "float32", 2)][: 1 + (op.arity != 1)], a) for a in ARRANGEMENTS[op.name](shape))
     elif op.name == "reshape":

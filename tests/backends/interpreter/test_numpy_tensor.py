@@ -72,6 +72,27 @@ def limit(x: Any, product: Any) -> Any:
     return np.where(x == -np.inf, -0.0, product).astype(x.dtype)[()]
 
 
+def log_softmax(x: Any, axis: Any) -> Any:
+    """The logarithm of softmax, NaN where the largest is infinite."""
+    apart = x - np.max(x, axis=axis, keepdims=True)
+    return apart - np.log(np.sum(np.exp(apart), axis=axis, keepdims=True))
+
+
+def normalised(x: Any, axis: Any, eps: float) -> Any:
+    """x over the root of its mean square."""
+    return x / np.sqrt(np.mean(x * x, axis=axis, keepdims=True) + eps)
+
+
+def counted(x: Any, axis: Any, keepdims: bool) -> Any:
+    """What is not zero; NumPy's own counts elements where there is no axis."""
+    return np.sum(np.asarray(x) != 0, axis=axis, keepdims=keepdims)
+
+
+def spread(function: Any) -> Any:
+    """A variance or standard deviation, with NumPy's name for the correction."""
+    return lambda x, axis, keepdims, correction: function(x, axis=axis, keepdims=keepdims, ddof=correction)
+
+
 EXPECTED: dict[str, Callable[..., Any]] = {
     "erf": scipy.special.erf, "erfc": scipy.special.erfc, "sigmoid": scipy.special.expit,
     "log_sigmoid": lambda x: scipy.special.log_expit(x), "softplus": lambda x: -scipy.special.log_expit(-floats(x)),
@@ -85,8 +106,13 @@ EXPECTED: dict[str, Callable[..., Any]] = {
         floats(x * alpha).dtype)[()],
     "clip": clip, "copy": np.copy,
     "softmax": lambda x, axis: scipy.special.softmax(x * np.float32(1), axis),
+    "log_softmax": lambda x, axis: log_softmax(floats(x), axis),
+    "layer_norm": lambda x, axis, eps: normalised(floats(x) - np.mean(floats(x), axis=axis, keepdims=True), axis, eps),
+    "rms_norm": lambda x, axis, eps: normalised(floats(x), axis, eps),
+    "logsumexp": lambda x, axis, keepdims: scipy.special.logsumexp(floats(x), axis, keepdims=keepdims)[()],
+    "cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate, "count_nonzero": counted,
     "astype": lambda x, dtype: x.astype(dtype),
-    "var": lambda x, axis, keepdims, correction: np.var(x, axis=axis, keepdims=keepdims, ddof=correction),
+    **{name: spread(getattr(np, name)) for name in ("var", "std", "nanvar", "nanstd")},
     "slice": lambda x, **region: np.asarray(x)[at(**region)], "update_slice": updated,
     "concat": lambda *xs, axis: np.concatenate(xs, axis),
     "full": lambda shape, value, dtype, weak: np.full(shape, value, dtype),
@@ -101,7 +127,8 @@ EXPECTED: dict[str, Callable[..., Any]] = {
 }
 ROUNDED = {
     **{op.name: 4e-16 for op in ops.table() if op.ulps}, "gelu": 1e-15, "gelu_tanh": 1e-13,
-    "softmax": 4e-16, "mean": 0.0, "var": 0.0,
+    "softmax": 4e-16, "mean": 0.0, "var": 0.0, "std": 0.0, "log_softmax": 0.0, "layer_norm": 0.0, "rms_norm": 0.0,
+    "logsumexp": 2e-15,
 }
 
 
