@@ -192,7 +192,6 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
     ("ATANH_32", "atanh(s) / s in s*s, |s| <= 0.201", lambda t: atanh_tail(0)(t) / 2, mpf(0), mpf("0.0403"), 4, mpf(0)),
     ("ATANH_64", "(atanh(s) - s) / s**3 in s*s, |s| <= 0.201", lambda t: atanh_tail(1)(t) / 2, mpf(0), mpf("0.0403"),
      8, mpf(0)),
-    ("CBRT", "m**(-1/3), 1/2 <= m < 4", lambda u: 1 / m.cbrt(u), mpf("0.5"), mpf(4), 7, mpf(0)),
 ]
 
 # relative error by default; erfc is only subtracted from 1, so its absolute error counts; for SINGLE it is the

@@ -43,6 +43,14 @@ def two_product(a: Batch, b: Batch) -> tuple[Batch, Batch]:
     return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
 
 
+def less_product(x: Batch, a: Batch, b: Batch) -> Batch:
+    """Return x - a*b, rounded once where it is as small as the rounding of a*b: a remainder."""
+    if a.context.has_fma:
+        return (-a).fma(b, x)
+    p, e = two_product(a, b)
+    return (x - p) - e
+
+
 def times(a: Batch, hi: float, lo: float) -> tuple[Batch, Batch]:
     """Return the product of a and the constant hi + lo, not normalized."""
     p, e = two_product(a, a.filled(hi))

@@ -7,7 +7,7 @@ Does not own: the exponential and its reduction, see `exponential`.
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product, two_sum
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import (
     ROUNDER,
     expm1_parts,
@@ -38,8 +38,7 @@ def tanh_64(x: Batch) -> Batch:
     d, d_low = two_sum(hi.filled(1.0), hi)
     inverse = 1.0 / d
     q = hi * inverse
-    p, e = two_product(q, d)
-    remainder = q.fma(-(d_low + lo), ((hi - p) - e) + lo)
+    remainder = q.fma(-(d_low + lo), less_product(hi, q, d) + lo)
     result = (remainder.fma(inverse, q)).copysign(x)
     return x.where(size.compare("olt", 2.0**-28), result)
 

@@ -6,7 +6,7 @@ power of two nearest to (1 + x)/(1 - x). Does not own: the logarithm, see `logar
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product, two_sum
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product, two_sum
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.math.logarithm import log1p_of_sum, narrow_log1p
 from jitfuse.backends.llvm.math.roots import sqrt_parts
@@ -86,8 +86,7 @@ def atanh_64(x: Batch) -> Batch:
     inverse = 1.0 / d
     n, n_low = a - b, a_low - b_low
     s = n * inverse
-    p, e = two_product(s, d)
-    remainder = ((n - p) - e) + s.fma(-d_low, n_low)
+    remainder = less_product(n, s, d) + s.fma(-d_low, n_low)
     t = s * s
     hi, lo = fast_two_sum(k * _HALF_LN2_HEAD, s)
     low = (s * t).fma(t.polynomial(c.ATANH_64), remainder * inverse)

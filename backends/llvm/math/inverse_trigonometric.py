@@ -7,7 +7,7 @@ most tan(pi/8) (as in fdlibm's scheme; Muller, Elementary Functions, chapter 10)
 from __future__ import annotations
 
 from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.math.rare_lanes import unless_rare
 from jitfuse.backends.llvm.math.roots import scales, sqrt_parts
@@ -150,8 +150,7 @@ def _arctangent(up: Batch, down: Batch, sign: Batch, base: Batch) -> Batch:
     d, d_low = fast_two_sum(down, up.where(steep, zero))
     inverse = 1.0 / d
     s = n * inverse
-    p, e = two_product(s, d)
-    remainder = s.fma(-d_low, ((n - p) - e) + n_low)
+    remainder = s.fma(-d_low, less_product(n, s, d) + n_low)
     t = s * s
     low = (s * t).fma(t.polynomial(c.ATAN_64), remainder * inverse)
     s, low, one = ((v.bits() ^ sign).from_bits() for v in (s, low, zero.replace(steep, 1.0)))

@@ -10,7 +10,7 @@ import struct
 
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math import single
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, times, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import LN2, LN2_HEAD, LN2_TAIL
 from jitfuse.backends.llvm.math.lockstep import Batch
 
@@ -100,8 +100,7 @@ def _atanh_argument(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
     """
     d, d_low = fast_two_sum(2.0, f)
     s = f / d
-    p, e = two_product(s, d)
-    remainder = (f - p) - e
+    remainder = less_product(f, s, d)
     if f_low is not None:
         d_low = d_low + f_low
         remainder = remainder + f_low

@@ -1,20 +1,19 @@
 """hypot and cbrt for float32 and float64, and the square root as two words.
 
 Owns: scaling by powers of two so that squares neither overflow nor vanish; the cube root by an inverse cube root
-without any division. Does not own: the square root that targets have, see `rounding`.
+without any division. float32 has its own in `single`. Does not own: the square root that targets have, see `rounding`.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product
+from jitfuse.backends.llvm.math import single
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 _INFINITY = float("inf")
-_MANTISSA = (1 << 52) - 1
 _EXPONENT_MASK = 2047 << 52
-_EXPONENT_CARRIER = 4503599627370496.0  # 2**52: or-ing an integer below into its bits adds it
-_CARRIER_BITS = 1075 << 52
+_CARRIER_BITS = 1075 << 52  # of 2**52: or-ing an integer below into them adds it
+_GUESS = ROUNDER + 2.0**52 / 3 + 0x553EE900
 
 
 def scales(size: Batch) -> tuple[Batch, Batch]:
@@ -35,12 +34,10 @@ def sqrt_parts(x: Batch, x_low: Batch | None) -> tuple[Batch, Batch]:
     half = start.widened() * 0.5
     if x.context.has_fma:
         s = x * start.widened()
-        s = (-s).fma(s, x).fma(half, s)
-        remainder = (-s).fma(s, x)
+        s = less_product(x, s, s).fma(half, s)
     else:
         s = x.sqrt()
-        p, e = two_product(s, s)
-        remainder = (x - p) - e
+    remainder = less_product(x, s, s)
     if x_low is not None:
         remainder = remainder + x_low
     return fast_two_sum(s, remainder * half)
@@ -72,41 +69,45 @@ def _infinite_if_one_is(result: Batch, x: Batch, y: Batch) -> Batch:
 
 def cbrt_32(x: Batch) -> Batch:
     """Return the cube root of float32 batches."""
-    wide = x.widened()
-    size = abs(wide)
-    root, _, scale, _ = _cube_root(size)
-    return (root * scale).copysign(wide).where(_proper(size), wide).narrowed()
+    size = abs(x)
+    if x.context.has_fma:
+        root = single.cbrt(size)
+    else:
+        wide = size.widened()
+        inverse = _inverse_cube_root(wide)
+        root = (wide * (inverse * inverse)).narrowed()
+    return root.copysign(x).where(_proper(size), x)
 
 
 def cbrt_64(x: Batch) -> Batch:
-    """Return the cube root of float64 batches, corrected once by the exact remainder."""
+    """Return the cube root of float64 batches, corrected once by the remainder of its cube."""
     size = abs(x)
-    denormal = size.compare("olt", 2.0**-1022)
-    root, inverse, scale, m = _cube_root((size * 2.0**54).where(denormal, size))
-    square, square_low = two_product(root, root)
-    p, e = two_product(square, root)
-    remainder = ((m - p) - e) - square_low * root
-    third = (inverse * inverse) * (1 / 3)
-    result = remainder.fma(third, root) * (scale * 2.0**-18).where(denormal, scale)
+    tiny = size.compare("olt", 2.0**-700)
+    scaled = size * size.filled(0.125).replace(tiny, 2.0**300)
+    inverse = _inverse_cube_root(scaled)
+    square = inverse * inverse
+    root = scaled * square
+    power, power_low = two_product(root, root)
+    remainder = less_product(scaled, power, root) - power_low * root
+    result = remainder.fma(square * (1 / 3), root) * size.filled(2.0).replace(tiny, 2.0**-100)
     return result.copysign(x).where(_proper(size), x)
 
 
 def _proper(size: Batch) -> Batch:
     """Return where 0 < size < infinity, and no NaN."""
-    return (size.bits() - 1).compare("ult", _EXPONENT_MASK - 1)
+    infinity = size.filled(_INFINITY).bits()
+    return (size.bits() - 1).compare("ult", infinity - 1)
 
 
-def _cube_root(x: Batch) -> tuple[Batch, Batch, Batch, Batch]:
-    """Return (root, inverse root, 2**k, m) with x = m 8**k, 1/2 <= m < 4, for positive normal x.
+def _inverse_cube_root(x: Batch) -> Batch:
+    """Return x**(-1/3) to 1e-9 for positive normal float64 x.
 
-    An iteration of third order, y (1 + h/3 + 2 h**2/9) with h = 1 - m y**3, from a polynomial good to 2**-10.
+    A third of the upper half of the bits, subtracted from a constant, is a first guess (as in Kahan and Bindel's
+    cbrt); then y (1 + h/3 + 2 h**2/9 + 14 h**3/81 ...) with h = 1 - x y**3, once to the cube and once to h.
     """
-    bits = x.bits()
-    exponent = ((bits >> 52) | _CARRIER_BITS).from_bits() - _EXPONENT_CARRIER
-    thirds = exponent.fma(1 / 3, ROUNDER).bits()
-    m = (bits - ((thirds + (thirds << 1)) << 52) + (1023 << 52)).from_bits()
-    y = m.polynomial(c.CBRT)
-    h = 1.0 - (m * y) * (y * y)
-    y = (y * h).fma(h.fma(2 / 9, 1 / 3), y)
-    # thirds is k + 1023/3
-    return m * (y * y), y, ((thirds << 52) + ((1023 - 341) << 52)).from_bits(), m
+    upper = ((x.bits() >> 32) | _CARRIER_BITS).from_bits()
+    y = (upper.fma(-1 / 3, _GUESS).bits() << 32).from_bits()
+    h = 1.0 - (x * y) * (y * y)
+    y = (y * h).fma(h.horner((1 / 3, 2 / 9, 14 / 81)), y)
+    h = 1.0 - (x * y) * (y * y)
+    return (y * h).fma(1 / 3, y)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 
 from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_sum
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product, two_sum
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 _LOG2_E = 1.4426950216293335
@@ -93,6 +93,20 @@ def _scaled(p: Batch, biased: Batch) -> Batch:
     half = (bits >> 1) << 23
     first, second = half.from_bits(), ((bits << 23) - half).from_bits()
     return first.fma(p, first) * second
+
+
+def cbrt(x: Batch) -> Batch:
+    """Return the cube root of positive finite float32 batches, as `roots.cbrt_64` does with one iteration less."""
+    tiny = x.compare("olt", 2.0**-60)
+    scaled = x * x.filled(0.125).replace(tiny, 2.0**90)
+    y = scaled.bits().cast("sitofp", "float").fma(-1 / 3, float(0x54A1F400)).cast("fptosi", "i32").from_bits()
+    h = 1.0 - (scaled * y) * (y * y)
+    y = (y * h).fma(h.horner((1 / 3, 2 / 9, 14 / 81)), y)
+    square = y * y
+    root = scaled * square
+    power, power_low = two_product(root, root)
+    remainder = (-power_low).fma(root, (-power).fma(root, scaled))
+    return remainder.fma(square * (1 / 3), root) * x.filled(2.0).replace(tiny, 2.0**-30)
 
 
 def log(x: Batch) -> Batch:

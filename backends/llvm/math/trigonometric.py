@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import element
 from jitfuse.backends.llvm.math import coefficients as c
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, two_product
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.math.reduction import reduce_32, reduce_64, reduce_quarter_32
 
@@ -90,8 +90,7 @@ def tan_64(x: Batch) -> Batch:
     down, down_low = sine.where(odd, cosine), sine_low.where(odd, cosine_low)
     inverse = 1.0 / down
     q = up * inverse
-    p, e = two_product(q, down)
-    remainder = q.fma(-down_low, ((up - p) - e) + up_low)
+    remainder = q.fma(-down_low, less_product(up, q, down) + up_low)
     result = remainder.fma(inverse, q)
     return (result.bits() ^ (n << 63)).from_bits().where(x.compare("une", 0.0), x)
 
