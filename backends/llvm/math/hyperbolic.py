@@ -1,10 +1,12 @@
 """sinh, cosh and tanh for float32 and float64.
 
-Owns: tanh as (exp(2x) - 1) / (exp(2x) + 1); sinh and cosh without a division, by the addition theorem of
-x = k ln 2 + r from sinh(r) and cosh(r), with sinh(k ln 2) and cosh(k ln 2) sums of two powers of two.
+Owns: tanh as (exp(2x) - 1) / (exp(2x) + 1); sinh and cosh without a division, as 2**k exp(r) and 2**-k exp(-r), of
+which the even and odd terms are evaluated once.
 Does not own: the exponential and its reduction, see `exponential`.
 """
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product, two_sum
@@ -56,50 +58,56 @@ def cosh_32(x: Batch) -> Batch:
 
 
 def _narrow_parts(x: Batch) -> tuple[Batch, Batch, Batch, Batch]:
-    """Return (sinh(k ln 2), cosh(k ln 2), sinh(r), cosh(r)) with |x| = k ln 2 + r, in float64."""
+    """Return (2 sinh(k ln 2), 2 cosh(k ln 2), sinh(r)/2, cosh(r)/2) with |x| = k ln 2 + r, in float64."""
     biased, r = narrow_reduce(abs(x).at_most(91.0).widened())
-    grown, shrunk = power_of_two(biased) * 0.5, power_of_two(2 * ROUNDER - biased) * 0.5
+    grown, shrunk = power_of_two(biased), power_of_two(2 * ROUNDER - biased)
     t = r * r
-    return grown - shrunk, grown + shrunk, r * t.polynomial(c.SINH_32), t.polynomial(c.COSH_32)
+    sinh, cosh = ([v / 2 for v in coefficients] for coefficients in (c.SINH_32, c.COSH_32))
+    return grown - shrunk, grown + shrunk, r * t.polynomial(sinh), t.polynomial(cosh)
 
 
 def sinh_64(x: Batch) -> Batch:
-    """Return the hyperbolic sine of float64 batches.
-
-    sinh(k ln 2) + cosh(k ln 2) r is summed exactly: where it cancels, it is at least 0.35.
-    """
-    parts = _Parts(abs(x))
-    sinh_k, sinh_low = fast_two_sum(parts.grown, -parts.shrunk)
-    cosh_k = parts.grown + parts.shrunk
-    p, e = two_product(cosh_k, parts.r)
-    hi, lo = two_sum(sinh_k, p)
-    lo = cosh_k.fma(parts.sinh_tail, (lo + e) + sinh_low)
-    result = (hi + sinh_k.fma(parts.cosh_tail, lo)) * 2.0**42
-    return x.where(abs(x).compare("olt", 2.0**-28), result.copysign(x))
+    """Return the hyperbolic sine of float64 batches."""
+    parts = _parts(abs(x))
+    return x.where(abs(x).compare("olt", 2.0**-28), _sum(parts, -parts.shrunk).copysign(x))
 
 
 def cosh_64(x: Batch) -> Batch:
     """Return the hyperbolic cosine of float64 batches."""
-    parts = _Parts(abs(x))
-    cosh_k, cosh_low = fast_two_sum(parts.grown, parts.shrunk)
-    sinh_k = parts.grown - parts.shrunk
-    p, e = two_product(sinh_k, parts.r)
-    hi, lo = fast_two_sum(cosh_k, p)
-    lo = sinh_k.fma(parts.sinh_tail, (lo + e) + cosh_low)
-    return (hi + cosh_k.fma(parts.cosh_tail, lo)) * 2.0**42
+    parts = _parts(abs(x))
+    return _sum(parts, parts.shrunk)
 
 
-class _Parts:
-    """For x = k ln 2 + r: half powers of two with exponents k and -k, and what sinh(r), cosh(r) are beyond r and 1.
+class _Parts(NamedTuple):
+    """For x = k ln 2 + r: 2**(k - 43) and 2**(-k - 43), r, and what exp(r) and exp(-r) are beyond 1 +- r.
 
-    The powers are 2**(k - 43) and 2**-(k + 43): 2**1024 comes into reach only with the last multiplication.
+    So 2**1024 comes into reach only with the last multiplication.
     """
 
-    def __init__(self, size: Batch) -> None:
-        biased, self.r, r_low = reduce_64(size.at_most(711.0))
-        self.grown = power_of_two(biased - 43.0)
-        self.shrunk = power_of_two(2 * ROUNDER - (biased.at_most(ROUNDER + 100.0) + 43.0))
-        t, t_low = two_product(self.r, self.r)
-        self.sinh_tail = (self.r * t).fma(t.polynomial(c.SINH_64), r_low)
-        square = (t * t).fma(t.polynomial(c.COSH_64), self.r.fma(r_low, t_low * 0.5))
-        self.cosh_tail = t.fma(0.5, square)
+    grown: Batch
+    shrunk: Batch
+    r: Batch
+    tail: Batch
+    opposite_tail: Batch
+
+
+def _sum(parts: _Parts, shrunk: Batch) -> Batch:
+    """Return sinh or cosh, with shrunk negative or positive: the terms 1 and r are summed exactly."""
+    a, a_low = fast_two_sum(parts.grown, parts.grown * parts.r)
+    b, b_low = fast_two_sum(shrunk, -(shrunk * parts.r))
+    hi, lo = fast_two_sum(a, b)
+    lo = parts.grown.fma(parts.tail, (lo + a_low) + b_low)
+    return (hi + shrunk.fma(parts.opposite_tail, lo)) * 2.0**42
+
+
+def _parts(size: Batch) -> _Parts:
+    """Return the parts of float64 x >= 0."""
+    biased, r, r_low = reduce_64(size.at_most(711.0))
+    grown = power_of_two(biased - 43.0)
+    shrunk = power_of_two(2 * ROUNDER - (biased.at_most(ROUNDER + 100.0) + 43.0))
+    t, t_low = two_product(r, r)
+    odd = (r * t).fma(t.polynomial(c.SINH_64), r_low)
+    even = t.fma(0.5, (t * t).fma(t.polynomial(c.COSH_64), r.fma(r_low, t_low * 0.5)))
+    return _Parts(grown, shrunk, r, even + odd, even - odd)
+
+

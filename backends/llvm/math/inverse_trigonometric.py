@@ -15,13 +15,17 @@ from jitfuse.backends.llvm.math.roots import scales, sqrt_parts
 _INFINITY, _NAN = float("inf"), float("nan")
 _PI = (3.141592653589793, 1.2246467991473532e-16)
 _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
-# pi/4 to 49 bits and the rest: small multiples of the first are exact
+_HALF_PI_SINGLE = (1.5707963705062866, -4.371139000186241e-08)
+# pi/4 to 49 or 20 bits and the rest: small multiples of the first are exact
 _QUARTER_PI = (0.7853981633974474, 9.18794589678809e-16)
+_QUARTER_PI_SINGLE = (0.78539752960205078, 6.338453979e-07)
 _TAN_EIGHTH = 0.41421356237309503
 
 
 def asin_32(x: Batch) -> Batch:
     """Return the arcsine of float32 batches."""
+    if x.context.has_fma:
+        return _asin(x)
     wide = x.widened()
     small, angle = _narrow_angle(wide)
     return angle.where(small, angle.fma(-2.0, _HALF_PI[0])).narrowed().copysign(x)
@@ -29,11 +33,13 @@ def asin_32(x: Batch) -> Batch:
 
 def acos_32(x: Batch) -> Batch:
     """Return the arccosine of float32 batches."""
+    if x.context.has_fma:
+        return _acos(x)
     wide = x.widened()
     small, angle = _narrow_angle(wide)
     angle = angle.copysign(wide)
     # pi/2 - asin(x), or twice the angle, from 0 or up from -pi
-    twice = angle.fma(2.0, x.widened().filled(0.0).replace(wide.compare("olt", 0.0), _PI[0]))
+    twice = angle.fma(2.0, wide.filled(0.0).replace(wide.compare("olt", 0.0), _PI[0]))
     return (_HALF_PI[0] - angle).where(small, twice).narrowed()
 
 
@@ -48,23 +54,36 @@ def _narrow_angle(x: Batch) -> tuple[Batch, Batch]:
 
 def asin_64(x: Batch) -> Batch:
     """Return the arcsine of float64 batches."""
+    return _asin(x)
+
+
+def acos_64(x: Batch) -> Batch:
+    """Return the arccosine of float64 batches."""
+    return _acos(x)
+
+
+def _asin(x: Batch) -> Batch:
+    """Return the arcsine, in x's own type."""
+    half_pi = _HALF_PI if x.is_double else _HALF_PI_SINGLE
     small, root, root_low, tail = _parts(x)
-    hi, lo = fast_two_sum(_HALF_PI[0], root * -2.0)
-    large = hi + (lo + (root_low + tail).fma(-2.0, _HALF_PI[1]))
+    hi, lo = fast_two_sum(half_pi[0], root * -2.0)
+    large = hi + (lo + (root_low + tail).fma(-2.0, half_pi[1]))
     result = (x + tail).where(small, large.copysign(x))
     return result.replace(abs(x).compare("ogt", 1.0), _NAN)
 
 
-def acos_64(x: Batch) -> Batch:
-    """Return the arccosine of float64 batches.
+def _acos(x: Batch) -> Batch:
+    """Return the arccosine, in x's own type.
 
     It is base + (u + u_low + tail), with u = -x from pi/2, or u twice the root from 0 or down from pi.
     """
     small, root, root_low, tail = _parts(x)
     negative = x.compare("olt", 0.0)
     factor = x.filled(-1.0).where(small, x.filled(2.0).replace(negative, -2.0))
-    base = x.filled(_HALF_PI[0]).where(small, x.filled(0.0).replace(negative, _PI[0]))
-    base_low = x.filled(_HALF_PI[1]).where(small, x.filled(0.0).replace(negative, _PI[1]))
+    half_pi = _HALF_PI if x.is_double else _HALF_PI_SINGLE
+    base, base_low = (
+        x.filled(v).where(small, x.filled(0.0).replace(negative, 2 * v)) for v in half_pi
+    )
     hi, lo = fast_two_sum(base, x.where(small, root) * factor)
     low = root_low.replace(small, 0.0) + tail
     result = hi + (lo + low.fma(factor, base_low))
@@ -79,11 +98,13 @@ def _parts(x: Batch) -> tuple[Batch, Batch, Batch, Batch]:
     root, root_low = sqrt_parts(z, None)
     t = (x * x).where(small, z)
     u = x.where(small, root)
-    return small, root, root_low, (u * t) * t.polynomial(c.ASIN_64)
+    return small, root, root_low, (u * t) * t.polynomial(c.ASIN_64 if x.is_double else c.ASIN_SINGLE)
 
 
 def atan_32(x: Batch) -> Batch:
     """Return the arctangent of float32 batches: beyond 1 it is pi/2 + atan(-1/x)."""
+    if x.context.has_fma:
+        return _atan(x)
     wide = x.widened()
     beyond = abs(wide).compare("ogt", 1.0)
     s = wide.filled(-1.0).where(beyond, wide) / wide.where(beyond, 1.0)
@@ -113,6 +134,11 @@ def _quadrant(x: Batch, steep: Batch, like: Batch, quarter: float) -> tuple[Batc
 
 def atan_64(x: Batch) -> Batch:
     """Return the arctangent of float64 batches."""
+    return _atan(x)
+
+
+def _atan(x: Batch) -> Batch:
+    """Return the arctangent in x's own type."""
     size = abs(x).at_most(2.0**60)
     beyond = size.compare("ogt", 1.0)
     one = x.filled(1.0)
@@ -152,8 +178,9 @@ def _arctangent(up: Batch, down: Batch, sign: Batch, base: Batch) -> Batch:
     s = n * inverse
     remainder = s.fma(-d_low, less_product(n, s, d) + n_low)
     t = s * s
-    low = (s * t).fma(t.polynomial(c.ATAN_64), remainder * inverse)
+    low = (s * t).fma(t.polynomial(c.ATAN_64 if s.is_double else c.ATAN_SINGLE), remainder * inverse)
     s, low, one = ((v.bits() ^ sign).from_bits() for v in (s, low, zero.replace(steep, 1.0)))
     base = base + one
-    hi, lo = fast_two_sum(base * _QUARTER_PI[0], s)
-    return hi + (lo + base.fma(_QUARTER_PI[1], low))
+    quarter, quarter_low = _QUARTER_PI if s.is_double else _QUARTER_PI_SINGLE
+    hi, lo = fast_two_sum(base * quarter, s)
+    return hi + (lo + base.fma(quarter_low, low))

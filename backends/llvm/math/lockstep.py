@@ -50,6 +50,11 @@ class Batch:
         """Whether the elements are floating-point numbers."""
         return element(self.type) in _FLOATS
 
+    @property
+    def is_double(self) -> bool:
+        """Whether the elements are float64."""
+        return element(self.type) == "double"
+
     def lift(self, x: Batch | float | int) -> Sequence[Value]:
         """Return the values of `x`: a batch as it is, a number as a constant of this batch's type."""
         if isinstance(x, Batch):

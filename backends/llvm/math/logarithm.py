@@ -2,7 +2,7 @@
 
 Owns: the decomposition x = 2**k m with sqrt(1/2) <= m < sqrt(2); for float32 a polynomial in m - 1, for
 float64 the series of 2 atanh(s), s = (m - 1)/(m + 1) (as in Tang, 1990, without tables), s in double-double.
-Does not own: exponentials, the inverse hyperbolic functions, which call `log1p_of_sum`.
+Does not own: exponentials.
 """
 from __future__ import annotations
 
@@ -165,22 +165,14 @@ def log10_64(x: Batch) -> Batch:
     return _finish(x, hi + (k.fma(_LOG10_2_TAIL, lo) + e))
 
 
-def log1p_of_sum(x: Batch, x_low: Batch | None, extra: Batch | None = None) -> Batch:
-    """Return log(1 + x + x_low) + extra ln 2 for 1 + x positive; what 1 + x rounds off goes along."""
+def log1p_64(x: Batch) -> Batch:
+    """Return log(1 + x) of float64 batches; what 1 + x rounds off goes along as a second word."""
     u, u_low = two_sum(x.filled(1.0), x)
-    if x_low is not None:
-        u_low = u_low + x_low
     k, m = decompose(u)
     near = k.compare("oeq", 0.0)
     f = x.where(near, m - 1.0)
     # 2**(1 - k), the scale of the second word: biased exponent 0, hence 0.0, where k = 1024
     scale = ((m.bits() - u.bits()) + (1024 << 52)).from_bits()
-    f_low = (u_low * 0.5) * scale
-    f_low = f_low.replace(near, 0.0) if x_low is None else x_low.where(near, f_low)
-    return _add_exponent(k if extra is None else k + extra, log_fraction(f, f_low))
-
-
-def log1p_64(x: Batch) -> Batch:
-    """Return log(1 + x) of float64 batches."""
-    result = log1p_of_sum(x, None).copysign(x)
+    f_low = ((u_low * 0.5) * scale).replace(near, 0.0)
+    result = _add_exponent(k, log_fraction(f, f_low)).copysign(x)
     return x.where(abs(x).compare("olt", 2.0**-54), _finish(x, result, -1.0))

@@ -26,12 +26,13 @@ def scales(size: Batch) -> tuple[Batch, Batch]:
 
 
 def sqrt_parts(x: Batch, x_low: Batch | None) -> tuple[Batch, Batch]:
-    """Return (s, s_low), the square root of x + x_low to about 2**-75, for x = 0 or 2**-100 < x < 2**100.
+    """Return (s, s_low), the square root of x + x_low in two words, for x = 0 or 2**-100 < x < 2**100.
 
-    The remainder is divided in float32, which is fast and enough for a correction.
+    The remainder of float64 is divided in float32, which is fast and enough for a correction.
     """
     s = x.sqrt()
-    half = (0.5 / s.at_least(2.0**-60).narrowed()).widened()
+    bounded = s.at_least(2.0**-60)
+    half = (0.5 / bounded.narrowed()).widened() if x.is_double else 0.5 / bounded
     remainder = less_product(x, s, s)
     return s, (remainder if x_low is None else remainder + x_low) * half
 
