@@ -27,7 +27,7 @@ _SHARED_WITH_NUMPY: Final = (
     "broadcast_arrays", "concat", "stack",
     "roll", "tile", "repeat", "pad", "tril", "triu", "diagonal", "meshgrid",
     "sort", "argsort", "searchsorted", "median", "quantile",
-    "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
+    "round", "isclose", "nan_to_num", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
 )
 _CREATION: Final = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace", "asarray")
 

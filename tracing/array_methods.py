@@ -12,6 +12,7 @@ from typing import Any
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import rules
 from jitfuse.tracing import numpy_arrangements as arrangements
+from jitfuse.tracing import numpy_elementwise as elementwise
 from jitfuse.tracing import numpy_functions as functions
 from jitfuse.tracing import numpy_library as library
 from jitfuse.tracing import numpy_reductions as reductions
@@ -96,6 +97,10 @@ class ArrayMethods(AbstractTensor):
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
         """Limit the values to [min, max]; either may be None."""
         return functions.clip(self, kwargs.pop("low", min), kwargs.pop("high", max), out=out, **kwargs)
+
+    def round(self, decimals: int = 0, out: Any = None) -> Any:
+        """Round to a number of decimals, halves to even."""
+        return elementwise.round_(self, decimals, out)
 
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """Exchange two axes."""

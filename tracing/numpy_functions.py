@@ -2,12 +2,12 @@
 
 Owns `FUNCTIONS`, the table that `__array_function__` looks into. Each function has NumPy's parameters (names
 that hide Python's builtins end in an underscore); options that cannot be honoured raise UnsupportedError,
-never silently do less. Reductions are in `jitfuse.tracing.numpy_reductions`, shapes, joins and products in
+never silently do less. Reductions are in `jitfuse.tracing.numpy_reductions`, other
+functions of elements in `jitfuse.tracing.numpy_elementwise`, shapes, joins and products in
 `jitfuse.tracing.numpy_shapes`, ufuncs and the protocols in `jitfuse.tracing.numpy_protocol`.
 """
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -158,18 +158,3 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not value.weak:
         require_cast("copyto", str(value.dtype), str(dst.dtype), casting)
     dst[...] = value if where is True else lifted(where, dst)[0].call("where", value, dst)  # type: ignore[index]
-
-
-@implements("nan_to_num")
-def nan_to_num(x: Tensor, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
-    """Replace NaN and infinities by numbers."""
-    if not copy:
-        raise UnsupportedError(f"np.nan_to_num(copy=False) is not available, at {user_line()}. Assign the result.")
-    if dtypes.kind(str(x.dtype)) != "float":
-        return x.as_copy()
-    info = np.finfo(str(x.dtype))
-    high = float(info.max) if posinf is None else posinf
-    low = float(info.min) if neginf is None else neginf
-    result = x.call("isnan").call("where", nan, x)
-    result = x.call("equal", math.inf).call("where", high, result)
-    return x.call("equal", -math.inf).call("where", low, result)

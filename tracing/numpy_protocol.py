@@ -22,10 +22,15 @@ _UFUNCS: Final[dict[str, str]] = {
     **{op.numpy.__name__: op.name for op in ops.table() if isinstance(op.numpy, np.ufunc)},
     **{op.name: op.name for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     **SCIPY_UFUNCS,
-    "erf": "erf", "erfc": "erfc", "expit": "sigmoid", "log_expit": "log_sigmoid", "matmul": "matmul", "fabs": "abs",
+    "erf": "erf", "erfc": "erfc", "expit": "sigmoid", "log_expit": "log_sigmoid", "matmul": "matmul",
     "degrees": "rad2deg", "radians": "deg2rad",
 }
 """Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""
+_PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "divmod": ("floor_divide", "remainder"), "modf": ("modf_fraction", "modf_whole"),
+    "frexp": ("frexp_mantissa", "frexp_exponent"),
+}
+"""The operators of ufuncs with several results."""
 _REDUCTIONS: Final[dict[str, str]] = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
 }
@@ -33,12 +38,7 @@ _INSTEAD: Final[dict[str, str]] = {
     "nonzero": "Its shape depends on data; use np.where(condition, a, b).",
     "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
     "unique": "Its shape depends on data; call it outside the fused function.",
-    "reciprocal": "Write 1 / x.",
-    "round": "Write np.floor(x + 0.5), which rounds halves up.",
-    "around": "Write np.floor(x + 0.5), which rounds halves up.",
     "einsum": "Write it with np.matmul, np.transpose and np.sum.",
-    "array_equal": "Write np.all(x == y).",
-    "allclose": "Write np.all(np.abs(x - y) <= atol + rtol * np.abs(y)).",
     "tile": "Write np.concatenate([x] * n), or np.broadcast_to.",
     "repeat": "Write np.broadcast_to(x[..., None], ...) and reshape.",
 }
@@ -50,7 +50,7 @@ def alternatives(name: str) -> str:
         return _INSTEAD[name]
     import difflib  # for errors alone: half a millisecond that every start would pay
 
-    known = sorted({f.__name__ for f in FUNCTIONS} | set(_UFUNCS))
+    known = sorted({f.__name__ for f in FUNCTIONS} | set(_UFUNCS) | set(_PARTS))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
     if close:
         return f"Close to it and available: {', '.join(close)}."
@@ -80,16 +80,20 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     if method == "outer" and name in _UFUNCS and ufunc.nin == 2:
         a, b = lifted(*inputs)
         inputs, method = (strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)), "__call__"
+    if method == "__call__" and name in _PARTS:
+        outs = (None,) * len(_PARTS[name]) if out is None else out
+        results = [_call(name, part, inputs, **kwargs) for part in _PARTS[name]]
+        return tuple(deliver(name, result, one) for result, one in zip(results, outs, strict=True))
     if method != "__call__" or name not in _UFUNCS:
         shown = name if method == "__call__" else f"{name}.{method}"
         raise UnsupportedError(
             f"the ufunc {shown} is not available inside a fused function, at {user_line()}. {alternatives(name)}"
         )
-    return deliver(name, _call(name, inputs, **kwargs), out)
+    return deliver(name, _call(name, _UFUNCS[name], inputs, **kwargs), out)
 
 
-def _call(name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = "same_kind", where: Any = True,
-          order: str = "K", subok: bool = True, signature: Any = None) -> Any:
+def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = "same_kind",
+          where: Any = True, order: str = "K", subok: bool = True, signature: Any = None) -> Any:
     refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
     operands = lifted(*inputs)
     if all(t.weak for t in operands):
@@ -101,9 +105,6 @@ def _call(name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = 
         if kind(target) == "bool":
             refuse(name, {"dtype": target})
         operands = [t if t.weak else t.astype(target, copy=False) for t in operands]
-    op_name = _UFUNCS[name]
-    if name == "fabs":
-        operands = [t if kind(str(t.dtype)) == "float" else t.astype("float64") for t in operands]
     return operands[0].call(op_name, *operands[1:])
 
 

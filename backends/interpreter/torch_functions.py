@@ -109,7 +109,8 @@ def _referred(name: str) -> Callable[..., Tensor]:
     assert op is not None
 
     def function(*operands: Tensor, **attrs: Any) -> Tensor:
-        return by_reference(op, operands, attrs, operands[0].device)
+        with np.errstate(all="ignore"):
+            return by_reference(op, operands, attrs, operands[0].device)
 
     return function
 
@@ -202,8 +203,11 @@ _SAME = (
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "matmul",
     "tan", "asin", "acos", "atan", "atan2", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot",
 )
-_REFERRED = ("logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "cbrt", "prod", "argmin",
-             "argmax", "cumsum", "cumprod", "cummax", "cummin")
+_REFERRED = (
+    "logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "cbrt", "rint", "signbit", "spacing",
+    "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "frexp_mantissa",
+    "frexp_exponent", "prod", "argmin", "argmax", "cumsum", "cumprod", "cummax", "cummin",
+)
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: _referred(name) for name in _REFERRED},
     **{name: getattr(torch, name) for name in _SAME},

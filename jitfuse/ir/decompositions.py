@@ -10,8 +10,6 @@ import math
 from typing import Any
 
 from jitfuse.dtypes import result_type
-from jitfuse.ir import rules
-from jitfuse.ir.program import Meta
 
 Tensor = Any
 
@@ -27,43 +25,11 @@ def _as_float(x: Tensor) -> Tensor:
     return x if x.dtype in ("float32", "float64") else x.astype(dtype="float64")
 
 
-def _cast(rule: rules.LoopRule, name: str, *operands: Tensor) -> list[Tensor]:
-    """Return the operands in the dtypes of an operator's loop."""
-    loop = rule(name, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
-    return [
-        t if t.dtype == dtype and not t.weak else t.astype(dtype=dtype)
-        for t, dtype in zip(operands, loop.inputs, strict=True)
-    ]
-
-
 def clip(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Limit x to [low, high]; NaN stays NaN, and low > high gives high, as in NumPy."""
     common, _ = result_type(tuple((t.dtype, t.weak) for t in (x, low, high)))
     x = x if x.dtype == common and not x.weak else x.astype(dtype=common)
     return x.maximum(low).minimum(high)
-
-
-def relu(x: Tensor) -> Tensor:
-    """Return the larger of x and 0."""
-    return x.maximum(x.literal(0))
-
-
-def log_sigmoid(x: Tensor) -> Tensor:
-    """Return -softplus(-x)."""
-    (x,) = _cast(rules.loop_float, "log_sigmoid", x)
-    return x.negative().softplus().negative()
-
-
-def leaky_relu(x: Tensor, slope: Tensor) -> Tensor:
-    """Return x above 0, slope * x elsewhere."""
-    x, slope = _cast(rules.loop_float, "leaky_relu", x, slope)
-    return x.greater(x.literal(0.0)).where(x, x.multiply(slope))
-
-
-def elu(x: Tensor, alpha: Tensor) -> Tensor:
-    """Return x above 0, alpha (exp(x) - 1) elsewhere."""
-    x, alpha = _cast(rules.loop_float, "elu", x, alpha)
-    return x.greater(x.literal(0.0)).where(x, x.expm1().multiply(alpha))
 
 
 def mean(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:

@@ -122,9 +122,30 @@ def relu(x: Array) -> Array:
     return np.maximum(x, x.dtype.type(0))
 
 
+def nan_to_num(x: Array, nan: Array, posinf: Array, neginf: Array) -> Array:
+    """Return np.nan_to_num, in the dtype of x also for Python scalars."""
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+def round(x: Array, *, decimals: int = 0) -> Array:
+    """Return np.round, without the roundings of bool to float16."""
+    if np.asarray(x).dtype == np.bool_:
+        raise TypeError("round does not take bool")
+    return np.round(x, decimals)
+
+
+def isclose(x: Array, y: Array, rtol: Array, atol: Array, *, equal_nan: bool = False) -> Array:
+    """Return np.isclose."""
+    return np.isclose(x, y, rtol, atol, equal_nan)
+
+
 FUNCTIONS: dict[str, Callable[..., Array]] = {
     f.__name__: f for f in (
-        erf, erfc, sigmoid, silu, gelu, gelu_tanh, softplus, log_sigmoid, leaky_relu, elu, relu,
+        erf, erfc, sigmoid, silu, gelu, gelu_tanh, softplus, log_sigmoid, leaky_relu, elu, relu, nan_to_num, round,
+        isclose,
     )
+} | {
+    "frexp_mantissa": lambda x: np.frexp(x)[0], "frexp_exponent": lambda x: np.frexp(x)[1],
+    "modf_fraction": lambda x: np.modf(x)[0], "modf_whole": lambda x: np.modf(x)[1],
 }
 """Every function of this module by the operator's name."""

@@ -15,13 +15,15 @@ from hypothesis import strategies as st
 from programs import Program, Statement
 
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
-         "isfinite", "logical_not", "invert", "copy")
+         "isfinite", "logical_not", "invert", "copy", "rint", "signbit", "spacing", "reciprocal", "fabs", "fix",
+         "isposinf", "isneginf", "round")
 INEXACT = ("exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "exp2", "log2", "log10", "erfc", "sigmoid",
            "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid",
            "tan", "asin", "acos", "atan", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt")
 OURS = ("erf", "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid", "leaky_relu", "elu")
 """Functions that NumPy lacks."""
-INEXACT_BINARY = ("logaddexp", "logaddexp2", "leaky_relu", "elu", "atan2", "hypot")
+EXACT_BINARY = ("copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "isclose")
+INEXACT_BINARY = ("float_power", "logaddexp", "logaddexp2", "leaky_relu", "elu", "atan2", "hypot")
 NOT_OF_BOOLS = (*INEXACT, "sqrt", "floor", "ceil", "trunc", "square", "sign")
 BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "minimum", "maximum",
           "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
@@ -35,7 +37,7 @@ EXACT_REDUCTIONS = ("min", "max", "any", "all")
 REDUCTIONS = ("sum", "mean", "var", *EXACT_REDUCTIONS)
 SLACK = {"power": "ulp", "minimum": "zero", "maximum": "zero", "clip": "zero", "min": "zero", "max": "zero",
          "sum": "sum", "mean": "mean", "var": "var", **dict.fromkeys((*INEXACT, *INEXACT_BINARY), "ulp"),
-         "logaddexp": "operands", "logaddexp2": "operands"}
+         "fmin": "zero", "fmax": "zero", "logaddexp": "operands", "logaddexp2": "operands"}
 
 
 def programs(max_steps: int = 20) -> st.SearchStrategy[Program]:
@@ -135,8 +137,9 @@ class _Statements(Drawing):
             self._combine(x, scalar, (x,))
 
     def _combine(self, a: str, b: str, reads: tuple[str, ...]) -> None:
-        names = BINARY + INEXACT_BINARY
-        name = self.rng.choices(names, [6, 6, 6, 5] + [2] * (len(BINARY) - 4) + [1] * len(INEXACT_BINARY))[0]
+        others = EXACT_BINARY + INEXACT_BINARY
+        weights = [6, 6, 6, 5] + [2] * (len(BINARY) - 4) + [1] * len(others)
+        name = self.rng.choices(BINARY + others, weights)[0]
         form = self.rng.random()
         if form < 0.6 and name in OPERATORS:
             a_text = f"({a})" if a.startswith("-") and name == "power" else a
@@ -206,7 +209,13 @@ class _Statements(Drawing):
         choices = [
             (f"np.std({x}, axis={axis})", f"std {x} {axis} False"), (f"np.count_nonzero({x}, axis={axis})", ""),
             (f"np.nan_to_num({x})", ""), (f"np.full_like({x}, 2)", ""), (f"np.ones_like({x})", ""),
-            (f"np.fabs({x})", ""),
+            (f"np.fabs({x})", ""), (f"np.modf({x})[{self.rng.randrange(2)}]", ""), (f"np.divmod({x}, {y})[0]", ""),
+            (f"np.frexp({x} * 0.5)[{self.rng.randrange(2)}]", ""),
+            (f"np.round({x}, {self.rng.choice((-2, -1, 1, 2))})", ""),
+            (f"{x}.round(1)", ""), (f"np.allclose({x}, {y}, rtol=0.5) + {x}", ""),
+            (f"np.array_equal({x}, {y}) + {x}", ""),
+            (f"np.nan_to_num({x}, nan=-1, posinf=7.5)", ""), (f"np.isclose({x}, {y}, equal_nan=True)", ""),
+            (f"jf.nn.gelu({x}, approximate='tanh')", "ulp"), (f"jf.nn.hard_silu({x})", ""), (f"jf.nn.elu({x})", "ulp"),
             (f"np.ptp({x}, axis={axis})", "zero"), (f"np.ravel({x}.copy())", ""), (f"np.atleast_2d({x})", ""),
             (f"np.broadcast_arrays({x}, {y})[0] + 0", ""), (f"divmod({x}, {y})[1]", ""), (f"{x}.flatten()", ""),
             (f"len({x}) * {x}", ""), (f"{x} * {x}.size - {x}.shape[-1]", ""), (f"sum(row for row in {x}[:4])", ""),

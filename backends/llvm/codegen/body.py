@@ -120,7 +120,7 @@ class Body:
             return astype(args[0], sources[0], instr.dtype)
         if op == "power":
             return self._power(instr, frame, args, uniform)
-        return elementwise.apply(op, sources[-1], args)
+        return elementwise.apply(op, sources[0], args)
 
     def dtype(self, number: int) -> str:
         """Return the dtype of a value."""

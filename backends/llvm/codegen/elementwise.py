@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from jitfuse.backends.llvm.builder import element, with_element
-from jitfuse.backends.llvm.codegen import integers
+from jitfuse.backends.llvm.codegen import divisors, float_bits, integers
 from jitfuse.backends.llvm.codegen.types import KIND
 from jitfuse.backends.llvm.math import FUNCTIONS, emit_many
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -33,6 +33,11 @@ def _minimum(a: Batch, b: Batch) -> Batch:
 
 def _maximum(a: Batch, b: Batch) -> Batch:
     return a.where(a.is_nan(), a.where(a.compare("ogt", b), b))
+
+
+def _heaviside(x: Batch, at_zero: Batch) -> Batch:
+    step = x.filled(1.0).where(x.compare("ogt", 0.0), at_zero.where(x.compare("oeq", 0.0), 0.0))
+    return x.where(x.is_nan(), step)
 
 
 def _float_sign(x: Batch) -> Batch:
@@ -60,6 +65,13 @@ _FLOAT: Final[dict[str, Emit]] = {
     "less_equal": _comparison("ole"), "greater": _comparison("ogt"), "greater_equal": _comparison("oge"),
     "isnan": lambda x: x.is_nan(), "isinf": lambda x: abs(x).compare("oeq", math.inf),
     "isfinite": lambda x: abs(x).compare("olt", math.inf),
+    "reciprocal": lambda x: 1.0 / x, "heaviside": _heaviside, "copysign": lambda a, b: a.copysign(b),
+    # the second of equal operands, and the number beside NaN
+    "fmin": lambda a, b: a.where(a.compare("olt", b) | b.is_nan(), b),
+    "fmax": lambda a, b: a.where(a.compare("ogt", b) | b.is_nan(), b),
+    "signbit": float_bits.signbit, "nextafter": float_bits.nextafter, "spacing": float_bits.spacing,
+    "frexp_mantissa": float_bits.frexp_mantissa, "frexp_exponent": float_bits.frexp_exponent,
+    "ldexp": float_bits.ldexp,
 }
 
 _INT: Final[dict[str, Emit]] = {
@@ -71,6 +83,10 @@ _INT: Final[dict[str, Emit]] = {
     "maximum": lambda a, b: a.where(a.compare("sgt", b), b),
     "equal": _comparison("eq"), "not_equal": _comparison("ne"), "less": _comparison("slt"),
     "less_equal": _comparison("sle"), "greater": _comparison("sgt"), "greater_equal": _comparison("sge"),
+    "fmod": integers.truncated_remainder, "reciprocal": integers.reciprocal,
+    "fmin": lambda a, b: a.where(a.compare("slt", b), b),
+    "fmax": lambda a, b: a.where(a.compare("sgt", b), b),
+    "gcd": divisors.gcd, "lcm": divisors.lcm,
     "floor": _identity, "ceil": _identity, "trunc": _identity,
     "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
     "bitwise_invert": _not, "bitwise_left_shift": integers.shift_left,
@@ -81,6 +97,7 @@ _INT: Final[dict[str, Emit]] = {
 _BOOL: Final[dict[str, Emit]] = {
     "add": lambda a, b: a | b, "multiply": lambda a, b: a & b, "abs": _identity, "positive": _identity,
     "minimum": lambda a, b: a & b, "maximum": lambda a, b: a | b,
+    "fmin": lambda a, b: a & b, "fmax": lambda a, b: a | b,
     "equal": lambda a, b: _not(a ^ b), "not_equal": lambda a, b: a ^ b, "less": lambda a, b: _not(a) & b,
     "less_equal": lambda a, b: _not(a) | b, "greater": lambda a, b: a & _not(b),
     "greater_equal": lambda a, b: a | _not(b),
@@ -95,7 +112,7 @@ _TABLES: Final = {"float": _FLOAT, "int": _INT, "bool": _BOOL}
 
 
 def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:
-    """Return an operator's result; `dtype` is that of the operands, for `where` that of the choices."""
+    """Return an operator's result; `dtype` is that of the first operand."""
     if op == "where":
         return _select(*args)
     if op == "copy":

@@ -37,6 +37,19 @@ def divide(a: Batch, b: Batch) -> tuple[Batch, Batch]:
     return quotient.replace(zero, 0), remainder.replace(zero, 0)
 
 
+def truncated_remainder(a: Batch, b: Batch) -> Batch:
+    """Return the remainder with the sign of a, 0 where b is 0: C's."""
+    remainder = divide(a, b)[1]
+    opposite = (remainder ^ a).compare("slt", 0) & remainder.compare("ne", 0)
+    return (remainder - b).where(opposite, remainder)
+
+
+def reciprocal(x: Batch) -> Batch:
+    """Return 1/x towards 0; the smallest integer where x is 0, as what converts infinity on x86-64."""
+    is_unit = (x.compare("eq", 1) | x.compare("eq", -1))
+    return x.where(is_unit, 0).replace(x.compare("eq", 0), -(1 << (bits(x) - 1)))
+
+
 def _divide_as_floats(a: Batch, b: Batch) -> Batch:
     context = a.context
     quotients = (a.cast("sitofp", "double") / b.cast("sitofp", "double")).values

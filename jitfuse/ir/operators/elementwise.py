@@ -4,18 +4,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import ShapeError
 from jitfuse.ir import decompositions, reference, rules
+from jitfuse.ir import function_decompositions as functions
 from jitfuse.ir.op import ELEMENTWISE, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.ufunc_loops import loop_of
 
 
 def _elementwise(
-    name: str, arity: int, loop: rules.LoopRule, *, decompose: Any = None, ulps: float = 0.0, doc: str = "",
+    name: str, arity: int, loop: rules.LoopRule, *, attrs: dict[str, Any] | None = None, decompose: Any = None,
+    ulps: float = 0.0, doc: str = "",
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         return rules.elementwise_meta(name, loop, metas)
 
-    add(Op(name, arity, ELEMENTWISE, {}, infer, reference.ufunc(name), loop, decompose, ulps=ulps, doc=doc))
+    add(Op(name, arity, ELEMENTWISE, attrs or {}, infer, reference.ufunc(name), loop, decompose, ulps=ulps, doc=doc))
 
 
 for _name, _loop in {
@@ -50,6 +57,58 @@ _elementwise("power", 2, rules.loop_numeric, ulps=1.0)
 for _name in ("logaddexp", "logaddexp2"):
     _elementwise(_name, 2, rules.loop_float, ulps=1.0)
 
+# ---------------------------------------------------------------- exact functions, with NumPy's bits
+for _name in (
+    "rint", "signbit", "spacing", "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp",
+    "gcd", "lcm",
+):
+    _elementwise(_name, getattr(np, _name).nin, loop_of(getattr(np, _name)))
+_elementwise("frexp_mantissa", 1, loop_of(np.frexp), doc="x times a power of two, in [0.5, 1): np.frexp(x)[0].")
+_elementwise("frexp_exponent", 1, loop_of(np.frexp, 1), doc="The exponent that goes with it: np.frexp(x)[1].")
+_elementwise("modf_fraction", 1, loop_of(np.modf), decompose=functions.modf_fraction,
+             doc="The fraction with the sign of x: np.modf(x)[0].")
+_elementwise("modf_whole", 1, loop_of(np.modf, 1), decompose=functions.modf_whole,
+             doc="x without its fraction: np.modf(x)[1].")
+_elementwise("fabs", 1, loop_of(np.fabs), decompose=functions.fabs, doc="The magnitude, as a float.")
+_elementwise("float_power", 2, loop_of(np.float_power), decompose=functions.float_power, ulps=1.0,
+             doc="x**y in float64.")
+_elementwise("isposinf", 1, rules.loop_predicate, decompose=functions.isposinf)
+_elementwise("isneginf", 1, rules.loop_predicate, decompose=functions.isneginf)
+
+
+def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> rules.Loop:
+    return rules.Loop((metas[0].dtype,) * 4, metas[0].dtype)
+
+
+def _loop_round(name: str, metas: Sequence[Meta]) -> rules.Loop:
+    (dtype,) = rules.loop_numeric(name, metas).inputs
+    return rules.Loop((dtype,), dtype)
+
+
+def _loop_isclose(name: str, metas: Sequence[Meta]) -> rules.Loop:
+    x, y, rtol, atol = metas
+    target = rules.loop_divide(name, [y])
+    near = rules.loop_divide(name, [x, y])
+    inputs = [(near if y.weak else target).result]
+    inputs += [rules.loop_divide(name, [Meta((), inputs[0]), m]).result for m in (rtol, atol)]
+    return rules.Loop((near.result, *inputs), "bool")
+
+
+def _infer_nan_to_num(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    x = metas[0]
+    if kind(x.dtype) == "float" and rules.broadcast("nan_to_num", [m.shape for m in metas]) != x.shape:
+        raise ShapeError(f"nan_to_num: replacements of shapes {', '.join(str(m.shape) for m in metas[1:])} do not "
+                         f"broadcast to {x.shape}")
+    return Meta(x.shape, x.dtype, rules.common_device("nan_to_num", metas))
+
+
+add(Op("nan_to_num", 4, ELEMENTWISE, {}, _infer_nan_to_num, reference.ufunc("nan_to_num"), _loop_nan_to_num,
+       functions.nan_to_num, doc="(x, nan, posinf, neginf): x with NaN and infinities replaced, in the dtype of x."))
+_elementwise("round", 1, _loop_round, attrs={"decimals": 0}, decompose=functions.round_,
+             doc="To `decimals` decimals, halves to even.")
+_elementwise("isclose", 4, _loop_isclose, attrs={"equal_nan": False}, decompose=functions.isclose,
+             doc="(x, y, rtol, atol): whether |x - y| <= atol + rtol |y|.")
+
 # ---------------------------------------------------------------- what neural networks use
 for _name, _doc in {
     "sigmoid": "1 / (1 + exp(-x)).",
@@ -59,13 +118,13 @@ for _name, _doc in {
     "softplus": "log(1 + exp(x)).",
 }.items():
     _elementwise(_name, 1, rules.loop_float, ulps=1.0, doc=_doc)
-_elementwise("log_sigmoid", 1, rules.loop_float, decompose=decompositions.log_sigmoid, ulps=1.0,
+_elementwise("log_sigmoid", 1, rules.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
              doc="log(sigmoid(x)), which is -softplus(-x).")
-_elementwise("relu", 1, rules.strong(rules.loop_numeric), decompose=decompositions.relu,
+_elementwise("relu", 1, rules.strong(rules.loop_numeric), decompose=functions.relu,
              doc="The larger of x and 0; NaN stays NaN.")
-_elementwise("leaky_relu", 2, rules.loop_float, decompose=decompositions.leaky_relu,
+_elementwise("leaky_relu", 2, rules.loop_float, decompose=functions.leaky_relu,
              doc="(x, slope): x above 0, slope * x elsewhere.")
-_elementwise("elu", 2, rules.loop_float, decompose=decompositions.elu, ulps=2.0,
+_elementwise("elu", 2, rules.loop_float, decompose=functions.elu, ulps=2.0,
              doc="(x, alpha): x above 0, alpha (exp(x) - 1) elsewhere.")
 
 # ---------------------------------------------------------------- angles, hyperbolas and roots

@@ -99,6 +99,9 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "silu": lambda x: limit(floats(x), x * scipy.special.expit(x)),
     "gelu": lambda x: limit(floats(x), x * scipy.special.ndtr(x)),
     "gelu_tanh": lambda x: limit(floats(x), x * scipy.special.expit(1.5957691216057308 * (x + 0.044715 * x**3))),
+    "frexp_mantissa": lambda x: np.frexp(x)[0], "frexp_exponent": lambda x: np.frexp(x)[1],
+    "modf_fraction": lambda x: np.modf(x)[0], "modf_whole": lambda x: np.modf(x)[1],
+    "nan_to_num": lambda x, nan, posinf, neginf: np.nan_to_num(x, True, nan, posinf, neginf),
     "relu": lambda x: np.maximum(x, np.asarray(x).dtype.type(0)),
     "leaky_relu": lambda x, slope: np.where(x > 0, x, floats(x).astype(float) * slope).astype(
         floats(x * slope).dtype)[()],

@@ -1,0 +1,85 @@
+"""NumPy's elementwise functions that are no ufuncs, over traced arrays: rounding, closeness, replacing.
+
+Owns their entries in `numpy_functions.FUNCTIONS`, with NumPy's parameters. Ufuncs are in
+`jitfuse.tracing.numpy_protocol`.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.errors import UnsupportedError
+from jitfuse.tracing.numpy_functions import deliver, implements, lifted, strong
+from jitfuse.tracing.source import user_line
+
+Tensor = Any
+
+
+@implements("round", "around")
+def round_(a: Tensor, decimals: int = 0, out: Any = None) -> Tensor:
+    """Round to a number of decimals, halves to even."""
+    return deliver("round", strong(lifted(a)[0]).call("round", decimals=int(decimals)), out)
+
+
+@implements("fix")
+def fix(x: Tensor, out: Any = None) -> Tensor:
+    """Round towards zero."""
+    return deliver("fix", strong(lifted(x)[0]).call("trunc"), out)
+
+
+@implements("isposinf")
+def isposinf(x: Tensor, out: Any = None) -> Tensor:
+    """Return where x is positive infinity."""
+    return deliver("isposinf", strong(lifted(x)[0]).call("isposinf"), out)
+
+
+@implements("isneginf")
+def isneginf(x: Tensor, out: Any = None) -> Tensor:
+    """Return where x is negative infinity."""
+    return deliver("isneginf", strong(lifted(x)[0]).call("isneginf"), out)
+
+
+@implements("nan_to_num")
+def nan_to_num(x: Tensor, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """Replace NaN and infinities by numbers."""
+    if not copy:
+        raise UnsupportedError(f"np.nan_to_num(copy=False) is not available, at {user_line()}. Assign the result.")
+    x = strong(lifted(x, nan, posinf or 0.0, neginf or 0.0)[0])
+    end = _largest(str(x.dtype))
+    return x.call("nan_to_num", nan, end if posinf is None else posinf, -end if neginf is None else neginf)
+
+
+def _largest(dtype: str) -> float:
+    """Return the largest finite number of a float dtype; 0 for others, which hold no infinities."""
+    if dtypes.kind(dtype) != "float":
+        return 0.0
+    if dtype == "bfloat16":
+        return float.fromhex("0x1.fep127")
+    return float(np.finfo(dtype).max)
+
+
+@implements("isclose")
+def isclose(a: Tensor, b: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Return where a and b are equal within tolerances."""
+    x, y, relative, absolute = lifted(a, b, rtol, atol)
+    return x.call("isclose", y, relative, absolute, equal_nan=bool(equal_nan))
+
+
+@implements("allclose")
+def allclose(a: Tensor, b: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Return whether a and b are equal within tolerances everywhere."""
+    return isclose(a, b, rtol, atol, equal_nan).call("all")
+
+
+@implements("array_equal")
+def array_equal(a1: Tensor, a2: Tensor, equal_nan: bool = False) -> Any:
+    """Return whether the shapes and all elements are equal."""
+    x, y = lifted(a1, a2)
+    if x.shape != y.shape:
+        return False
+    same = x.call("equal", y)
+    if equal_nan:
+        same = same.call("logical_or", x.call("isnan").call("logical_and", y.call("isnan")))
+    return strong(same).call("all")
