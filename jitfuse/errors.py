@@ -76,6 +76,10 @@ class CompileError(JitfuseError):
     """A kernel could not be built; the group falls back to the interpreter unless ``strict=True``."""
 
 
+class DeviceError(JitfuseError, RuntimeError):
+    """A device that is not there, cannot be opened, or lacks what an array or a kernel needs; names the adapter."""
+
+
 class NumericError(JitfuseError, ValueError):
     """A kernel met a value for which NumPy raises, such as an integer raised to a negative power."""
 

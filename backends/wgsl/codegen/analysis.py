@@ -1,0 +1,97 @@
+"""What codegen must know about a form before it writes code: where each value is made, and who reads it.
+
+Owns: levels and consumers. Does not own the types of values (`ranges`) or code.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
+
+POINT: Final = 0
+"""The same for all inner elements of a grid point."""
+INNER: Final = 1
+
+
+class Access(NamedTuple):
+    """The immediate of a load or store: the operand, and which optional arguments follow."""
+
+    operand: int
+    offset: bool
+    mask: bool
+
+
+def access(instr: Instr) -> Access:
+    """Return what a load or store refers to."""
+    imm: Any = instr.imm
+    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]))
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Facts about a form."""
+
+    form: KernelForm
+
+    @cached_property
+    def stages(self) -> tuple[tuple[Stage, list[tuple[int, Instr]], list[tuple[int, Reduction]]], ...]:
+        """Each stage with its numbered instructions and the numbers of its reductions' first results."""
+        return tuple(self._numbered())
+
+    def _numbered(self) -> Iterator[tuple[Stage, list[tuple[int, Instr]], list[tuple[int, Reduction]]]]:
+        number = 0
+        for stage in self.form.stages:
+            body = list(enumerate(stage.body, number))
+            number += len(stage.body)
+            reductions = []
+            for r in stage.reductions:
+                reductions.append((number, r))
+                number += max(1, len(r.values))
+            yield stage, body, reductions
+
+    @cached_property
+    def instructions(self) -> dict[int, Instr]:
+        """Every instruction by the number of its value."""
+        return {n: i for _, body, _ in self.stages for n, i in body}
+
+    @cached_property
+    def levels(self) -> list[int]:
+        """The level of every value."""
+        result: list[int] = []
+        for _, body, reductions in self.stages:
+            for _, instr in body:
+                result.append(self._level(instr, result))
+            for _, r in reductions:
+                result += [POINT] * max(1, len(r.values))
+        return result
+
+    def _level(self, instr: Instr, known: list[int]) -> int:
+        first = len(self.form.grid)
+        level = max((known[a] for a in instr.args), default=POINT)
+        if instr.op == "index":
+            return INNER if instr.imm >= first else POINT
+        if instr.op in ("load", "store"):
+            strides = self.form.operands[access(instr).operand].strides[first:]
+            return max(level, INNER if any(c != "0" for c in strides) else POINT)
+        return INNER if instr.op in ("keep", "kept") else level
+
+    @cached_property
+    def consumers(self) -> dict[int, list[Instr | Reduction]]:
+        """Who reads each value."""
+        found: dict[int, list[Instr | Reduction]] = {}
+        for stage, body, _ in self.stages:
+            for _, instr in body:
+                for a in instr.args:
+                    found.setdefault(a, []).append(instr)
+            for r in stage.reductions:
+                for v in r.values:
+                    found.setdefault(v, []).append(r)
+        return found
+
+    @property
+    def phases(self) -> frozenset[str]:
+        """The phases of the form's reductions."""
+        return frozenset(r.phase for s in self.form.stages for r in s.reductions)

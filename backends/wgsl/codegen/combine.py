@@ -1,0 +1,94 @@
+"""What reductions compute: their identities and how two parts combine."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jitfuse.backends.wgsl.codegen.operators import constant
+from jitfuse.backends.wgsl.codegen.types import REGISTER
+from jitfuse.dtypes import integer_range, itemsize, kind
+from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
+
+
+class Part(NamedTuple):
+    """One value under reduction: which number its result has, and what is reduced (None in a final phase)."""
+
+    number: int
+    value: int | None
+    reduction: Reduction
+
+    @property
+    def type(self) -> str:
+        """The register type."""
+        return REGISTER[self.reduction.dtype]
+
+    @property
+    def tree(self) -> bool:
+        """Whether the order matters: float sums."""
+        return self.reduction.combine == "sum" and kind(self.reduction.dtype) == "float"
+
+    @property
+    def lanes(self) -> int:
+        """The number of virtual lanes."""
+        return sum_lanes(itemsize(self.reduction.dtype))
+
+    @property
+    def block(self) -> int:
+        """The number of elements in a block of the tree."""
+        return SUM_DEPTH * self.lanes
+
+    @property
+    def shared_type(self) -> str:
+        """The type in memory that a workgroup shares."""
+        return "u32" if self.type == "bool" else self.type
+
+    def shared(self, value: str) -> str:
+        """Return a value as it is held in shared memory."""
+        return f"select(0u, 1u, {value})" if self.type == "bool" else value
+
+    def unshared(self, value: str) -> str:
+        """Return what shared memory holds as a value."""
+        return f"({value} != 0u)" if self.type == "bool" else value
+
+    @property
+    def identity(self) -> str:
+        """Return what changes no bit of what it is combined with."""
+        return constant(_identity(self.reduction.combine, self.reduction.dtype), self.type)
+
+    def join(self, a: str, b: str) -> str:
+        """Combine two parts, the older on the left."""
+        combine, type_ = self.reduction.combine, self.type
+        if type_ == "bool":
+            return f"({a} | {b})" if combine in ("any", "max", "sum") else f"({a} & {b})"
+        suffix = "_64" if type_ == "f64" else ""
+        if kind(self.reduction.dtype) == "float":
+            names = {"sum": f"fence{suffix}({a} + {b})", "min": f"jf_lowest{suffix}({a}, {b})",
+                     "max": f"jf_highest{suffix}({a}, {b})"}
+            return names[combine]
+        return {"sum": f"({a} + {b})", "min": f"min({a}, {b})", "max": f"max({a}, {b})"}[combine]
+
+    def finished(self, x: str) -> str:
+        """Return the result of folded lanes: a sum of nothing or of negative zeros is 0.0, as in NumPy."""
+        return self.join(x, constant(0.0, self.type)) if self.tree else x
+
+
+def _identity(combine: str, dtype: str) -> Any:
+    if combine in ("any", "all"):
+        return combine == "all"
+    if combine == "sum":
+        return -0.0 if kind(dtype) == "float" else 0
+    if dtype == "bool":
+        return combine == "min"
+    if kind(dtype) == "float":
+        return math.inf if combine == "min" else -math.inf
+    return integer_range(dtype)[1 if combine == "min" else 0]
+
+
+def parts(reductions: Sequence[tuple[int, Reduction]]) -> list[Part]:
+    """Return the values under reduction of a stage, one for each component."""
+    result = []
+    for number, r in reductions:
+        values: tuple[int | None, ...] = r.values or (None,)
+        result += [Part(number + k, v, r) for k, v in enumerate(values)]
+    return result

@@ -1,0 +1,184 @@
+"""A kernel form as a WGSL compute shader.
+
+Owns: the shader's frame: bindings, the launch's words, positions of a grid point, the stages in order. Bindings of
+group 0: the words (uniform), the buffers of the operands, a buffer for each kept row.
+"""
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jitfuse.backends.wgsl import library
+from jitfuse.backends.wgsl.codegen import words
+from jitfuse.backends.wgsl.codegen.analysis import Analysis
+from jitfuse.backends.wgsl.codegen.body import Body, Numbered
+from jitfuse.backends.wgsl.codegen.combine import Part, parts
+from jitfuse.backends.wgsl.codegen.reduce import Reducer
+from jitfuse.backends.wgsl.codegen.text import Text
+from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts, memory_type
+from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
+from jitfuse.ir.kernel import CHUNK, KernelForm, Stage
+
+ENTRY = "main"
+
+
+class Shader(NamedTuple):
+    """The text, and for each binding after the words whether kernels write it."""
+
+    text: str
+    writes: tuple[bool, ...]
+
+
+def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
+    """Return a form as WGSL; raises UnknownOperatorError for what has no WGSL version on this adapter."""
+    analysis = Analysis(form)
+    text = Text()
+    body = Body(text, analysis, variant, facts)
+    with text.block(
+        f"@compute @workgroup_size({variant.group})\nfn {ENTRY}(@builtin(workgroup_id) at: vec3<u32>, "
+        "@builtin(num_workgroups) all: vec3<u32>, @builtin(local_invocation_index) local: u32)"
+    ):
+        text.line("let unit = at.y * all.x + at.x;")
+        text.line(f"let point = unit * {variant.group}u + local;" if variant.mode == POINTS else "let point = unit;")
+        with text.block("if (point < words[0].w)"):
+            _Frame(body, text).write()
+    main = str(text)
+    bindings, writes = _bindings(form, variant)
+    pieces = [*bindings, *_shared(analysis, variant), library.fences(facts.rewrites)]
+    if not facts.missing("f64"):
+        pieces.append(library.fences_64(facts.rewrites))
+    return Shader("\n".join([*pieces, library.needed(main), main, ""]), writes)
+
+
+def _bindings(form: KernelForm, variant: Variant) -> tuple[list[str], tuple[bool, ...]]:
+    lines = [f"@group(0) @binding(0) var<uniform> words: array<vec4<u32>, {words.vectors(form)}>;"]
+    writes: list[bool] = []
+    for o, operand in enumerate(form.operands):
+        if variant.bindings[o] != len(writes):
+            continue
+        access = "read_write" if operand.out else "read"
+        element = memory_type(operand.dtype, out=operand.out)
+        lines.append(f"@group(0) @binding({len(writes) + 1}) var<storage, {access}> b{len(writes)}: array<{element}>;")
+        writes.append(operand.out)
+    for k, dtype in enumerate(form.keeps):
+        element = "u32" if dtype == "bool" else REGISTER[dtype]
+        lines.append(f"@group(0) @binding({len(writes) + 1}) var<storage, read_write> k{k}: array<{element}>;")
+        writes.append(True)
+    return lines, tuple(writes)
+
+
+def _shared(analysis: Analysis, variant: Variant) -> list[str]:
+    if variant.mode == POINTS:
+        return []
+    types = {p.shared_type for _, _, reductions in analysis.stages for p in parts(reductions)}
+    return [f"var<workgroup> shared_{t}: array<{t}, {variant.group}>;" for t in sorted(types)]
+
+
+class _Frame:
+    """The code of one grid point."""
+
+    def __init__(self, body: Body, text: Text) -> None:
+        self.body, self.text = body, text
+        self.form, self.variant = body.form, body.variant
+        self.first, self.count = "0u", "words[0].z"
+
+    def write(self) -> None:
+        self._positions()
+        self._addresses()
+        if "partial" in self.body.analysis.phases:
+            chunk = self.body.positions[len(self.form.grid) - 1]
+            self.text.line(f"let first = {chunk} * {CHUNK}u;")
+            self.text.line(f"let count = min(words[0].z - first, {CHUNK}u);")
+            self.first, self.count = "first", "count"
+        stages = self.body.analysis.stages
+        for k, (stage, instructions, reductions) in enumerate(stages):
+            if not self.form.inner or stage.kind == "point":
+                self._point_stage(instructions)
+            elif reductions:
+                self._hoisted(instructions)
+                self._reduce(stage, instructions, parts(reductions))
+            else:
+                self._map(instructions)
+            if self.form.keeps and self.variant.mode != POINTS and k + 1 < len(stages):
+                self.text.line("storageBarrier();")
+
+    # ------------------------------------------------------------------ where we are
+    def _positions(self) -> None:
+        """Decode the grid point: the last axis is the fastest."""
+        rest = "point"
+        for axis in reversed(range(len(self.form.grid))):
+            name = f"g{axis}"
+            if axis == 0:
+                self.text.line(f"let {name} = {rest};")
+            else:
+                extent = self.body.words.extent(axis)
+                self.text.line(f"let {name} = {rest} % {extent};")
+                following = self.text.fresh("rest")
+                self.text.line(f"let {following} = {rest} / {extent};")
+                rest = following
+            self.body.positions[axis] = name
+
+    def _addresses(self) -> None:
+        """Compute strides, and the address of each operand at the grid point."""
+        form, table = self.form, self.body.words
+        for o, a in form.stride_words:
+            if o not in self.variant.inline:
+                self.text.line(f"let s{o}_{a} = {table.word(form.stride_word(o, a))};")
+        for o, operand in enumerate(form.operands):
+            if o in self.variant.inline:
+                continue
+            terms = [table.word(o)]
+            for a in range(len(form.grid)):
+                if operand.strides[a] != "0":
+                    terms.append(f"{self.body.positions[a]} * {self.body.stride(o, a)}")
+            self.text.line(f"let a{o} = {' + '.join(terms)};")
+
+    def _enter(self, element: str) -> None:
+        """Set the inner positions to an element of the row, in row-major order."""
+        form, body, text = self.form, self.body, self.text
+        rest = text.fresh("e")
+        text.line(f"let {rest} = {element};")
+        body.element = rest
+        axes = range(len(form.grid), len(form.axes))
+        for axis in reversed(axes):
+            if axis == axes[0]:
+                body.positions[axis] = rest
+                continue
+            extent = body.words.extent(axis)
+            name, following = text.fresh("i"), text.fresh("e")
+            text.line(f"let {name} = {rest} % {extent};")
+            text.line(f"let {following} = {rest} / {extent};")
+            body.positions[axis] = name
+            rest = following
+
+    # ------------------------------------------------------------------ stages
+    def _point_stage(self, instructions: Numbered) -> None:
+        """Write a stage without a loop: every invocation computes, the first one of a workgroup stores."""
+        effects = [(n, i) for n, i in instructions if i.op == "store"]
+        others = [(n, i) for n, i in instructions if i.op != "store"]
+        if self.variant.mode == POINTS or not effects:
+            self.body.hoist(instructions)
+            return
+        self.body.hoist(others)
+        with self.text.block("if (local == 0u)"):
+            self.body.hoist(effects)
+
+    def _hoisted(self, instructions: Numbered) -> None:
+        self._point_stage([(n, i) for n, i in instructions if self.body.analysis.levels[n] == 0])
+
+    def _map(self, instructions: Numbered) -> None:
+        self._hoisted(instructions)
+        start, step = ("0u", "1u") if self.variant.mode == POINTS else ("local", f"{self.variant.group}u")
+        at = self.text.fresh("element")
+        with self.text.block(f"for (var {at} = {start}; {at} < words[0].z; {at} += {step})"):
+            self._enter(at)
+            self.body.run(instructions)
+
+    def _reduce(self, stage: Stage, instructions: Numbered, reduced: list[Part]) -> None:
+        reducer = Reducer(self.body, self._enter, self.first, self.count)
+        if stage.reductions[0].phase == "final":
+            reducer.final(reduced)
+        elif self.variant.mode == POINTS:
+            reducer.by_point(instructions, reduced)
+        else:
+            reducer.by_group(instructions, reduced)
+

@@ -1,0 +1,79 @@
+"""The WGSL functions that kernels call: each a text, put into a shader with those that it calls itself.
+
+Owns: the collection, and which of them a text needs. What they compute is said beside their texts.
+"""
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final
+
+from jitfuse.backends.wgsl.library import (
+    casts,
+    error_function,
+    exponential,
+    floats,
+    integers,
+    logarithm,
+    power,
+    random,
+    trigonometric,
+)
+
+_DEFINITION: Final = re.compile(r"^fn (\w+)", re.MULTILINE)
+_NAME: Final = re.compile(r"\bjf_\w+")
+
+
+@cache
+def functions() -> dict[str, str]:
+    """Return every function's text by its name."""
+    texts = [
+        floats.TEXT, integers.TEXT, casts.TEXT, exponential.text(), logarithm.text(), trigonometric.TEXT,
+        error_function.text(), power.text(), random.TEXT,
+    ]
+    found: dict[str, str] = {}
+    for text in texts:
+        for piece in re.split(r"\n(?=fn )", text.strip()):
+            name = _DEFINITION.search(piece)
+            assert name is not None, piece
+            found[name[1]] = piece.strip()
+    return found
+
+
+def needed(text: str) -> str:
+    """Return the functions that a shader's text calls, those that they call before them."""
+    known = functions()
+    order: dict[str, None] = {}
+
+    def visit(part: str) -> None:
+        for name in dict.fromkeys(_NAME.findall(part)):
+            if name in known and name not in order:
+                visit(known[name].replace(f"fn {name}", "fn"))
+                order[name] = None
+
+    visit(text)
+    return "\n".join(known[name] for name in order)
+
+
+def fences(rewrites: bool) -> str:
+    """Return what keeps a driver from rewriting float arithmetic, or does nothing where none rewrites.
+
+    Drivers may contract products into sums, and take x - x for 0, x * 0 for 0 and (a + b) - a for b. They do not
+    see through integers: `words[0]` holds two zeros that only the launch knows.
+    """
+    first, second = (" ^ words[0].x", " ^ words[0].y") if rewrites else ("", "")
+    return "\n".join([
+        f"fn fence(x: f32) -> f32 {{ return bitcast<f32>(bitcast<u32>(x){first}); }}",
+        f"fn apart(x: f32) -> f32 {{ return bitcast<f32>(bitcast<u32>(x){second}); }}",
+        "fn literal(bits: u32) -> f32 { return bitcast<f32>(bits ^ words[0].x); }",
+    ])
+
+
+def fences_64(rewrites: bool) -> str:
+    """Return the same as `fences` for float64."""
+    first, second = (" ^ u64(words[0].x)", " ^ u64(words[0].y)") if rewrites else ("", "")
+    return "\n".join([
+        f"fn fence_64(x: f64) -> f64 {{ return bitcast<f64>(bitcast<u64>(x){first}); }}",
+        f"fn apart_64(x: f64) -> f64 {{ return bitcast<f64>(bitcast<u64>(x){second}); }}",
+        "fn literal_64(low: u32, high: u32) -> f64 { return bitcast<f64>((u64(high) << 32u) | u64(low ^ words[0].x)); }",
+    ])

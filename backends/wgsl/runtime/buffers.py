@@ -1,0 +1,144 @@
+"""GPU memory: buffers by usage and length class, which come back when their last owner is gone.
+
+Commands run in the order in which they were submitted, so that a buffer may be used again while work on it is still
+under way. Owns: the pool, uploads and downloads. Does not own what lies in a buffer.
+"""
+from __future__ import annotations
+
+import math
+import weakref
+from collections import deque
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.backends.wgsl.runtime import transfers
+from jitfuse.backends.wgsl.runtime.device import Device
+from jitfuse.errors import DeviceError
+
+STORAGE: Final = "storage"
+UNIFORM: Final = "uniform"
+STAGING: Final = "staging"
+
+_SMALLEST: Final = 256
+_STEPS: Final = 4
+_KEPT: Final = 8
+"""Free buffers of one class that are kept."""
+
+
+def length_class(size: int) -> int:
+    """Return the length of the buffer for so many bytes: a quarter step between powers of two, at least 256."""
+    if size <= _SMALLEST:
+        return _SMALLEST
+    step = 1 << max((size - 1).bit_length() - 1 - int(math.log2(_STEPS)), 2)
+    return -(-size // step) * step
+
+
+class Block:
+    """A buffer on loan; goes back to its pool with its last reference."""
+
+    __slots__ = ("__weakref__", "handle", "pool", "size", "usage")
+
+    def __init__(self, pool: Pool, usage: str, handle: Any) -> None:
+        self.pool = pool
+        self.usage = usage
+        self.handle = handle
+        self.size = int(handle.size)
+
+    def __del__(self) -> None:
+        self.pool.take_back(self.usage, self.handle)
+
+
+class Pool:
+    """The buffers of one device."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._free: dict[tuple[str, int], deque[Any]] = {}
+        self.made = 0
+
+    def get(self, size: int, usage: str = STORAGE) -> Block:
+        """Return a buffer of at least so many bytes; raises DeviceError where the adapter has none so large."""
+        length = length_class(size)
+        if usage == STORAGE and size > self.device.binding_bytes:
+            raise DeviceError(
+                f"an array of {size} bytes: the adapter {self.device.name} binds at most {self.device.binding_bytes}"
+            )
+        if usage == STORAGE:
+            length = min(length, self.device.binding_bytes & ~3)
+        free = self._free.get((usage, length))
+        try:
+            handle = free.pop() if free else self._make(length, usage)
+        except IndexError:  # another thread was faster
+            handle = self._make(length, usage)
+        return Block(self, usage, handle)
+
+    def _make(self, length: int, usage: str) -> Any:
+        from wgpu import BufferUsage
+
+        flags = {
+            STORAGE: BufferUsage.STORAGE | BufferUsage.COPY_SRC | BufferUsage.COPY_DST,
+            UNIFORM: BufferUsage.UNIFORM | BufferUsage.COPY_DST,
+            STAGING: BufferUsage.MAP_READ | BufferUsage.COPY_DST,
+        }[usage]
+        self.made += 1
+        try:
+            return self.device.handle.create_buffer(size=length, usage=flags)
+        except Exception as error:
+            raise DeviceError(f"the adapter {self.device.name} has no {length} bytes left: {error}") from error
+
+    def take_back(self, usage: str, handle: Any) -> None:
+        """Keep a buffer for the next user; runs in whatever thread drops the last reference."""
+        free = self._free.setdefault((usage, int(handle.size)), deque())
+        if len(free) < _KEPT:
+            free.append(handle)
+
+    # ------------------------------------------------------------------ host and GPU
+    def upload(self, data: np.ndarray[Any, Any]) -> Block:
+        """Return a buffer that holds an array's elements in row-major order; counted."""
+        flat = np.ascontiguousarray(data)
+        block = self.get(flat.nbytes)
+        self.write(block, flat.tobytes() if flat.nbytes % 4 else flat)
+        transfers.count(up=flat.nbytes)
+        return block
+
+    def write(self, block: Block, data: Any) -> None:
+        """Put bytes at the start of a buffer; not counted."""
+        view = memoryview(data).cast("B") if not isinstance(data, np.ndarray) else data
+        size = view.nbytes
+        if not size:
+            return
+        if size % 4:
+            view = memoryview(bytes(view).ljust(size + -size % 4, b"\0"))
+        with self.device.lock:
+            self.device.queue.write_buffer(block.handle, 0, view)
+
+    def download(self, block: Block, size: int) -> bytearray:
+        """Return the first bytes of a buffer, after all work submitted so far; counted."""
+        transfers.count(down=size)
+        whole = size + -size % 4
+        if not whole:
+            return bytearray()
+        staging = self.get(whole, STAGING)
+        with self.device.lock:
+            encoder = self.device.handle.create_command_encoder()
+            encoder.copy_buffer_to_buffer(block.handle, 0, staging.handle, 0, whole)
+            self.device.queue.submit([encoder.finish()])
+            staging.handle.map_sync("READ", 0, whole)
+            try:
+                data = bytearray(staging.handle.read_mapped(0, whole))
+            finally:
+                staging.handle.unmap()
+        del data[size:]
+        return data
+
+
+_pools: weakref.WeakKeyDictionary[Device, Pool] = weakref.WeakKeyDictionary()
+
+
+def pool_of(device: Device) -> Pool:
+    """Return the pool of a device."""
+    found = _pools.get(device)
+    if found is None:
+        found = _pools[device] = Pool(device)
+    return found

@@ -1,0 +1,101 @@
+"""Shaders as pipelines, and launches of them.
+
+Owns: pipelines, bind groups (kept for buffers that meet again), dispatch past 65,535 workgroups. Does not own the
+shaders' text or which buffers hold what.
+"""
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from jitfuse.backends.wgsl.codegen.kernel import ENTRY, Shader
+from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
+from jitfuse.backends.wgsl.runtime.buffers import Block
+from jitfuse.backends.wgsl.runtime.device import Device
+from jitfuse.errors import CompileError
+
+MAX_GROUPS: Final = 65_535
+"""Workgroups along one dimension of a dispatch: WebGPU's own limit."""
+_BIND_GROUPS: Final = 32
+
+
+class Window(NamedTuple):
+    """A range of a buffer that is bound."""
+
+    block: Block
+    offset: int
+    size: int
+
+
+class Pipeline:
+    """A compiled shader."""
+
+    def __init__(self, device: Device, shader: Shader) -> None:
+        """Compile; raises CompileError where the adapter refuses the shader."""
+        if len(shader.writes) > device.storage_buffers:
+            raise CompileError(
+                f"the kernel needs {len(shader.writes)} buffers, the adapter {device.name} binds "
+                f"{device.storage_buffers}"
+            )
+        self.device = device
+        self._groups: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        handle = device.handle
+        try:
+            with device.lock:
+                module = handle.create_shader_module(code=shader.text)
+                self._layout = handle.create_bind_group_layout(entries=_layout_entries(shader))
+                layout = handle.create_pipeline_layout(bind_group_layouts=[self._layout])
+                self._pipeline = handle.create_compute_pipeline(
+                    layout=layout, compute={"module": module, "entry_point": ENTRY}
+                )
+        except Exception as error:
+            raise CompileError(f"the adapter {device.name} refuses a kernel: {error}") from error
+
+    def encode(self, compute: Any, words: Window, buffers: Sequence[Block], groups: tuple[int, int]) -> None:
+        """Put one dispatch into a compute pass."""
+        compute.set_pipeline(self._pipeline)
+        compute.set_bind_group(0, self._group(words, buffers))
+        compute.dispatch_workgroups(*groups)
+
+    def _group(self, words: Window, buffers: Sequence[Block]) -> Any:
+        key = (id(words.block.handle), words.offset, *(id(b.handle) for b in buffers))
+        found = self._groups.get(key)
+        if found is not None:
+            self._groups.move_to_end(key)
+            return found[0]
+        resources = [
+            {"buffer": words.block.handle, "offset": words.offset, "size": words.size},
+            *({"buffer": b.handle, "offset": 0, "size": b.size} for b in buffers),
+        ]
+        entries = [{"binding": k, "resource": r} for k, r in enumerate(resources)]
+        group = self.device.handle.create_bind_group(layout=self._layout, entries=entries)
+        # the buffers are kept with the group, so that their ids stay theirs
+        self._groups[key] = group, words.block.handle, [b.handle for b in buffers]
+        if len(self._groups) > _BIND_GROUPS:
+            self._groups.popitem(last=False)
+        return group
+
+
+def _layout_entries(shader: Shader) -> list[dict[str, Any]]:
+    from wgpu import BufferBindingType, ShaderStage
+
+    types = [BufferBindingType.uniform]
+    types += [BufferBindingType.storage if w else BufferBindingType.read_only_storage for w in shader.writes]
+    return [
+        {"binding": k, "visibility": ShaderStage.COMPUTE, "buffer": {"type": t}} for k, t in enumerate(types)
+    ]
+
+
+def workgroups(variant: Variant, sizes: Sequence[int], n_grid: int) -> tuple[int, int]:
+    """Return how many workgroups a launch has along two dimensions; raises CompileError past their product."""
+    points = math.prod(sizes[:n_grid])
+    count = -(-points // variant.group) if variant.mode == POINTS else points
+    if count <= MAX_GROUPS:
+        return count, 1
+    rows = -(-count // MAX_GROUPS)
+    across = -(-count // rows)
+    if rows > MAX_GROUPS or across * rows * variant.group >= 2**32:
+        raise CompileError(f"{points} grid points are more than one dispatch has")
+    return across, rows
