@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("nn", "random", "linalg"):
+    if name in ("nn", "random", "linalg", "gpu"):
         return importlib.import_module(f"jitfuse.{name}")
     if name == "ProgramRunner":
         return importlib.import_module("jitfuse.backends.interpreter.runner").ProgramRunner

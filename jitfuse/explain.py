@@ -37,22 +37,23 @@ class Kernel:
         return str(self._object.assembly)
 
 
-def kernels_of(specs: Iterable[Any]) -> tuple[Kernel, ...]:
+def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:
     """Return each kernel of some specialisations once, in the order in which they were made."""
-    found: dict[tuple[str, int], Kernel] = {}
+    found: dict[tuple[str, int], Any] = {}
     for spec in reversed(list(specs)):
         for mode in spec.plans.values():
             made = mode.kernels
             for k, form in enumerate(made.forms if made is not None else ()):
                 kernel = Kernel(made.key, "llvm", made.compile_ms, made.from_cache, form, made)
                 found.setdefault((made.key, k), kernel)
+        for plan in spec.gpu_plans.values():
+            for kernel in plan.kernels:
+                found.setdefault((kernel.key, 0), kernel)
     return tuple(found.values())
 
 
-def explain(function: Any, spec: Any, training: bool) -> str:
-    """Return the report of one mode of one signature."""
-    mode = spec.plans[training]
-    plan: RuntimePlan = mode.runtime
+def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan) -> str:
+    """Return the report of one mode of one signature, whose plan on its device is given."""
     trace = spec.trace
     sections = [
         [f"{function.name}, {'training' if training else 'evaluation'}, traced in {trace.trace_ms:.2f} ms"],

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import inspect
 import os
+import sys
 import threading
 import types
 import warnings
@@ -52,7 +53,7 @@ def fuse(
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
 
     training         default mode of calls; ``f(..., training=True)`` overrides it for one call
-    device           None or "cpu": run where the inputs live
+    device           None: run where the inputs live; "gpu": take host arrays there, and leave results there
     strict           raise instead of falling back to plain Python or the interpreter
     schedule         "slack", "asap" or "alap": how steps are ordered
     static_argnames  arguments that are compared by equality and never traced
@@ -60,10 +61,10 @@ def fuse(
     name             how the function is called in reports; its own name by default
 
     Returns a `FusedFunction`, or a decorator where `fn` is left out. Raises ArgumentError for what is no function
-    and for options of later versions (device="gpu", donate, fastmath). Calls raise JitfuseErrors for what cannot be
+    and for options of later versions (donate, fastmath). Calls raise JitfuseErrors for what cannot be
     traced, NumericError for integers to negative powers, and whatever the function itself raises.
     """
-    options = _Options(training, strict, schedule, frozenset(static_argnames), cache, name)
+    options = _Options(training, device, strict, schedule, frozenset(static_argnames), cache, name)
     _refuse_unknown(device, donate, fastmath)
     if fn is None:
         return functools.partial(_make, options)
@@ -71,8 +72,8 @@ def fuse(
 
 
 def _refuse_unknown(device: str | None, donate: Collection[str], fastmath: bool) -> None:
-    if device not in (None, "cpu"):
-        raise ArgumentError(f"device={device!r}: this version runs on the CPU; leave it out or pass device='cpu'")
+    if device not in (None, "cpu", "gpu"):
+        raise ArgumentError(f"device={device!r}: pass 'cpu' or 'gpu', or leave it out to run where the inputs live")
     if donate:
         raise ArgumentError("donate= is not available in this version; write into an argument (x[...] = ...) instead")
     if fastmath:
@@ -80,12 +81,14 @@ def _refuse_unknown(device: str | None, donate: Collection[str], fastmath: bool)
 
 
 class _Options:
-    __slots__ = ("cache", "name", "schedule", "static", "strict", "training")
+    __slots__ = ("cache", "device", "name", "schedule", "static", "strict", "training")
 
     def __init__(
-        self, training: bool, strict: bool, schedule: str, static: frozenset[str], cache: bool, name: str | None
+        self, training: bool, device: str | None, strict: bool, schedule: str, static: frozenset[str], cache: bool,
+        name: str | None,
     ) -> None:
         self.training = training
+        self.device = device
         self.strict = strict
         self.schedule = schedule
         self.static = static
@@ -156,6 +159,8 @@ class FusedFunction(NativeCallable):
         except (OverlapError, VolatileError) as error:
             self._note_fallback("plain Python", error)
             return self._run_plain(args, {**kwargs, "training": training})
+        if self._runs_on_gpu(spec, args, kwargs):
+            return self._call_on_gpu(spec, training, args, kwargs)
         try:
             with self._lock:
                 self._compile(spec, training)
@@ -169,6 +174,41 @@ class FusedFunction(NativeCallable):
 
             self._note_fallback("the interpreter", error)
             return interpret(spec.trace, training, args, kwargs, _state())
+
+    def _runs_on_gpu(self, spec: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a call runs on the GPU: asked for, or because a tensor lives there."""
+        if self._options.device == "gpu":
+            return True
+        if "jitfuse.gpu" not in sys.modules:
+            return False
+        from jitfuse.gpu.call import touches_gpu
+
+        return touches_gpu(spec, args, kwargs)
+
+    def _call_on_gpu(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call of a signature on the GPU; raises DeviceError where there is none."""
+        from jitfuse.gpu.call import call_on_gpu
+
+        with self._lock, self._counting():
+            call = self._gpu_call(spec, training, args, kwargs)
+            result = call_on_gpu(call, self._note_fallback)
+            self._launches += call.launches
+            return result
+
+    def _gpu_call(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from jitfuse.gpu.call import GpuCall
+
+        return GpuCall(spec, training, args, kwargs, _state(), self._origin(), use_cache=self._options.cache)
+
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[None]:
+        """Add what the process compiles and loads meanwhile to this function's counts."""
+        before = vars(compiler.totals()).copy()
+        try:
+            yield
+        finally:
+            for key, value in vars(compiler.totals()).items():
+                self._counts[key] += value - before[key]
 
     def _signature(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the specialisation that a call belongs to; trace the function where there is none."""
@@ -186,10 +226,8 @@ class FusedFunction(NativeCallable):
         """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
         if training in spec.plans:
             return
-        before = vars(compiler.totals()).copy()
-        compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
-        for key, value in vars(compiler.totals()).items():
-            self._counts[key] += value - before[key]
+        with self._counting():
+            compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
 
     def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
@@ -321,15 +359,22 @@ class FusedFunction(NativeCallable):
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
             spec = self._signature(training, args, kwargs)
+            if self._runs_on_gpu(spec, args, kwargs):
+                return explain(self, spec, training, self._gpu_call(spec, training, args, kwargs).plan().plan)
             self._compile(spec, training)
-            return explain(self, spec, training)
+            return explain(self, spec, training, spec.plans[training].runtime)
 
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace and compile for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
         args, kwargs = materialise_specs(args, kwargs)
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
-            self._compile(self._signature(training, args, kwargs), training)
+            spec = self._signature(training, args, kwargs)
+            if self._runs_on_gpu(spec, args, kwargs):
+                with self._counting():
+                    self._gpu_call(spec, training, args, kwargs).prepare()
+                return
+            self._compile(spec, training)
             if self.native:
                 compiler.native_runtime()
 

@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.errors import ArgumentError
 from jitfuse.ir import ops
 from jitfuse.tracing import substitutes
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.device_array import DeviceArray
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import lifted, strong, traced_among
 from jitfuse.tracing.recorder import active
@@ -29,7 +31,7 @@ _SHARED_WITH_NUMPY: Final = (
     "sort", "argsort", "searchsorted", "median", "quantile",
     "round", "isclose", "nan_to_num", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
 )
-_CREATION: Final = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace", "asarray")
+_CREATION: Final = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace")
 
 
 def operate(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -65,6 +67,25 @@ def _creation(name: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Return what np.{name} returns: a traced array inside a trace."
     return function
+
+
+_plain_asarray = _creation("asarray")
+
+
+def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: bool | None = None) -> Any:
+    """Return what np.asarray returns, or with device="gpu" an array on the GPU; see `jitfuse.gpu.asarray`."""
+    if active() is not None:
+        if device is not None:
+            raise ArgumentError("asarray(device=...) inside a fused function: a call runs on one device, jf.fuse(device=)")
+        return _plain_asarray(obj, dtype, copy=copy)
+    if device is None and not isinstance(obj, DeviceArray):
+        return np.asarray(obj, dtype, copy=copy)
+    from jitfuse.gpu.tensor import asarray as on_device
+
+    if isinstance(obj, DeviceArray):
+        placed = on_device(obj, device)
+        return placed if dtype is None else astype(placed, dtype, copy=False)
+    return on_device(np.asarray(obj, dtype), device)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
@@ -111,6 +132,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: getattr(np, name) for name in _SHARED_WITH_NUMPY},
     "unstack": unstack,
     **{name: _creation(name) for name in _CREATION},
+    "asarray": asarray,
     "astype": astype,
     "softmax": softmax,
     "log_softmax": log_softmax,

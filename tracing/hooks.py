@@ -7,6 +7,7 @@ import numpy as np
 
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
+from jitfuse.tracing.device_array import DeviceArray, seen
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Feed, Recorder
 from jitfuse.tracing.substitutes import substitute
@@ -24,7 +25,7 @@ class TracingHooks:
 
     def is_array(self, value: Any) -> bool:
         """Tell whether a value is an array."""
-        return isinstance(value, np.ndarray)
+        return isinstance(value, np.ndarray | DeviceArray)
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""
@@ -32,6 +33,7 @@ class TracingHooks:
 
     def array(self, chain: Chain, value: Any) -> Any:
         """Return an array's traced tensor; raises ArgumentError for subclasses, DTypeError by dtype."""
+        value = seen(value)
         if type(value) is not np.ndarray:
             raise ArgumentError(
                 f"{chain} is a {type(value).__name__}, whose operators differ from np.ndarray's; pass "

@@ -35,13 +35,18 @@ def _leaf(leaf: Any, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> An
     if isinstance(leaf, SameLeaf):
         return bound[leaf.feed]
     if isinstance(leaf, ViewLeaf):
-        return np.asarray(_Window(bound[leaf.feed], leaf))
+        return window(bound[leaf.feed], leaf)
     assert isinstance(leaf, OutputLeaf)
     value = outputs[leaf.path]
     if leaf.kind == "array":
         return np.asarray(value)
     number = np.asarray(value).astype(leaf.dtype)[()]
     return number if leaf.kind == "scalar" else number.item()
+
+
+def window(whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> np.ndarray[Any, Any]:
+    """Return the view of an argument that a function returns."""
+    return np.asarray(_Window(whole, leaf))
 
 
 class _Window:

@@ -20,6 +20,7 @@ from jitfuse.ir.program import FusedProgram
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan, RuntimePlan
 from jitfuse.plans.layout import Layout, strided
+from jitfuse.tracing.device_array import seen
 from jitfuse.tracing.tracer import FeedSource, Trace
 from jitfuse.tracing.view import Chain
 
@@ -42,6 +43,8 @@ class Specialisation:
     trace: Trace
     bound: BoundEntry
     plans: dict[bool, ModePlan] = field(default_factory=dict)
+    gpu_plans: dict[Any, Any] = field(default_factory=dict)
+    """What the modes compiled to on a GPU, by mode and by what lies on the host (`jitfuse.gpu.call`)."""
 
     def matches(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether a call belongs to this signature; the slow twin of the native guards."""
@@ -65,7 +68,9 @@ class Specialisation:
     def _apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether written arrays share memory with no other, as they did in the trace."""
         writes, feeds = self.trace.program.writes, self.trace.feeds
-        arrays = {f: feeds[f].source.resolve(args, kwargs) for f in feeds if feeds[f].kind == "array"} if writes else {}
+        arrays = (
+            {f: seen(feeds[f].source.resolve(args, kwargs)) for f in feeds if feeds[f].kind == "array"} if writes else {}
+        )
         return not any(
             np.may_share_memory(arrays[a], arrays[b]) for a in writes if a in arrays for b in arrays if a != b
         )
@@ -75,7 +80,7 @@ class Specialisation:
         if not isinstance(source.source, Chain):
             return True
         try:
-            value = source.source.resolve(args, kwargs)
+            value = seen(source.source.resolve(args, kwargs))
         except Exception:
             return False
         if source.kind == "array":

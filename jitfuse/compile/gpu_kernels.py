@@ -1,0 +1,107 @@
+"""WGSL kernels: a form and a variant of it as a pipeline, from this process, else its text from the disk, else made.
+
+Owns: keys, the wiring of cache and code generator. Does not own what a form means or how pipelines are launched.
+"""
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from typing import Any
+
+from jitfuse.backends.wgsl.codegen.kernel import Shader, emit_shader
+from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError
+from jitfuse.backends.wgsl.codegen.variant import Variant
+from jitfuse.backends.wgsl.runtime.device import Device
+from jitfuse.backends.wgsl.runtime.pipelines import Pipeline
+from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, publish
+from jitfuse.compile.objects import Origin, totals
+from jitfuse.errors import CompileError
+from jitfuse.ir.kernel import KernelForm
+
+_lock = threading.RLock()
+_kernels: weakref.WeakValueDictionary[tuple[int, str], GpuKernel] = weakref.WeakValueDictionary()
+
+
+class GpuKernel:
+    """A launchable kernel, with what `FusedFunction.kernels` shows of it."""
+
+    backend = "wgsl"
+
+    def __init__(self, key: str, form: KernelForm, variant: Variant, source: str, pipeline: Pipeline) -> None:
+        self.key = key
+        self.form = form
+        self.variant = variant
+        self.source = source
+        self.pipeline = pipeline
+        self.compile_ms = 0.0
+        self.from_cache = False
+
+    @property
+    def asm(self) -> str:
+        """Empty: drivers do not show what they make of WGSL."""
+        return ""
+
+
+def gpu_kernel(form: KernelForm, variant: Variant, device: Device, origin: Origin, *, use_cache: bool) -> GpuKernel:
+    """Return the kernel of a form's variant; raises CompileError where the adapter cannot have it."""
+    canonical = form.canonical_bytes + b"\0" + repr(tuple(variant)).encode()
+    parts = environment_parts("wgsl", touches_python=False, extra={"adapter": device.identity()})
+    key = cache_key({**parts, "form": canonical})
+    with _lock:
+        found = _kernels.get((id(device), key))
+        if found is None:
+            found = _made(key, canonical, form, variant, device, origin, use_cache)
+            _kernels[id(device), key] = found
+        return found
+
+
+def _made(
+    key: str, canonical: bytes, form: KernelForm, variant: Variant, device: Device, origin: Origin, use_cache: bool
+) -> GpuKernel:
+    begin = time.perf_counter()
+    entry = default_store().load(key, canonical) if use_cache else None
+    shader = _decoded(entry) if entry is not None else None
+    if shader is None:
+        entry = None
+        try:
+            shader = emit_shader(form, variant, device.facts)
+        except UnknownOperatorError as error:
+            raise CompileError(f"{error} (adapter {device.name})") from error
+    kernel = GpuKernel(key, form, variant, shader.text, Pipeline(device, shader))
+    elapsed = (time.perf_counter() - begin) * 1e3
+    if entry is not None:
+        totals().cache_hits += 1
+        kernel.from_cache = True
+        kernel.compile_ms = float(entry.metadata["compile_ms"])
+        return kernel
+    totals().cache_misses += 1
+    totals().compiles += 1
+    kernel.compile_ms = elapsed
+    if use_cache:
+        publish(_entry(key, canonical, form, shader, device, origin, elapsed))
+    return kernel
+
+
+def _entry(
+    key: str, canonical: bytes, form: KernelForm, shader: Shader, device: Device, origin: Origin, elapsed: float
+) -> Entry:
+    metadata: dict[str, Any] = {
+        "function": origin.function, "source": origin.source, "backend": "wgsl", "target": device.name,
+        "compile_ms": round(elapsed, 3), "kernels": ["main"], "created": int(time.time()),
+        "forms": compress_text(str(form)), "wgsl": compress_text(shader.text),
+        "versions": {"wgpu": device.identity()[0]},
+    }
+    return Entry(key, metadata, canonical, _encoded(shader))
+
+
+def _encoded(shader: Shader) -> bytes:
+    """Return a shader as bytes: a line that says which bindings it writes, then its text."""
+    return "".join("w" if w else "r" for w in shader.writes).encode() + b"\n" + shader.text.encode()
+
+
+def _decoded(entry: Entry) -> Shader | None:
+    bindings, line, text = entry.code.partition(b"\n")
+    if not line or bindings.strip(b"rw"):
+        return None
+    return Shader(text.decode(), tuple(chr(b) == "w" for b in bindings))

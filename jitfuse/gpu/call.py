@@ -1,0 +1,203 @@
+"""Calls of fused functions on the GPU: feeds in, the plan run, tensors out.
+
+Owns: when a call runs here, uploads of host arrays, what is written back, the interpreter in the place of a plan
+that cannot be had. Does not own tracing or plans.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.backends.interpreter.runner import ProgramRunner
+from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
+from jitfuse.backends.wgsl.runtime.device import default_device
+from jitfuse.compile import Origin, Specialisation, debugging
+from jitfuse.compile.delivery import bind_feeds, window
+from jitfuse.compile.gpu_plan import GpuPlan, Resident
+from jitfuse.compile.pipeline import verified
+from jitfuse.dtypes import itemsize, numpy_dtype
+from jitfuse.errors import CompileError
+from jitfuse.gpu.tensor import GpuTensor, Storage
+from jitfuse.passes import run_passes
+from jitfuse.plans import AbstractPlan
+from jitfuse.plans.launch import bits
+from jitfuse.plans.layout import Layout, contiguous, strided
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
+
+State = Mapping[str, np.ndarray[Any, Any]]
+Note = Callable[[str, Exception], None]
+
+
+def touches_gpu(spec: Specialisation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether a call reads a GPU tensor: then it runs on the GPU."""
+    return any(
+        isinstance(source.source.resolve(args, kwargs), GpuTensor)
+        for source in spec.trace.feeds.values() if source.kind == "array"
+    )
+
+
+class GpuCall:
+    """One call of a signature on the GPU."""
+
+    def __init__(
+        self, spec: Specialisation, training: bool, args: Sequence[Any], kwargs: Mapping[str, Any], state: State,
+        origin: Origin, *, use_cache: bool,
+    ) -> None:
+        self.spec, self.trace, self.training = spec, spec.trace, training
+        self.device = default_device()
+        self.pool = pool_of(self.device)
+        self._origin, self._use_cache = origin, use_cache
+        self.bound = bind_feeds(self.trace, args, kwargs, state)
+        self.launches = 0
+        """Kernels that the call has launched."""
+        self._on_host = frozenset(f for f, v in self.bound.items() if isinstance(v, np.ndarray))
+
+    # ------------------------------------------------------------------ the plan
+    def plan(self) -> GpuPlan:
+        """Return the plan of this mode, made where it is new; raises CompileError where there can be none."""
+        key = (self.training, self._on_host)
+        found = self.spec.gpu_plans.get(key)
+        if found is None:
+            program = run_passes(self.trace.program, self.training, verified if debugging() else None)
+            scalars = frozenset(f for f, s in self.trace.feeds.items() if s.kind in ("python", "numpy"))
+            best = AbstractPlan(program, self._layouts()).best()
+            found = GpuPlan(best, self.device, scalars, self._origin, use_cache=self._use_cache)
+            self.spec.gpu_plans[key] = found
+        assert isinstance(found, GpuPlan)
+        return found
+
+    def _layouts(self) -> dict[int, Layout]:
+        """Return the layouts of array feeds: tensors as they lie, host arrays as they are uploaded."""
+        layouts = {}
+        for feed, source in self.trace.feeds.items():
+            if source.kind == "array":
+                size = itemsize(source.meta.dtype)
+                shape = source.meta.shape
+                host = feed in self._on_host
+                layouts[feed] = contiguous(shape, size) if host else strided(shape, source.strides, size)
+        return layouts
+
+    def prepare(self) -> GpuPlan:
+        """Have the plan and its kernels."""
+        plan = self.plan()
+        plan.prepare(self._scalars(plan))
+        return plan
+
+    # ------------------------------------------------------------------ running
+    def run(self) -> Any:
+        """Run the plan and return the call's result; raises CompileError before anything is written."""
+        plan = self.prepare()
+        arrays = {f: self._resident(f) for f in plan.array_feeds}
+        results = plan.run(arrays, self._scalars(plan), self._take_random(plan))
+        self.launches = len(plan.launches)
+        for feed, block in results.written.items():
+            self._write(feed, block)
+        views = plan.plan.views
+        outputs: dict[str, Any] = {}
+        made: dict[int, Storage] = {}
+        for path, value in plan.plan.program.outputs.items():
+            view = views.get(value)
+            base = value if view is None else view.base
+            meta = plan.plan.program.meta[base]
+            storage = made.get(base)
+            if storage is None:
+                storage = made[base] = Storage(self.device, results.outputs[base], meta.size * itemsize(meta.dtype))
+            outputs[path] = self._tensor(storage, plan.plan.program.meta[value], view)
+        return self._result(outputs)
+
+    @staticmethod
+    def _tensor(storage: Storage, meta: Any, view: Any) -> GpuTensor:
+        strides = None if view is None else view.layout.strides
+        offset = 0 if view is None else view.offset
+        like: np.ndarray[Any, Any] = np.ndarray(meta.shape, numpy_dtype(meta.dtype), storage.host, offset, strides)
+        return GpuTensor(like, storage=storage)
+
+    def _resident(self, feed: int) -> Resident:
+        value = self.bound[feed]
+        if isinstance(value, GpuTensor):
+            return Resident(value.storage_.block, value.offset)
+        return Resident(self.pool.upload(value), 0)
+
+    def _scalars(self, plan: GpuPlan) -> dict[int, int]:
+        feeds = self.trace.feeds
+        return {f: bits(feeds[f].meta.dtype, self.bound[f]) for f in plan.scalar_feeds}
+
+    def _take_random(self, plan: GpuPlan) -> dict[int, bytes]:
+        """Take the call's random numbers: a copy of the state, and the state moved on."""
+        taken = {}
+        for feed in plan.random:
+            taken[feed] = self.bound[feed].tobytes()
+            self.bound[feed][1] += 1
+        return taken
+
+    def _write(self, feed: int, block: Block) -> None:
+        """Put what a written argument holds now in place: a new buffer under a tensor, elements into an array."""
+        value = self.bound[feed]
+        if isinstance(value, GpuTensor):
+            value.storage_.block = block
+            return
+        data = self.pool.download(block, value.nbytes)
+        np.copyto(value, np.ndarray(value.shape, value.dtype, data))
+
+    # ------------------------------------------------------------------ results
+    def _result(self, outputs: Mapping[str, Any]) -> Any:
+        leaves = self.trace.result.leaves
+        return self.trace.result.rebuild([self._leaf(leaf, outputs) for leaf in leaves])
+
+    def _leaf(self, leaf: Any, outputs: Mapping[str, Any]) -> Any:
+        if isinstance(leaf, ConstantLeaf):
+            return leaf.value
+        if isinstance(leaf, SameLeaf):
+            return self.bound[leaf.feed]
+        if isinstance(leaf, ViewLeaf):
+            return self._view(leaf)
+        assert isinstance(leaf, OutputLeaf)
+        return outputs[leaf.path].item() if leaf.kind == "python" else outputs[leaf.path]
+
+    def _view(self, leaf: ViewLeaf) -> Any:
+        """Return a view of an argument: a tensor of a tensor, an array of an array."""
+        value = self.bound[leaf.feed]
+        if not isinstance(value, GpuTensor):
+            return window(value, leaf)
+        storage, dtype = value.storage_, value.stand_in.dtype
+        at = value.offset + leaf.offset
+        like: np.ndarray[Any, Any] = np.ndarray(leaf.shape, dtype, storage.host, at, leaf.strides)
+        return GpuTensor(like, storage=storage)
+
+    # ------------------------------------------------------------------ in the interpreter
+    def interpret(self) -> Any:
+        """Run the program step by step in NumPy; its results go to the GPU."""
+        feeds = {f: self._gathered(f) for f in self.trace.program.feeds}
+        ran = ProgramRunner(self.trace.program)(feeds, training=self.training)
+        for feed, new in {**ran.writes, **ran.state}.items():
+            value = self.bound[feed]
+            if isinstance(value, GpuTensor):
+                self._overwrite(value, new)
+            else:
+                np.copyto(value, new)
+        return self._result({path: GpuTensor(np.asarray(v)) for path, v in ran.outputs.items()})
+
+    def _gathered(self, feed: int) -> Any:
+        value = self.bound[feed]
+        return np.asarray(value) if isinstance(value, GpuTensor) else value
+
+    def _overwrite(self, tensor: GpuTensor, new: Any) -> None:
+        storage = tensor.storage_
+        data = self.pool.download(storage.block, storage.nbytes)
+        like = tensor.stand_in
+        np.copyto(np.ndarray(like.shape, like.dtype, data, tensor.offset, like.strides), new)
+        storage.block = self.pool.upload(np.frombuffer(data, np.uint8))
+
+
+def call_on_gpu(call: GpuCall, note: Note) -> Any:
+    """Run a call on the GPU, or in the interpreter where its kernels cannot be had; `note` counts and warns."""
+    try:
+        plan = call.prepare()
+    except CompileError as error:
+        note("the interpreter", error)
+        return call.interpret()
+    for host in plan.host_calls:
+        note("NumPy, in part", CompileError(f"{host.name} has no WGSL version"))
+    return call.run()

@@ -1,0 +1,218 @@
+"""GpuTensor: an array that lives on the GPU, with AbstractTensor's methods and NumPy's functions.
+
+Every operator is a fused function of its own, so that there is one way to the device. Views (reshape, transpose,
+basic slices) share memory. Owns residency: a buffer returns to its pool with the last tensor that holds it. Looking
+at elements (`np.asarray`, `float`, `item`) gathers, which is counted and waits for the GPU.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jitfuse.backends.interpreter.eager import EagerTensor
+from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
+from jitfuse.backends.wgsl.runtime.device import Device, default_device
+from jitfuse.dtypes import SUPPORTED, numpy_dtype
+from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
+from jitfuse.ir import ops
+from jitfuse.tracing.device_array import DeviceArray
+
+
+class Storage:
+    """The memory behind a tensor and its views. A write into it puts a new buffer in place of the old one."""
+
+    __slots__ = ("_host", "block", "device", "nbytes")
+
+    def __init__(self, device: Device, block: Block, nbytes: int) -> None:
+        self.device = device
+        self.block = block
+        self.nbytes = nbytes
+        self._host: np.ndarray[Any, Any] | None = None
+
+    @property
+    def host(self) -> np.ndarray[Any, Any]:
+        """Memory of the same size that is never touched, for stand-ins."""
+        if self._host is None:
+            self._host = np.empty(self.nbytes, np.uint8)
+        return self._host
+
+
+class GpuTensor(EagerTensor, DeviceArray):
+    """An array on the GPU; made by `jf.asarray(x, device="gpu")` and by functions that run there."""
+
+    __slots__ = ("_stand_in", "storage_")
+
+    def __init__(self, value: Any, *, storage: Storage | None = None) -> None:
+        """Upload an array, or take a stand-in whose elements lie in `storage`."""
+        if storage is None:
+            array = np.ascontiguousarray(_checked(value)).reshape(np.shape(value))
+            device = default_device()
+            storage = Storage(device, pool_of(device).upload(array), array.nbytes)
+            value = np.ndarray(array.shape, array.dtype, storage.host)
+        self.storage_ = storage
+        self._stand_in = value
+
+    # ------------------------------------------------------------------ what it is
+    @property
+    def stand_in(self) -> np.ndarray[Any, Any]:
+        """An array of this shape, dtype and layout over memory that nobody touches."""
+        return self._stand_in  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents as plain ints."""
+        return self._stand_in.shape  # type: ignore[no-any-return]
+
+    @property
+    def dtype(self) -> str:
+        """The dtype's name."""
+        return str(self._stand_in.dtype.name)
+
+    @property
+    def weak(self) -> bool:
+        """False: Python scalars stay on the host."""
+        return False
+
+    @property
+    def device(self) -> str:
+        """Where the elements live."""
+        return "gpu"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return int(self._stand_in.nbytes)
+
+    @property
+    def offset(self) -> int:
+        """Bytes from the start of the buffer to the first element."""
+        start = self.storage_.host.__array_interface__["data"][0]
+        return int(self._stand_in.__array_interface__["data"][0] - start)
+
+    def __repr__(self) -> str:
+        return f"GpuTensor(shape={self.shape}, dtype={self.dtype}, device={self.storage_.device.name!r})"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("len() of a tensor of rank 0")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[GpuTensor]:
+        return (self[k] for k in range(len(self)))
+
+    # ------------------------------------------------------------------ looking
+    @property
+    def value(self) -> np.ndarray[Any, Any]:  # type: ignore[override]
+        """The elements, gathered into a fresh NumPy array."""
+        storage, like = self.storage_, self._stand_in
+        if not like.size:
+            return np.empty(like.shape, like.dtype)
+        data = pool_of(storage.device).download(storage.block, storage.nbytes)
+        return np.ndarray(like.shape, like.dtype, data, self.offset, like.strides)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is False:
+            raise ValueError("the elements are on the GPU: they cannot be seen without a copy")
+        found = self.value
+        return found if dtype is None else found.astype(dtype)
+
+    def item(self) -> Any:
+        """Return the only element as a Python scalar."""
+        return self.value.item()
+
+    def tolist(self) -> Any:
+        """Return the elements as nested lists."""
+        return self.value.tolist()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    def __index__(self) -> int:
+        return self.value[()].__index__()  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        return GpuTensor, (np.asarray(self),)
+
+    # ------------------------------------------------------------------ computing
+    def _lift(self, value: Any) -> Any:
+        if isinstance(value, bool | int | float | np.generic | np.ndarray | GpuTensor):
+            return value
+        raise ArgumentError(f"{type(value).__name__} is no array or number")
+
+    def call(self, op_name: str, *others: Any, **attrs: Any) -> Any:
+        """Carry out an operator on the GPU; views share this tensor's memory."""
+        op = ops.get(op_name)
+        if op is None:
+            raise ArgumentError(f"there is no operator {op_name!r}")
+        if op.kind == ops.VIEW and not others:
+            view = op.numpy(self._stand_in, **op.check_attrs(attrs))
+            if view.size and np.may_share_memory(view, self.storage_.host):
+                return GpuTensor(view, storage=self.storage_)
+        return _operator(op_name, tuple(sorted(attrs.items())))(self, *others)
+
+    def __getitem__(self, index: Any) -> GpuTensor:
+        view = self._stand_in[index]
+        parts = index if isinstance(index, tuple) else (index,)
+        if not all(p is None or p is ... or isinstance(p, int | slice | np.integer) for p in parts):
+            raise UnsupportedError("only basic slices of a GPU tensor are views; index inside a fused function instead")
+        if not isinstance(view, np.ndarray):
+            view = self._stand_in[(*parts, ...)]
+        return GpuTensor(view, storage=self.storage_)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _numpy_function(ufunc if method == "__call__" else getattr(ufunc, method))(*inputs, **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _numpy_function(func)(*args, **kwargs)
+
+
+def _checked(value: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(value)
+    if array.dtype.name not in SUPPORTED:
+        raise DTypeError(f"dtype {array.dtype} is not supported; use one of {', '.join(SUPPORTED)}")
+    return array.astype(numpy_dtype(array.dtype.name), copy=False)
+
+
+def _fused(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+    from jitfuse.fuse import fuse
+
+    made: Callable[..., Any] = fuse(fn, device="gpu", name=name)
+    return made
+
+
+@functools.lru_cache(maxsize=512)
+def _operator(name: str, attrs: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
+    """Return the fused function of one operator with its attributes."""
+    named = dict(attrs)
+
+    def operate(first: Any, *others: Any) -> Any:
+        return first.call(name, *others, **named)
+
+    return _fused(operate, name)
+
+
+@functools.lru_cache(maxsize=512)
+def _numpy_function(function: Any) -> Callable[..., Any]:
+    """Return the fused function of a NumPy function or ufunc."""
+    def operate(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return _fused(operate, f"np.{function.__name__}")
+
+
+def asarray(x: Any, device: str | None = None) -> Any:
+    """Return an array on a device: "gpu" gives a `GpuTensor`, "cpu" a NumPy array, None leaves it where it is.
+
+    Raises ArgumentError for other devices, DTypeError for dtypes that there are none of, DeviceError where there is
+    no GPU or it has no memory left.
+    """
+    if device is None:
+        return x if isinstance(x, GpuTensor) else np.asarray(x)
+    if device == "cpu":
+        return np.asarray(x)
+    if device != "gpu":
+        raise ArgumentError(f"device={device!r}: there are 'cpu' and 'gpu'")
+    return x if isinstance(x, GpuTensor) else GpuTensor(x)
