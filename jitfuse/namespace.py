@@ -76,7 +76,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: 
     """Return what np.asarray returns, or with device="gpu" an array on the GPU; see `jitfuse.gpu.asarray`."""
     if active() is not None:
         if device is not None:
-            raise ArgumentError("asarray(device=...) inside a fused function: a call runs on one device, jf.fuse(device=)")
+            raise ArgumentError("asarray(device=) inside a fused function: a call runs on one device, jf.fuse(device=)")
         return _plain_asarray(obj, dtype, copy=copy)
     if device is None and not isinstance(obj, DeviceArray):
         return np.asarray(obj, dtype, copy=copy)

@@ -97,7 +97,7 @@ def test_wrong_order_of_decorators_is_said() -> None:
         jf.fuse(staticmethod(lambda x: x))
 
 
-@pytest.mark.parametrize("options", [{"device": "gpu"}, {"donate": ("x",)}, {"fastmath": True}])
+@pytest.mark.parametrize("options", [{"device": "tpu"}, {"donate": ("x",)}, {"fastmath": True}])
 def test_options_of_later_versions_say_so(options: dict[str, Any]) -> None:
     with pytest.raises(jf.ArgumentError, match="this version"):
         jf.fuse(lambda x: x, **options)

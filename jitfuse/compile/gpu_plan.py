@@ -7,11 +7,12 @@ which take the place of the old ones at the end. Random states are moved on by t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from jitfuse.backends.wgsl.codegen import words
+from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.backends.wgsl.codegen.variant import Variant, choose, scratch_bytes
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, Block, Pool, pool_of
 from jitfuse.backends.wgsl.runtime.device import Device
@@ -25,6 +26,8 @@ from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.plans.kernels import partial_bytes
 
 Buffer = tuple[str, int]
+
+_MANY_SCALARS: Final = 256
 
 
 class Resident(NamedTuple):
@@ -54,12 +57,29 @@ class _Step:
         }
         at = len(form.stride_words) + len(form.size_words)
         self.params = launch.words[at : at + len(form.params)]
+        self._wide = [o for o in self.scalar_of if form.operands[o].dtype == "int64"]
+        self._variants: dict[tuple[int, ...], Variant] = {}
+        self._host: HostValues | None = None
 
     def variant(self, scalars: Mapping[int, int]) -> Variant:
-        """Return the variant for the scalars of a call."""
-        known = {o: scalars[feed] for o, feed in self.scalar_of.items()}
-        buffers = [buffer for buffer, _ in self.launch.buffers]
-        return choose(self.launch.form, self.launch.sizes, self.params, buffers, known)
+        """Return the variant for the scalars of a call, of which only the sizes of integers count."""
+        key = tuple(scalars[self.scalar_of[o]] for o in self._wide)
+        found = self._variants.get(key)
+        if found is None:
+            if len(self._variants) >= _MANY_SCALARS:
+                self._variants.clear()
+            buffers = [buffer for buffer, _ in self.launch.buffers]
+            found = choose(self.launch.form, self.launch.sizes, self.params, buffers, self._known(scalars))
+            self._variants[key] = found
+        return found
+
+    def _known(self, scalars: Mapping[int, int]) -> dict[int, int]:
+        return {o: scalars[feed] for o, feed in self.scalar_of.items()}
+
+    def _host_words(self, scalars: Mapping[int, int]) -> list[int]:
+        if self._host is None:
+            self._host = HostValues(self.launch.form, self.variant(scalars).inline)
+        return self._host.evaluate(self.params, self._known(scalars))
 
     def packed(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> bytes:
         """Return the launch's words: offsets into buffers, or the values of scalars, first."""
@@ -68,7 +88,8 @@ class _Step:
             else offset + (offsets.get(buffer[1], 0) if buffer[0] == "feed" else 0)
             for o, (buffer, offset) in enumerate(self.launch.buffers)
         ]
-        return words.pack(self.launch.form, self.launch.sizes, [*first, *self.launch.words])
+        further = self._host_words(scalars)
+        return words.pack(self.launch.form, self.launch.sizes, [*first, *self.launch.words, *further])
 
 
 class GpuPlan:
@@ -95,7 +116,7 @@ class GpuPlan:
         self._sizes = self._temporary_sizes()
         self._last = self._last_uses()
         self._uniform: Block | None = None
-        self._words = b""
+        self._bound: tuple[Any, list[Window]] | None = None
 
     def _reserves(self, launch: Launch) -> bool:
         """Return whether a launch takes the call's random numbers: the host does that."""
@@ -175,8 +196,11 @@ class GpuPlan:
             self._constants = {v: self.pool.upload(data) for v, data in arrays.items()}
         return self._constants
 
-    def bind_words(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> tuple[Block | None, list[Window]]:
-        """Put the words of all launches into the uniform buffer; return it and each launch's window."""
+    def bind_words(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[Window]:
+        """Put the words of all launches into the uniform buffer, where they are new; return each launch's window."""
+        key = (tuple(scalars.items()), tuple(offsets.items()))
+        if self._bound is not None and self._bound[0] == key:
+            return self._bound[1]
         data = bytearray()
         places: list[tuple[int, int]] = []
         for step in self.launches:
@@ -184,14 +208,14 @@ class GpuPlan:
             packed = step.packed(scalars, offsets)
             places.append((len(data), len(packed)))
             data += packed
-        if not data:
-            return None, []
-        if self._uniform is None:
-            self._uniform = self.pool.get(len(data), UNIFORM)
-        if bytes(data) != self._words:
-            self._words = bytes(data)
-            self.pool.write(self._uniform, self._words)
-        return self._uniform, [Window(self._uniform, at, size) for at, size in places]
+        windows: list[Window] = []
+        if data:
+            if self._uniform is None:
+                self._uniform = self.pool.get(len(data), UNIFORM)
+            self.pool.write(self._uniform, bytes(data))
+            windows = [Window(self._uniform, at, size) for at, size in places]
+        self._bound = key, windows
+        return windows
 
 
 class _Run:
@@ -208,8 +232,7 @@ class _Run:
             self.blocks["reserved", feed] = block
         self.written: dict[int, Block] = {}
         offsets = {feed: r.offset for feed, r in arrays.items()}
-        _, windows = plan.bind_words(scalars, offsets)
-        self._windows = iter(windows)
+        self._windows = iter(plan.bind_words(scalars, offsets))
         self._encoder: Any = None
         self._pass: Any = None
         for feed in _written_feeds(plan.plan):

@@ -68,9 +68,8 @@ class Specialisation:
     def _apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether written arrays share memory with no other, as they did in the trace."""
         writes, feeds = self.trace.program.writes, self.trace.feeds
-        arrays = (
-            {f: seen(feeds[f].source.resolve(args, kwargs)) for f in feeds if feeds[f].kind == "array"} if writes else {}
-        )
+        found = [f for f in feeds if feeds[f].kind == "array"] if writes else []
+        arrays = {f: seen(feeds[f].source.resolve(args, kwargs)) for f in found}
         return not any(
             np.may_share_memory(arrays[a], arrays[b]) for a in writes if a in arrays for b in arrays if a != b
         )

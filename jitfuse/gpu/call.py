@@ -18,7 +18,7 @@ from jitfuse.compile.delivery import bind_feeds, window
 from jitfuse.compile.gpu_plan import GpuPlan, Resident
 from jitfuse.compile.pipeline import verified
 from jitfuse.dtypes import itemsize, numpy_dtype
-from jitfuse.errors import CompileError
+from jitfuse.errors import CompileError, JitfuseError
 from jitfuse.gpu.tensor import GpuTensor, Storage
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan
@@ -27,7 +27,7 @@ from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
 
 State = Mapping[str, np.ndarray[Any, Any]]
-Note = Callable[[str, Exception], None]
+Note = Callable[[str, JitfuseError], None]
 
 
 def touches_gpu(spec: Specialisation, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

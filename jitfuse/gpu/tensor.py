@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
 from jitfuse.ir import ops
 from jitfuse.tracing.device_array import DeviceArray
+
+
+_STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
 
 class Storage:
@@ -105,7 +108,7 @@ class GpuTensor(EagerTensor, DeviceArray):
 
     # ------------------------------------------------------------------ looking
     @property
-    def value(self) -> np.ndarray[Any, Any]:  # type: ignore[override]
+    def value(self) -> np.ndarray[Any, Any]:
         """The elements, gathered into a fresh NumPy array."""
         storage, like = self.storage_, self._stand_in
         if not like.size:
@@ -131,15 +134,15 @@ class GpuTensor(EagerTensor, DeviceArray):
         return format(self.item(), spec) if spec else repr(self)
 
     def __index__(self) -> int:
-        return self.value[()].__index__()  # type: ignore[no-any-return]
+        return int(self.item().__index__())
 
     def __reduce__(self) -> Any:
         return GpuTensor, (np.asarray(self),)
 
     # ------------------------------------------------------------------ computing
     def _lift(self, value: Any) -> Any:
-        if isinstance(value, bool | int | float | np.generic | np.ndarray | GpuTensor):
-            return value
+        if isinstance(value, bool | int | float | np.generic | np.ndarray):
+            return _HostOperand(np.bool_(value) if isinstance(value, bool) else value)
         raise ArgumentError(f"{type(value).__name__} is no array or number")
 
     def call(self, op_name: str, *others: Any, **attrs: Any) -> Any:
@@ -151,7 +154,10 @@ class GpuTensor(EagerTensor, DeviceArray):
             view = op.numpy(self._stand_in, **op.check_attrs(attrs))
             if view.size and np.may_share_memory(view, self.storage_.host):
                 return GpuTensor(view, storage=self.storage_)
-        return _operator(op_name, tuple(sorted(attrs.items())))(self, *others)
+        operands = [o.value if isinstance(o, _HostOperand) else o for o in others]
+        if op_name in _STATIC_SECOND and type(operands[0]) in (int, float):
+            return _operator_with(op_name, operands[0], type(operands[0]))(self)
+        return _operator(op_name, tuple(sorted(attrs.items())))(self, *operands)
 
     def __getitem__(self, index: Any) -> GpuTensor:
         view = self._stand_in[index]
@@ -162,11 +168,25 @@ class GpuTensor(EagerTensor, DeviceArray):
             view = self._stand_in[(*parts, ...)]
         return GpuTensor(view, storage=self.storage_)
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(  # type: ignore[override]
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
         return _numpy_function(ufunc if method == "__call__" else getattr(ufunc, method))(*inputs, **kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _numpy_function(func)(*args, **kwargs)
+
+
+class _HostOperand:
+    """A number or an array on the host as the first operand of an operator."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def call(self, op_name: str, *others: Any) -> Any:
+        return _operator(op_name, ())(self.value, *others)
 
 
 def _checked(value: Any) -> np.ndarray[Any, Any]:
@@ -190,6 +210,15 @@ def _operator(name: str, attrs: tuple[tuple[str, Any], ...]) -> Callable[..., An
 
     def operate(first: Any, *others: Any) -> Any:
         return first.call(name, *others, **named)
+
+    return _fused(operate, name)
+
+
+@functools.lru_cache(maxsize=512)
+def _operator_with(name: str, second: Any, kind: type) -> Callable[..., Any]:
+    """Return the fused function of an operator whose second operand is part of it: exponents, shift counts."""
+    def operate(first: Any) -> Any:
+        return first.call(name, kind(second))
 
     return _fused(operate, name)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from jitfuse.backends.wgsl.codegen import memory
 from jitfuse.backends.wgsl.codegen.analysis import INNER, POINT, Analysis, access
 from jitfuse.backends.wgsl.codegen.casts import astype, converted
+from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, apply, constant, power_by_constant
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import FLOATS, PAIR, REGISTER, Facts
@@ -30,6 +31,7 @@ class Body:
         self.form = analysis.form
         self.variant = variant
         self.words = WordTable(self.form)
+        self.host = HostValues(self.form, variant.inline)
         self.names: dict[int, str] = {}
         self.types = [self._type(n, facts) for n in range(len(self.form.instructions))]
         self.positions: dict[int, str] = {}
@@ -40,6 +42,8 @@ class Body:
     def _type(self, number: int, facts: Facts) -> str:
         maker = self.form.instructions[number]
         dtype = maker.dtype
+        if number in self.host.unread:
+            return REGISTER.get(dtype, "u32")
         if dtype not in REGISTER:
             raise UnknownOperatorError(f"{dtype} has no WGSL version")
         if number in self.variant.narrow:
@@ -76,7 +80,7 @@ class Body:
 
     def _write_all(self, body: Numbered, level: int) -> None:
         for number, instr in body:
-            if self.analysis.levels[number] == level:
+            if self.analysis.levels[number] == level and number not in self.host.unread:
                 self._write(number, instr)
 
     def _write(self, number: int, instr: Instr) -> None:
@@ -94,6 +98,8 @@ class Body:
 
     def _expression(self, number: int, instr: Instr) -> str:
         type_ = self.types[number]
+        if number in self.host.words:
+            return self.words.scalar(self.form.word_count + self.host.words.index(number), instr.dtype, type_)
         if instr.op == "param":
             return self.words.scalar(self.words.param(instr.imm), instr.dtype, type_)
         if instr.op == "const":
@@ -114,8 +120,8 @@ class Body:
             return astype(self.value(a), source, self.types[a], instr.dtype, type_)
         if instr.op == "where":
             condition, *choices = instr.args
-            a, b = (self.value(c, type_) for c in choices)
-            return f"select({b}, {a}, {self.value(condition)})"
+            chosen, other = (self.value(c, type_) for c in choices)
+            return f"select({other}, {chosen}, {self.value(condition)})"
         return self._operator(instr, type_)
 
     def _operator(self, instr: Instr, result_type: str) -> str:
@@ -156,8 +162,8 @@ class Body:
             if strides[axis] != "0" and axis in self.positions:
                 parts.append(f"{self.positions[axis]} * {self.stride(operand, axis)}")
         if instr is not None and access(instr).offset:
-            at = instr.args[instr.op == "store"]
-            parts.append(f"bitcast<u32>(i32({self.value(at)}))")
+            offset = instr.args[1 if instr.op == "store" else 0]
+            parts.append(f"bitcast<u32>(i32({self.value(offset)}))")
         return f"({' + '.join(parts)})" if len(parts) > 1 else parts[0]
 
     def stride(self, operand: int, axis: int) -> str:

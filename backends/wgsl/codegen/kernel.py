@@ -42,15 +42,15 @@ def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
         with text.block("if (point < words[0].w)"):
             _Frame(body, text).write()
     main = str(text)
-    bindings, writes = _bindings(form, variant)
+    bindings, writes = _bindings(form, variant, form.word_count + len(body.host.words))
     pieces = [*bindings, *_shared(analysis, variant), library.fences(facts.rewrites)]
     if not facts.missing("f64"):
         pieces.append(library.fences_64(facts.rewrites))
     return Shader("\n".join([*pieces, library.needed(main), main, ""]), writes)
 
 
-def _bindings(form: KernelForm, variant: Variant) -> tuple[list[str], tuple[bool, ...]]:
-    lines = [f"@group(0) @binding(0) var<uniform> words: array<vec4<u32>, {words.vectors(form)}>;"]
+def _bindings(form: KernelForm, variant: Variant, count: int) -> tuple[list[str], tuple[bool, ...]]:
+    lines = [f"@group(0) @binding(0) var<uniform> words: array<vec4<u32>, {words.vectors(count)}>;"]
     writes: list[bool] = []
     for o, operand in enumerate(form.operands):
         if variant.bindings[o] != len(writes):

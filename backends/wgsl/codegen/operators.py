@@ -18,11 +18,15 @@ class UnknownOperatorError(Exception):
     """An operator that has no WGSL version for its dtype; the message says which."""
 
 
+def _call(name: str) -> Emit:
+    return lambda *args: f"jf_{name}({', '.join(args)})"
+
+
 def _float(suffix: str) -> dict[str, Emit]:
     fence, apart = f"fence{suffix}", f"apart{suffix}"
 
     def call(name: str) -> Emit:
-        return lambda *args: f"jf_{name}{suffix}({', '.join(args)})"
+        return _call(name + suffix)
 
     def fenced(sign: str) -> Emit:
         return lambda a, b: f"{fence}({a} {sign} {apart}({b}))"
@@ -56,7 +60,7 @@ def _integer(type_: str) -> dict[str, Emit]:
         return lambda a, b: f"({a} {sign} {b})"
 
     def call(name: str) -> Emit:
-        return lambda *args: f"jf_{name}_{type_}({', '.join(args)})"
+        return _call(f"{name}_{type_}")
 
     def identity(x: str) -> str:
         return x
@@ -96,7 +100,7 @@ _BOOL: Final[dict[str, Emit]] = {
 }
 
 _TABLES: Final[dict[str, dict[str, Emit]]] = {
-    "f32": {**_float(""), **{n: (lambda n: lambda *a: f"jf_{n}({', '.join(a)})")(n) for n in _SINGLE_ONLY}},
+    "f32": {**_float(""), **{name: _call(name) for name in _SINGLE_ONLY}},
     "f64": _float("_64"), "bool": _BOOL,
     **{t: _integer(t) for t in ("i32", "u32", "i64", "u64")},
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from jitfuse.backends.wgsl.codegen.analysis import Analysis, access
+from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.ir.kernel import Instr, KernelForm
 
 Interval = tuple[int, int]
@@ -25,6 +26,7 @@ def narrow_values(
     form: KernelForm, sizes: Sequence[int], params: Sequence[int], scalars: Mapping[int, int]
 ) -> tuple[int, ...]:
     """Return the numbers of the int64 values that stay within 32 bits, all of whose int64 operands do too."""
+    unread = HostValues(form, tuple(scalars)).unread
     bounds: dict[int, Interval] = {}
     for _, body, _ in Analysis(form).stages:
         for number, instr in body:
@@ -32,7 +34,7 @@ def narrow_values(
                 found = _bounds(form, instr, bounds, sizes, params, scalars)
                 if found is not None and found[0] >= _LOW and found[1] <= _HIGH:
                     bounds[number] = found
-    return tuple(bounds)
+    return tuple(n for n in bounds if n not in unread)
 
 
 def _bounds(

@@ -8,6 +8,7 @@ Owns: loops of reduce stages and what invocations tell each other. Does not own 
 """
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
 from jitfuse.backends.wgsl.codegen import memory
@@ -40,7 +41,9 @@ class Reducer:
         return found
 
     # ------------------------------------------------------------------ pieces
-    def _element(self, instructions: Numbered, at: str, parts: Sequence[Part], names: Sequence[str], effects: bool) -> None:
+    def _element(
+        self, instructions: Numbered, at: str, parts: Sequence[Part], names: Sequence[str], effects: bool
+    ) -> None:
         """Write the body at an element and join what it gives."""
         self._enter(f"({self._first} + {at})")
         self.body.run(instructions, effects=effects)
@@ -139,17 +142,20 @@ class Reducer:
             sums = self._variables(trees, "sum")
             with self.text.block(""):
                 if trees:
-                    self._runs_of_blocks(
-                        trees, sums,
-                        lambda block, lane, values, t=trees, o=others, n=names, e=k == 0:
-                            self._block(instructions, block, lane, t, values, o, n, e),
-                    )
+                    block_of = functools.partial(self._block_of_run, instructions, trees, others, names, k == 0)
+                    self._runs_of_blocks(trees, sums, block_of)
                 else:
                     at = self.text.fresh("element")
                     with self.text.block(f"for (var {at} = local; {at} < {self._count}; {at} += {self.group}u)"):
                         self._element(instructions, at, others, names, k == 0)
             for p, name in zip([*trees, *others], [*sums, *names], strict=True):
                 self._fold(p, name)
+
+    def _block_of_run(
+        self, instructions: Numbered, trees: Sequence[Part], others: Sequence[Part], other_names: Sequence[str],
+        effects: bool, block: str, lane: str, names: Sequence[str],
+    ) -> None:
+        self._block(instructions, block, lane, trees, names, others, other_names, effects)
 
     def final(self, parts: Sequence[Part]) -> None:
         """Combine the rows of partial results, lane by lane, then fold the lanes."""

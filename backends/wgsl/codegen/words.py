@@ -2,7 +2,7 @@
 
 The first four words are (0, 0, elements of a row, grid points); the zeros are those of `library.fences`. Then come
 the words of the form (`jitfuse.ir.kernel`), each as its low and high half; in the place of an address stands the
-byte offset into the operand's buffer, or, for inline operands, the value.
+byte offset into the operand's buffer, or, for inline operands, the value. Last come the `host_values`.
 """
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ HEADER: Final = 4
 
 
 def pack(form: KernelForm, sizes: Sequence[int], words: Sequence[int]) -> bytes:
-    """Return the bytes of the buffer; `words` are all words of the form, sizes the extents of all axes."""
+    """Return the bytes of the buffer; `words` are all of the form, then host values; sizes the extents of all axes."""
     grid = len(form.grid)
     header = (0, 0, math.prod(sizes[grid:]), math.prod(sizes[:grid]))
     data = struct.pack("<4I", *header) + b"".join((w & (2**64 - 1)).to_bytes(8, "little") for w in words)
-    return data.ljust(16 * vectors(form), b"\0")
+    return data.ljust(16 * vectors(len(words)), b"\0")
 
 
-def vectors(form: KernelForm) -> int:
-    """Return how many vectors of four words the buffer has."""
-    return -(-(HEADER + 2 * form.word_count) // 4)
+def vectors(count: int) -> int:
+    """Return how many vectors of four words hold the header and so many words of 64 bits."""
+    return -(-(HEADER + 2 * count) // 4)
 
 
 class WordTable:

@@ -75,5 +75,7 @@ def fences_64(rewrites: bool) -> str:
     return "\n".join([
         f"fn fence_64(x: f64) -> f64 {{ return bitcast<f64>(bitcast<u64>(x){first}); }}",
         f"fn apart_64(x: f64) -> f64 {{ return bitcast<f64>(bitcast<u64>(x){second}); }}",
-        "fn literal_64(low: u32, high: u32) -> f64 { return bitcast<f64>((u64(high) << 32u) | u64(low ^ words[0].x)); }",
+        "fn literal_64(low: u32, high: u32) -> f64 {",
+        "  return bitcast<f64>((u64(high) << 32u) | u64(low ^ words[0].x));",
+        "}",
     ])

@@ -55,6 +55,8 @@ class Pool:
     def __init__(self, device: Device) -> None:
         self.device = device
         self._free: dict[tuple[str, int], deque[Any]] = {}
+        # the collector may end a buffer before the block in the same cycle: what is on loan is held here too
+        self._lent: dict[int, Any] = {}
         self.made = 0
 
     def get(self, size: int, usage: str = STORAGE) -> Block:
@@ -71,6 +73,7 @@ class Pool:
             handle = free.pop() if free else self._make(length, usage)
         except IndexError:  # another thread was faster
             handle = self._make(length, usage)
+        self._lent[id(handle)] = handle
         return Block(self, usage, handle)
 
     def _make(self, length: int, usage: str) -> Any:
@@ -89,6 +92,7 @@ class Pool:
 
     def take_back(self, usage: str, handle: Any) -> None:
         """Keep a buffer for the next user; runs in whatever thread drops the last reference."""
+        self._lent.pop(id(handle), None)
         free = self._free.setdefault((usage, int(handle.size)), deque())
         if len(free) < _KEPT:
             free.append(handle)

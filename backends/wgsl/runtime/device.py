@@ -114,7 +114,7 @@ class Device:
     def check_process(self) -> None:
         """Raise DeviceError in a child of the process that opened the device."""
         if os.getpid() != self._process:
-            raise DeviceError(f"the GPU {self.name} was opened before this process was forked; open it in the child only")
+            raise DeviceError(f"the GPU {self.name} was opened before this process forked: open it in the child only")
 
 
 _default: Device | None = None

@@ -9,6 +9,7 @@ from evaluate import Evaluator, Memory
 from harness import assert_same
 
 from jitfuse.backends.wgsl.codegen import words
+from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.backends.wgsl.codegen.kernel import emit_shader
 from jitfuse.backends.wgsl.codegen.variant import choose, scratch_bytes
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, pool_of
@@ -45,7 +46,8 @@ def launch(
         return
     first = [scalars.get(k, m.start) for k, m in enumerate(operands)]
     rest = [*(operands[o].strides[a] for o, a in form.stride_words), *(sizes[a] for a in form.size_words)]
-    packed = words.pack(form, sizes, [*first, *rest, *param_words, 0])
+    further = HostValues(form, variant.inline).evaluate(param_words, scalars)
+    packed = words.pack(form, sizes, [*first, *rest, *param_words, 0, *further])
     uniform = pool.get(len(packed), UNIFORM)
     pool.write(uniform, packed)
     blocks: dict[int, Any] = {}

@@ -1,0 +1,87 @@
+"""What the host computes before a launch: values that come of parameters and known scalars alone.
+
+The divisor of a mean, a Python float cast to the dtype of the array that it meets: one number each for a whole
+launch, often by way of float64, which many adapters lack. The host evaluates them by the operators' references, and
+gives those that kernels read as further words. Owns which values these are, and their evaluation.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.backends.wgsl.codegen.analysis import Analysis, access
+from jitfuse.dtypes import is_integer, numpy_dtype
+from jitfuse.ir import ops, reference
+from jitfuse.ir.kernel import Instr, KernelForm
+
+_SOURCES = ("param", "const", "load")
+
+
+class HostValues:
+    """The values of a form that the host knows, given which operands it knows (`inline`)."""
+
+    def __init__(self, form: KernelForm, inline: Sequence[int]) -> None:
+        analysis = Analysis(form)
+        self.form = form
+        self._instructions = analysis.instructions
+        self.known = _known(analysis, frozenset(inline))
+        read = {a for n, i in self._instructions.items() if n not in self.known for a in i.args}
+        read |= {v for s in form.stages for r in s.reductions for v in r.values}
+        self.words = tuple(sorted(n for n in read & self.known if self._instructions[n].op not in _SOURCES))
+        """The numbers of the values that kernels read from further words, in the order of the words."""
+        self.unread = self.known - read
+
+    def evaluate(self, params: Sequence[int], scalars: Mapping[int, int]) -> list[int]:
+        """Return the further words, from the words of the parameters and of the known operands."""
+        values: dict[int, Any] = {}
+        with np.errstate(all="ignore"):
+            for number in sorted(self.known) if self.words else ():
+                values[number] = self._value(self._instructions[number], values, params, scalars)
+        return [_word(values[n]) for n in self.words]
+
+    def _value(
+        self, instr: Instr, values: Mapping[int, Any], params: Sequence[int], scalars: Mapping[int, int]
+    ) -> Any:
+        dtype = numpy_dtype(instr.dtype)
+        if instr.op == "param":
+            return _scalar(params[instr.imm], dtype)
+        if instr.op == "const":
+            return dtype.type(instr.imm)
+        if instr.op == "load":
+            return _scalar(scalars[access(instr).operand], dtype)
+        operands = [values[a] for a in instr.args]
+        if instr.op == "astype":
+            return reference.astype(operands[0], dtype=instr.dtype)
+        row = ops.get(instr.op)
+        assert row is not None
+        return dtype.type(row.numpy(*operands))
+
+
+def _known(analysis: Analysis, inline: frozenset[int]) -> frozenset[int]:
+    known: set[int] = set()
+    for number, instr in analysis.instructions.items():
+        if instr.op == "load":
+            is_known = access(instr).operand in inline and not access(instr).mask
+        elif instr.op in ("param", "const"):
+            is_known = True
+        else:
+            row = ops.get(instr.op)
+            elementwise = row is not None and row.kind == ops.ELEMENTWISE and not _may_raise(instr)
+            is_known = elementwise and bool(instr.args) and all(a in known for a in instr.args)
+        if is_known:
+            known.add(number)
+    return frozenset(known)
+
+
+def _may_raise(instr: Instr) -> bool:
+    return instr.op == "power" and is_integer(instr.dtype)
+
+
+def _scalar(word: int, dtype: np.dtype[Any]) -> Any:
+    return np.frombuffer((word & (2**64 - 1)).to_bytes(8, "little"), dtype, 1)[0]
+
+
+def _word(value: Any) -> int:
+    return int.from_bytes(np.asarray(value).tobytes().ljust(8, b"\0"), "little")
