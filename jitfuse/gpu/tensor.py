@@ -20,7 +20,6 @@ from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
 from jitfuse.ir import ops
 from jitfuse.tracing.device_array import DeviceArray
 
-
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
 
@@ -156,7 +155,7 @@ class GpuTensor(EagerTensor, DeviceArray):
                 return GpuTensor(view, storage=self.storage_)
         operands = [o.value if isinstance(o, _HostOperand) else o for o in others]
         if op_name in _STATIC_SECOND and type(operands[0]) in (int, float):
-            return _operator_with(op_name, operands[0], type(operands[0]))(self)
+            return _operator_with_static(op_name)(self, *operands)
         return _operator(op_name, tuple(sorted(attrs.items())))(self, *operands)
 
     def __getitem__(self, index: Any) -> GpuTensor:
@@ -196,10 +195,10 @@ def _checked(value: Any) -> np.ndarray[Any, Any]:
     return array.astype(numpy_dtype(array.dtype.name), copy=False)
 
 
-def _fused(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _fused(fn: Callable[..., Any], name: str, **options: Any) -> Callable[..., Any]:
     from jitfuse.fuse import fuse
 
-    made: Callable[..., Any] = fuse(fn, device="gpu", name=name)
+    made: Callable[..., Any] = fuse(fn, device="gpu", name=name, **options)
     return made
 
 
@@ -214,13 +213,13 @@ def _operator(name: str, attrs: tuple[tuple[str, Any], ...]) -> Callable[..., An
     return _fused(operate, name)
 
 
-@functools.lru_cache(maxsize=512)
-def _operator_with(name: str, second: Any, kind: type) -> Callable[..., Any]:
-    """Return the fused function of an operator whose second operand is part of it: exponents, shift counts."""
-    def operate(first: Any) -> Any:
-        return first.call(name, kind(second))
+@functools.lru_cache(maxsize=16)
+def _operator_with_static(name: str) -> Callable[..., Any]:
+    """Return the fused function of an operator that specialises on a number: an exponent, a shift count."""
+    def operate(first: Any, second: Any) -> Any:
+        return first.call(name, second)
 
-    return _fused(operate, name)
+    return _fused(operate, name, static_argnames=("second",))
 
 
 @functools.lru_cache(maxsize=512)

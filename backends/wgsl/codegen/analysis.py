@@ -14,6 +14,7 @@ from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
 POINT: Final = 0
 """The same for all inner elements of a grid point."""
 INNER: Final = 1
+"""Different along the inner axes, or along the contracted ones."""
 
 
 class Access(NamedTuple):
@@ -76,7 +77,7 @@ class Analysis:
         if instr.op in ("load", "store"):
             strides = self.form.operands[access(instr).operand].strides[first:]
             return max(level, INNER if any(c != "0" for c in strides) else POINT)
-        return INNER if instr.op in ("keep", "kept") else level
+        return INNER if instr.op in ("keep", "kept") and self.form.inner else level
 
     @cached_property
     def consumers(self) -> dict[int, list[Instr | Reduction]]:

@@ -204,15 +204,16 @@ class Body:
         return [f"let {at} = {self.address(o, instr)};", *statements]
 
     # ------------------------------------------------------------------ kept rows
-    def _slot(self, instr: Instr) -> str:
-        return f"k{instr.imm}[point * words[0].z + {self.element}]"
+    def slot(self, row: int) -> str:
+        """Return the place of the current element in a kept row."""
+        return f"k{row}[point * words[0].z + {self.element}]"
 
     def _keep(self, instr: Instr) -> None:
         dtype = self.form.keeps[instr.imm]
         value = self.value(instr.args[0], REGISTER[dtype])
         kept = f"select(0u, 1u, {value})" if dtype == "bool" else value
-        self.text.line(f"{self._slot(instr)} = {kept};")
+        self.text.line(f"{self.slot(instr.imm)} = {kept};")
 
     def _kept(self, instr: Instr) -> str:
-        slot = self._slot(instr)
+        slot = self.slot(instr.imm)
         return f"({slot} != 0u)" if self.form.keeps[instr.imm] == "bool" else slot

@@ -12,6 +12,7 @@ from jitfuse.backends.wgsl.codegen import words
 from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.backends.wgsl.codegen.body import Body, Numbered
 from jitfuse.backends.wgsl.codegen.combine import Part, parts
+from jitfuse.backends.wgsl.codegen.contract import emit_contraction
 from jitfuse.backends.wgsl.codegen.reduce import Reducer
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts, memory_type
@@ -91,7 +92,10 @@ class _Frame:
             self.first, self.count = "first", "count"
         stages = self.body.analysis.stages
         for k, (stage, instructions, reductions) in enumerate(stages):
-            if not self.form.inner or stage.kind == "point":
+            if stage.contraction is not None:
+                self._hoisted(instructions)
+                emit_contraction(self.body, instructions, stage.contraction, self._enter, self._loop("element"))
+            elif not self.form.inner or stage.kind == "point":
                 self._point_stage(instructions)
             elif reductions:
                 self._hoisted(instructions)
@@ -138,7 +142,7 @@ class _Frame:
         rest = text.fresh("e")
         text.line(f"let {rest} = {element};")
         body.element = rest
-        axes = range(len(form.grid), len(form.axes))
+        axes = range(len(form.grid), len(form.grid) + len(form.inner))
         for axis in reversed(axes):
             if axis == axes[0]:
                 body.positions[axis] = rest
@@ -167,11 +171,15 @@ class _Frame:
 
     def _map(self, instructions: Numbered) -> None:
         self._hoisted(instructions)
-        start, step = ("0u", "1u") if self.variant.mode == POINTS else ("local", f"{self.variant.group}u")
         at = self.text.fresh("element")
-        with self.text.block(f"for (var {at} = {start}; {at} < words[0].z; {at} += {step})"):
+        with self.text.block(self._loop(at)):
             self._enter(at)
             self.body.run(instructions)
+
+    def _loop(self, at: str) -> str:
+        """Return the head of a loop over the elements of the row that are this invocation's."""
+        start, step = ("0u", "1u") if self.variant.mode == POINTS else ("local", f"{self.variant.group}u")
+        return f"for (var {at} = {start}; {at} < words[0].z; {at} += {step})"
 
     def _reduce(self, stage: Stage, instructions: Numbered, reduced: list[Part]) -> None:
         reducer = Reducer(self.body, self._enter, self.first, self.count)

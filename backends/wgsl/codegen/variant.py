@@ -59,9 +59,12 @@ def layout(form: KernelForm, sizes: Sequence[int]) -> tuple[str, int]:
     if not form.inner:
         return POINTS, POINT_GROUP
     analysis = Analysis(form)
-    inner, points = math.prod(sizes[len(form.grid) :]), math.prod(sizes[: len(form.grid)])
+    axes = len(form.grid) + len(form.inner)
+    inner, points = math.prod(sizes[len(form.grid) : axes]), math.prod(sizes[: len(form.grid)])
     if analysis.phases - {"whole"}:
         return ROWS, ROW_GROUP
+    if form.contracted and inner > 1:
+        return ROWS, SMALL_ROW_GROUP
     on_grid = form.lane_axis < len(form.grid)
     if inner <= SHORT_ROW or (on_grid and points >= MANY_POINTS):
         return POINTS, POINT_GROUP
@@ -103,5 +106,5 @@ def _bindings(form: KernelForm, buffers: Sequence[Hashable], inline: Sequence[in
 
 def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> tuple[int, ...]:
     """Return the bytes of each kept row over all grid points; packed dtypes take a word for each element."""
-    elements = math.prod(sizes)
+    elements = math.prod(sizes[: len(form.grid) + len(form.inner)])
     return tuple(elements * (4 if is_packed(d) else itemsize(d)) for d in form.keeps)

@@ -19,8 +19,8 @@ HEADER: Final = 4
 
 def pack(form: KernelForm, sizes: Sequence[int], words: Sequence[int]) -> bytes:
     """Return the bytes of the buffer; `words` are all of the form, then host values; sizes the extents of all axes."""
-    grid = len(form.grid)
-    header = (0, 0, math.prod(sizes[grid:]), math.prod(sizes[:grid]))
+    grid, inner = len(form.grid), len(form.inner)
+    header = (0, 0, math.prod(sizes[grid : grid + inner]), math.prod(sizes[:grid]))
     data = struct.pack("<4I", *header) + b"".join((w & (2**64 - 1)).to_bytes(8, "little") for w in words)
     return data.ljust(16 * vectors(len(words)), b"\0")
 

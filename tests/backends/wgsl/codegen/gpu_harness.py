@@ -46,8 +46,9 @@ def launch(
         return
     first = [scalars.get(k, m.start) for k, m in enumerate(operands)]
     rest = [*(operands[o].strides[a] for o, a in form.stride_words), *(sizes[a] for a in form.size_words)]
+    tiles = [0, 0] if form.contracted else []
     further = HostValues(form, variant.inline).evaluate(param_words, scalars)
-    packed = words.pack(form, sizes, [*first, *rest, *param_words, 0, *further])
+    packed = words.pack(form, sizes, [*first, *rest, *param_words, *tiles, 0, *further])
     uniform = pool.get(len(packed), UNIFORM)
     pool.write(uniform, packed)
     blocks: dict[int, Any] = {}

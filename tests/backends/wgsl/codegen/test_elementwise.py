@@ -33,7 +33,7 @@ def cases() -> list[tuple[str, tuple[str, ...], str]]:
     found += [("divide", (d, d), d) for d in FLOATS] + [("sqrt", (d,), d) for d in FLOATS]
     found += [(op, (d, d), "bool") for op in COMPARISONS for d in (*FLOATS, *INTS, "bool")]
     found += [(op, (d, d), d) for op in BITWISE for d in INTS]
-    found += [(op, ("bool", "bool"), "bool") for op in (*LOGICAL, *BITWISE[:3], "add", "multiply", "minimum", "maximum")]
+    found += [(op, ("bool", "bool"), "bool") for op in LOGICAL + BITWISE[:3] + ARITHMETIC[:1] + ARITHMETIC[2:5]]
     found += [(op, (d,), d) for op in UNARY for d in FLOATS + INTS]
     found += [(op, (d,), "bool") for op in ("isnan", "isinf", "isfinite") for d in FLOATS]
     return [*found, ("logical_not", ("bool",), "bool"), *((op, ("bool", d, d), d) for op in ("where",) for d in FLOATS)]
