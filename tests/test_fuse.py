@@ -97,7 +97,12 @@ def test_wrong_order_of_decorators_is_said() -> None:
         jf.fuse(staticmethod(lambda x: x))
 
 
-@pytest.mark.parametrize("options", [{"device": "tpu"}, {"donate": ("x",)}, {"fastmath": True}])
+def test_devices_that_there_are_none_of() -> None:
+    with pytest.raises(jf.ArgumentError, match="'cpu' or 'gpu'"):
+        jf.fuse(lambda x: x, device="tpu")
+
+
+@pytest.mark.parametrize("options", [{"donate": ("x",)}, {"fastmath": True}])
 def test_options_of_later_versions_say_so(options: dict[str, Any]) -> None:
     with pytest.raises(jf.ArgumentError, match="this version"):
         jf.fuse(lambda x: x, **options)
