@@ -41,7 +41,7 @@ class Body:
     # ------------------------------------------------------------------ types
     def _type(self, number: int, facts: Facts) -> str:
         maker = self.form.instructions[number]
-        dtype = maker.dtype
+        dtype = maker.dtype if isinstance(maker, Instr) else maker.result_dtype
         if number in self.host.unread:
             return REGISTER.get(dtype, "u32")
         if dtype not in REGISTER:

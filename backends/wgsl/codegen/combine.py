@@ -3,12 +3,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from jitfuse.backends.wgsl.codegen.operators import constant
+from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, constant
 from jitfuse.backends.wgsl.codegen.types import REGISTER
 from jitfuse.dtypes import integer_range, itemsize, kind
 from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
+
+
+_COMBINES: Final = ("sum", "prod", "min", "max", "any", "all")
 
 
 class Part(NamedTuple):
@@ -25,8 +28,8 @@ class Part(NamedTuple):
 
     @property
     def tree(self) -> bool:
-        """Whether the order matters: float sums."""
-        return self.reduction.combine == "sum" and kind(self.reduction.dtype) == "float"
+        """Whether the order matters: float sums and products."""
+        return self.reduction.combine in ("sum", "prod") and kind(self.reduction.dtype) == "float"
 
     @property
     def lanes(self) -> int:
@@ -63,19 +66,22 @@ class Part(NamedTuple):
             return f"({a} | {b})" if combine in ("any", "max", "sum") else f"({a} & {b})"
         suffix = "_64" if type_ == "f64" else ""
         if kind(self.reduction.dtype) == "float":
-            names = {"sum": f"fence{suffix}({a} + {b})", "min": f"jf_lowest{suffix}({a}, {b})",
-                     "max": f"jf_highest{suffix}({a}, {b})"}
-            return names[combine]
-        return {"sum": f"({a} + {b})", "min": f"min({a}, {b})", "max": f"max({a}, {b})"}[combine]
+            return {
+                "sum": f"fence{suffix}({a} + {b})", "prod": f"fence{suffix}({a} * {b})",
+                "min": f"jf_lowest{suffix}({a}, {b})", "max": f"jf_highest{suffix}({a}, {b})",
+            }[combine]
+        return {"sum": f"({a} + {b})", "prod": f"({a} * {b})", "min": f"min({a}, {b})", "max": f"max({a}, {b})"}[combine]
 
     def finished(self, x: str) -> str:
         """Return the result of folded lanes: a sum of nothing or of negative zeros is 0.0, as in NumPy."""
-        return self.join(x, constant(0.0, self.type)) if self.tree else x
+        return self.join(x, constant(0.0, self.type)) if self.tree and self.reduction.combine == "sum" else x
 
 
 def _identity(combine: str, dtype: str) -> Any:
     if combine in ("any", "all"):
         return combine == "all"
+    if combine == "prod":
+        return 1
     if combine == "sum":
         return -0.0 if kind(dtype) == "float" else 0
     if dtype == "bool":
@@ -89,6 +95,8 @@ def parts(reductions: Sequence[tuple[int, Reduction]]) -> list[Part]:
     """Return the values under reduction of a stage, one for each component."""
     result = []
     for number, r in reductions:
+        if r.combine not in _COMBINES:
+            raise UnknownOperatorError(f"{r.combine} has no WGSL version")
         values: tuple[int | None, ...] = r.values or (None,)
         result += [Part(number + k, v, r) for k, v in enumerate(values)]
     return result

@@ -163,8 +163,7 @@ class Reducer:
             names = self._variables([p], "sum")
 
             def row(block: str, lane: str, values: Sequence[str], part: Part = p) -> None:
-                o = part.reduction.load_from
-                assert o is not None
+                (o,) = part.reduction.load_from
                 with self.text.block(f"if ({block} < {self._count})"):
                     self._enter(block)
                     at = self.text.fresh("at")
@@ -228,8 +227,7 @@ class Reducer:
             self.text.line(f"{shared}[local] = {part.shared(part.join(a, b))};")
 
     def _store_row(self, part: Part, shared: str) -> None:
-        o = part.reduction.store_to
-        assert o is not None
+        (o,) = part.reduction.store_to
         dtype = part.reduction.dtype
         with self.text.block(f"if (local < {part.lanes}u)"):
             at = self.text.fresh("at")

@@ -12,8 +12,8 @@ from harness import Builder, filled
 from jitfuse.ir.kernel import CHUNK, KernelForm, Operand, Reduction, sum_lanes
 
 MODES = ("points", "rows")
-REDUCTIONS = [(c, d) for d in ("float32", "float64", "int32", "int64", "bool") for c in ("sum", "min", "max")
-              if (c, d) != ("sum", "bool")] + [("any", "bool"), ("all", "bool")]
+REDUCTIONS = [(c, d) for d in ("float32", "float64", "int32", "int64", "bool") for c in ("sum", "prod", "min", "max")
+              if (c, d) not in (("sum", "bool"), ("prod", "bool"))] + [("any", "bool"), ("all", "bool")]
 
 
 def reduced(combine: str, dtype: str, operands: list[Operand], inner: int = 1) -> KernelForm:
@@ -66,10 +66,10 @@ def test_extremes_of_zeros_and_nan(device: Any, mode: str) -> None:
 def test_partial_and_final_give_the_bits_of_whole(device: Any, combine: str, dtype: str) -> None:
     lanes, size = sum_lanes(np.dtype(dtype).itemsize), np.dtype(dtype).itemsize
     b = Builder()
-    b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),), "partial", store_to=1))
+    b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),), "partial", store_to=(1,)))
     partial = b.form(1, 1, 1, [Operand(dtype, ("0", "1")), Operand(dtype, ("n", "0"), True)])
     b = Builder()
-    (total,) = b.stage("reduce", Reduction(combine, dtype, (), "final", load_from=0))
+    (total,) = b.stage("reduce", Reduction(combine, dtype, (), "final", load_from=(0,)))
     b.store(1, dtype, total)
     b.stage("point")
     final = b.form(0, 1, 0, [Operand(dtype, ("n",)), Operand(dtype, ("0",), True)])
