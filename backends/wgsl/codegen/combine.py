@@ -10,7 +10,6 @@ from jitfuse.backends.wgsl.codegen.types import REGISTER
 from jitfuse.dtypes import integer_range, itemsize, kind
 from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
 
-
 _COMBINES: Final = ("sum", "prod", "min", "max", "any", "all")
 
 
@@ -70,7 +69,8 @@ class Part(NamedTuple):
                 "sum": f"fence{suffix}({a} + {b})", "prod": f"fence{suffix}({a} * {b})",
                 "min": f"jf_lowest{suffix}({a}, {b})", "max": f"jf_highest{suffix}({a}, {b})",
             }[combine]
-        return {"sum": f"({a} + {b})", "prod": f"({a} * {b})", "min": f"min({a}, {b})", "max": f"max({a}, {b})"}[combine]
+        infix = {"sum": "+", "prod": "*"}.get(combine)
+        return f"({a} {infix} {b})" if infix else f"{combine}({a}, {b})"
 
     def finished(self, x: str) -> str:
         """Return the result of folded lanes: a sum of nothing or of negative zeros is 0.0, as in NumPy."""
