@@ -55,7 +55,8 @@ def fuse(
     training         default mode of calls; ``f(..., training=True)`` overrides it for one call
     device           None: run where the inputs live; "gpu": take host arrays there, and leave results there
     strict           raise instead of falling back to plain Python or the interpreter
-    schedule         "slack", "asap" or "alap": how steps are ordered
+    schedule         "slack", "asap" or "alap": how steps and kernels are ordered; "ilp" takes the order of least
+                     memory that an integer program finds (needs highspy, takes seconds: for `warm`)
     static_argnames  arguments that are compared by equality and never traced
     cache            keep compiled kernels on disk
     name             how the function is called in reports; its own name by default
@@ -227,7 +228,9 @@ class FusedFunction(NativeCallable):
         if training in spec.plans:
             return
         with self._counting():
-            compiler.compile_mode(spec, training, self._origin(), use_cache=self._options.cache)
+            compiler.compile_mode(
+                spec, training, self._origin(), use_cache=self._options.cache, schedule=self._options.schedule
+            )
 
     def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""

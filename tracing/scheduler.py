@@ -1,6 +1,6 @@
 """ILPScheduler: assigns a level to every op of a scheduling problem.
 
-Owns the problem's form and the methods: `asap`, `alap` and `slack`. Sizes enter only as published size
+Owns the problem's form and the methods `asap`, `alap` and `slack`. Sizes enter only as published size
 classes (`size_class`), so that a schedule does not depend on which of two sizes is the larger one. Does not
 know graphs or programs (`jitfuse.tracing.translator`): kernel groups are scheduled by the same code.
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from jitfuse.errors import ArgumentError
 
-METHODS: Final = ("asap", "alap", "slack")
+METHODS: Final = ("asap", "alap", "slack", "ilp")
 SIZE_CLASSES: Final = ((1 << 16, 1 << 12), (1 << 24, 1 << 20), (None, 1 << 28))
 """(upper bound in bytes, bytes that stand for the class): in a core's cache, in a shared cache, in memory."""
 
@@ -48,21 +48,29 @@ class SchedulingProblem:
         return [sorted({maker[t] for t in read if t in maker}) for read in self.inputs]
 
 
-def peak_bytes(problem: SchedulingProblem, order: Sequence[int]) -> int:
-    """Return the most bytes live at once when the ops run in this order of ids."""
+class Load(NamedTuple):
+    """What an order asks of memory: the most bytes live at once, then their sum over all ops."""
+
+    peak: int
+    over_time: int
+
+
+def load_of(problem: SchedulingProblem, order: Sequence[int]) -> Load:
+    """Return the load of running the ops in this order of ids."""
     position = {op: k for k, op in enumerate(problem.ids)}
     readers = _reader_counts(problem)
-    live = peak = 0
+    live = peak = over_time = 0
     for op in order:
         k = position[op]
         live += sum(problem.nbytes[t] for t in problem.results[k])
         peak = max(peak, live)
+        over_time += live
         for t in set(problem.inputs[k]):
             if t in readers:
                 readers[t] -= 1
                 if readers[t] == 0 and t not in problem.kept:
                     live -= problem.nbytes[t]
-    return peak
+    return Load(peak, over_time)
 
 
 class ILPScheduler:
@@ -72,6 +80,8 @@ class ILPScheduler:
     alap    as late as the consumers allow
     slack   a greedy list schedule by bytes allocated minus bytes freed, then slack (alap minus asap level),
             then id; every op gets a level of its own
+    ilp     the best order that an integer program finds (`jitfuse.tracing.integer_schedule`), starting from the
+            better of asap and slack; for warming and offline use
     """
 
     def __init__(self, method: str = "slack") -> None:
@@ -88,9 +98,24 @@ class ILPScheduler:
             found = _asap(before)
         elif self.method == "alap":
             found = _alap(before)
-        else:
+        elif self.method == "slack":
             found = _slack(problem, before)
+        else:
+            return _by_integer_program(problem, before)
         return dict(zip(problem.ids, found, strict=True))
+
+
+def _by_integer_program(problem: SchedulingProblem, before: list[list[int]]) -> dict[int, int]:
+    from jitfuse.tracing.integer_schedule import improved
+
+    starts = [linear(problem.ids, found) for found in (_asap(before), _slack(problem, before))]
+    order = improved(problem, min(starts, key=lambda order: load_of(problem, order)))
+    return {op: level for level, op in enumerate(order)}
+
+
+def linear(ids: Sequence[int], levels: Sequence[int]) -> list[int]:
+    """Return ids in the order of (level, id)."""
+    return [op for _, op in sorted(zip(levels, ids, strict=True))]
 
 
 def _asap(before: list[list[int]]) -> list[int]:

@@ -112,7 +112,9 @@ def specialise(
     return Specialisation(trace, BoundEntry(trace, state, handler))
 
 
-def compile_mode(spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool) -> ModePlan:
+def compile_mode(
+    spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool, schedule: str = "slack"
+) -> ModePlan:
     """Compile one mode: passes -> plan -> kernels -> tables. Modes that agree share one plan.
 
     Raises CompileError where a kernel cannot be built.
@@ -122,8 +124,10 @@ def compile_mode(spec: Specialisation, training: bool, origin: Origin, *, use_ca
         made = spec.plans[not training]
     else:
         program = run_passes(spec.trace.program, training, verified if debugging() else None)
-        runtime = AbstractPlan(program, feed_layouts(spec.trace)).best()
-        forms = list({launch.form.content_hash: launch.form for launch in runtime.launches}.values())
+        runtime = AbstractPlan(program, feed_layouts(spec.trace), schedule).best()
+        # by their hash, for kernels may run in another order where sizes differ, and the object is the same
+        distinct = {launch.form.content_hash: launch.form for launch in runtime.launches}
+        forms = [distinct[key] for key in sorted(distinct)]
         kernels = kernel_object(forms, origin, use_cache=use_cache) if forms else None
         made = ModePlan(program, runtime, kernels, literal_arrays(program))
         index = {form.content_hash: k for k, form in enumerate(forms)}

@@ -21,6 +21,7 @@ from jitfuse.plans.kernels import build_commit, build_group, build_reservations,
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.memory import live_intervals, plan_arena
+from jitfuse.plans.order import execution_order
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.values import Values, View
@@ -75,14 +76,15 @@ class RuntimePlan(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AbstractPlan:
-    """What to compute: a primitive program of one mode and the layouts of its array feeds."""
+    """What to compute: a primitive program of one mode, the layouts of its array feeds, how its steps are ordered."""
 
     program: FusedProgram
     layouts: Mapping[int, Layout]
+    schedule: str = "slack"
 
     def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
-        """Return the plan of one policy."""
-        return SymbolicPlan(self, policy)
+        """Return the plan of one policy; candidates are ordered by the quick methods alone."""
+        return SymbolicPlan(self, policy, "slack" if self.schedule == "ilp" else self.schedule)
 
     def candidates(self) -> list[SymbolicPlan]:
         """Return the plans that compete, by their cost over the reference shapes of their class, the best first."""
@@ -91,19 +93,24 @@ class AbstractPlan:
     def best(self) -> RuntimePlan:
         """Return the runtime plan of the best candidate."""
         winner, *losers = self.candidates()
+        if self.schedule == "ilp":
+            orders = [winner, *(SymbolicPlan(self, winner.policy, method) for method in ("asap", "ilp"))]
+            winner = min(orders, key=lambda plan: plan.arena_bytes)
         return winner.specialise(tuple((loser.kind, loser.score) for loser in losers))
 
 
 class SymbolicPlan:
     """One way of computing an AbstractPlan."""
 
-    def __init__(self, plan: AbstractPlan, policy: LoweringPolicy) -> None:
+    def __init__(self, plan: AbstractPlan, policy: LoweringPolicy, schedule: str) -> None:
         self.plan = plan
         self.policy = policy
         self.grouping = grouping = _grouping(plan, policy)
         program, keeps_rows = plan.program, False
+        self.outputs = _output_buffers(program, grouping.values)
         self.steps: list[RuntimeStep] = [*build_reservations(program, grouping)]
-        for number in execution_order(grouping):
+        written = [grouping.values.base(c.value) for c in grouping.values.commits]
+        for number in execution_order(grouping, self._arena_values(), written, schedule):
             group = grouping.groups[number]
             if group.host is not None:
                 self.steps.append(_host_call(program, grouping.values, group.host))
@@ -113,7 +120,6 @@ class SymbolicPlan:
             self.steps += [launch for launch in launches if not launch.empty]
         commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
         self.commits = [launch for launch in commits if not launch.empty]
-        self.outputs = _output_buffers(program, grouping.values)
         self.offsets, self.arena_bytes, self._temporaries = self._plan_memory()
         rows = {"keep"} if keeps_rows or not policy.keep else set()
         self.choices = frozenset(grouping.choices | grouping.values.choices | rows)
@@ -123,6 +129,14 @@ class SymbolicPlan:
         """What tells this plan from others of its program, in words."""
         return self.policy.text(self.choices)
 
+    def _arena_values(self) -> dict[int, int]:
+        """Return the bytes of the values that lie in the arena: all that groups store but the results."""
+        meta = self.plan.program.meta
+        return {
+            value: meta[value].size * itemsize(meta[value].dtype)
+            for group in self.grouping.groups for value in group.roots if value not in self.outputs
+        }
+
     def _plan_memory(self) -> tuple[dict[Any, int], int, list[int]]:
         program = self.plan.program
         sizes: dict[Any, int] = {}
@@ -131,10 +145,7 @@ class SymbolicPlan:
                 sizes.update(partial_bytes(step))
         for feed in self.grouping.values.reserved:
             sizes["reserved", feed] = program.meta[feed].size * itemsize(program.meta[feed].dtype)
-        for group in self.grouping.groups:
-            for value in group.roots:
-                if value not in self.outputs:
-                    sizes["value", value] = program.meta[value].size * itemsize(program.meta[value].dtype)
+        sizes.update({("value", value): nbytes for value, nbytes in self._arena_values().items()})
         touched = [[b for b, _ in buffers_of(s)] for s in (*self.steps, *self.commits)]
         intervals = live_intervals(sizes, touched)
         offsets, total = plan_arena(intervals)
@@ -191,27 +202,6 @@ def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:
     if isinstance(step, Launch):
         return list(step.buffers)
     return [(o.buffer, o.offset) for o in (*step.inputs, step.output)]
-
-
-def execution_order(grouping: Grouping) -> list[int]:
-    """Return group numbers so that each comes after all it needs; otherwise in program order."""
-    order: list[int] = []
-    done: set[int] = set()
-    for start in range(len(grouping.groups)):
-        stack = [start]
-        while stack:
-            top = stack[-1]
-            if top in done:
-                stack.pop()
-                continue
-            waiting = sorted(grouping.groups[top].needs - done)
-            if waiting:
-                stack.extend(reversed(waiting))
-                continue
-            done.add(top)
-            order.append(top)
-            stack.pop()
-    return order
 
 
 def _output_buffers(program: FusedProgram, values: Values) -> tuple[int, ...]:

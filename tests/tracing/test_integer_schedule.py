@@ -1,0 +1,75 @@
+"""The integer program: valid orders, never worse than the others, best where all orders can be tried."""
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+
+import pytest
+
+from jitfuse.errors import ArgumentError
+from jitfuse.tracing.scheduler import ILPScheduler, Load, SchedulingProblem, load_of
+
+pytest.importorskip("highspy", reason="schedule='ilp' needs highspy (extra `ilp`)")
+
+
+def random_problem(count: int, seed: int) -> SchedulingProblem:
+    rng = random.Random(seed)
+    inputs = [tuple(sorted(rng.sample(range(k), rng.randint(0, min(3, k))))) for k in range(count)]
+    used = {i for read in inputs for i in read}
+    nbytes = {k: rng.choice([0, 1 << 12, 1 << 20, 1 << 20, 1 << 22]) for k in range(count)}
+    ids = tuple(7 * k for k in range(count))
+    return SchedulingProblem(
+        ids, tuple(inputs), tuple((k,) for k in range(count)), nbytes, frozenset(range(count)) - used
+    )
+
+
+def order_of(problem: SchedulingProblem, method: str) -> list[int]:
+    levels = ILPScheduler(method).levels(problem)
+    return [op for _, op in sorted((levels[op], op) for op in problem.ids)]
+
+
+def valid(problem: SchedulingProblem, order: list[int]) -> bool:
+    place = {op: k for k, op in enumerate(order)}
+    pairs = zip(problem.ids, problem.predecessors(), strict=True)
+    return sorted(order) == list(problem.ids) and all(
+        place[problem.ids[p]] < place[op] for op, before in pairs for p in before
+    )
+
+
+def best_load(problem: SchedulingProblem) -> Load:
+    orders = (list(o) for o in itertools.permutations(problem.ids))
+    return min(load_of(problem, order) for order in orders if valid(problem, order))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_problems_are_solved(seed: int) -> None:
+    problem = random_problem(7, seed)
+    assert load_of(problem, order_of(problem, "ilp")) == best_load(problem)
+
+
+@pytest.mark.parametrize(("count", "seed"), [(10, 1), (20, 2), (36, 3)])
+def test_never_worse_than_the_other_methods(count: int, seed: int) -> None:
+    problem = random_problem(count, seed)
+    found = order_of(problem, "ilp")
+    assert valid(problem, found)
+    assert load_of(problem, found) <= min(load_of(problem, order_of(problem, m)) for m in ("asap", "slack"))
+    assert found == order_of(problem, "ilp")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_nothing_to_choose(count: int) -> None:
+    problem = random_problem(count, 1)
+    assert sorted(order_of(problem, "ilp")) == list(problem.ids)
+
+
+def test_without_weights_the_order_stands() -> None:
+    weights = dict.fromkeys(range(3), 0)
+    problem = SchedulingProblem((0, 1, 2), ((), (0,), (0, 1)), ((0,), (1,), (2,)), weights, frozenset({2}))
+    assert order_of(problem, "ilp") == [0, 1, 2]
+
+
+def test_a_missing_solver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    with pytest.raises(ArgumentError, match="pip install highspy"):
+        ILPScheduler("ilp").levels(random_problem(5, 1))
