@@ -33,6 +33,7 @@ from jitfuse.errors import (
     VolatileError,
 )
 from jitfuse.frameworks import call_adapted, materialise_specs, needs_adapting
+from jitfuse.ir import statuses
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
@@ -403,8 +404,7 @@ def _state() -> dict[str, np.ndarray[Any, Any]]:
 
 def _raise_status(name: str, kind: int, site: int, status: Any) -> bool:
     """Raise for a status that a kernel returned: the handler of every entry."""
-    messages = {1: "Integers to negative integer powers are not allowed."}
-    raise NumericError(f"{name}: {messages.get(int(status), f'kernel status {status}')}")
+    raise NumericError(f"{name}: {statuses.MESSAGES.get(int(status), f'kernel status {status}')}")
 
 
 def _on_miss(owner: FusedFunction, *args: Any, **kwargs: Any) -> Any:

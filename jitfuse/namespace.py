@@ -23,7 +23,8 @@ from jitfuse.tracing.recorder import active
 _STANDARD_NAMES: Final = {"power": "pow"}
 _SHARED_WITH_NUMPY: Final = (
     "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "prod", "argmin", "argmax",
-    "cumsum", "cumprod", "cumulative_sum", "cumulative_prod", "diff", "nansum", "nanprod", "nanmin", "nanmax",
+    "cumsum", "cumprod", "cumulative_sum", "cumulative_prod", "diff", "nansum", "nanprod", "nanargmin", "nanargmax",
+    "nanmin", "nanmax",
     "nanmean", "nanvar", "nanstd", "average", "where", "clip", "reshape",
     "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
     "broadcast_arrays", "concat", "stack",

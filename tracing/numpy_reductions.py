@@ -29,7 +29,7 @@ _COMBINERS: Final = {
     "nansum": "add", "nanprod": "multiply", "nanmin": "minimum", "nanmax": "maximum",
 }
 """The operator that brings an `initial` value in."""
-_OVER_SCALARS: Final = frozenset({*_COMBINERS, "argmin", "argmax"})
+_OVER_SCALARS: Final = frozenset({*_COMBINERS, "argmin", "argmax", "nanargmin", "nanargmax"})
 """Reductions that NumPy lets run along axis 0 of a scalar."""
 _SUMMING: Final = frozenset({"sum", "prod"})
 """Reductions that widen small integers."""
@@ -167,6 +167,18 @@ def argmin(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
 def argmax(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
     """Return the position of the first of the largest elements."""
     return _position("argmax", a, axis, out, keepdims)
+
+
+@implements("nanargmin")
+def nanargmin(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
+    """Return the position of the first of the smallest numbers; raises where there are only NaN."""
+    return _position("nanargmin", a, axis, out, keepdims)
+
+
+@implements("nanargmax")
+def nanargmax(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
+    """Return the position of the first of the largest numbers; raises where there are only NaN."""
+    return _position("nanargmax", a, axis, out, keepdims)
 
 
 def _position(name: str, a: Tensor, axis: Any, out: Any, keepdims: Any) -> Tensor:

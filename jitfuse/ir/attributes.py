@@ -42,7 +42,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "dtype": _DTYPE, "starts": _INTS, "steps": _INTS, "counts": _EXTENTS, "value": _SCALAR, "weak": _BOOL,
     "start": _NUMBER, "step": _NUMBER, "count": _COUNT, "data": _BYTES, "p": _NUMBER,
     "decimals": _INT, "equal_nan": _BOOL,
-    "eps": _NUMBER,
+    "eps": _NUMBER, "status": _COUNT,
     "method": _WORD, "sorting": _WORD, "side": _WORD, "positions": _INTS,
     "shifts": _INTS, "reps": _EXTENTS, "times": _COUNT, "before": _EXTENTS, "after": _EXTENTS, "mode": _WORD,
     "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "k": _INT, "offset": _INT,

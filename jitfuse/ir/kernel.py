@@ -31,6 +31,8 @@ Instructions (`op`, `dtype` of the result, `args` value numbers, `imm`):
   scan combine   in scan stages: the argument at the first inner point up to this one, combined by sum, prod, min or
                  max; strictly from left to right, the older part on the left, the first element as it is. min and
                  max give the first NaN from where it is on, and of equal elements the later one
+  require status args (value, bool): the value; where the bool is off at some point, the kernel returns the status
+                 (`jitfuse.ir.statuses`) and its outputs mean nothing
   astype         cast of its one argument
   any elementwise operator of the op table, all operands already in the loop's dtypes
 Reductions are over the inner axes in row-major order, by a tree that depends on the number of elements alone:

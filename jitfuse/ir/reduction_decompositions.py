@@ -10,6 +10,7 @@ from typing import Any
 
 from jitfuse.dtypes import kind
 from jitfuse.ir import decompositions
+from jitfuse.ir.statuses import ALL_NAN
 
 Tensor = Any
 
@@ -127,6 +128,23 @@ def _nan_extreme(x: Tensor, name: str, filler: float, axis: Any, keepdims: bool)
     nothing = x.isnan().all(axis=axis, keepdims=keepdims)
     found = _without_nan(x, filler).call(name, axis=axis, keepdims=keepdims)
     return nothing.where(x.literal(math.nan), found)
+
+
+def nanargmin(x: Tensor, *, axis: int | None, keepdims: bool) -> Tensor:
+    """Take NaN as infinity, and require a number."""
+    return _nan_position(x, "argmin", math.inf, axis, keepdims)
+
+
+def nanargmax(x: Tensor, *, axis: int | None, keepdims: bool) -> Tensor:
+    """Take NaN as minus infinity, and require a number."""
+    return _nan_position(x, "argmax", -math.inf, axis, keepdims)
+
+
+def _nan_position(x: Tensor, name: str, filler: float, axis: int | None, keepdims: bool) -> Tensor:
+    if not _inexact(x):
+        return x.call(name, axis=axis, keepdims=keepdims)
+    some = x.isnan().logical_not().any(axis=axis, keepdims=keepdims)
+    return _without_nan(x, filler).call(name, axis=axis, keepdims=keepdims).require(some, status=ALL_NAN)
 
 
 def nanmean(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from jitfuse.ir import statuses
 from jitfuse.ir.reference_functions import FUNCTIONS
 
 Array = Any
@@ -42,6 +43,14 @@ def clip(x: Array, low: Array, high: Array) -> Array:
 def copy(x: Array) -> Array:
     """Return the same elements in memory of their own."""
     return np.array(x)[()]
+
+
+def require(x: Array, ok: Array, *, status: int = statuses.REQUIREMENT) -> Array:
+    """Return x broadcast to the common shape; raises ValueError where the condition does not hold."""
+    if not np.all(ok):
+        raise ValueError(statuses.MESSAGES[status])
+    x = np.asarray(x)
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, np.shape(ok))).copy()[()]
 
 
 def astype(x: Array, *, dtype: str) -> Array:

@@ -151,6 +151,11 @@ def loop_where(name: str, metas: Sequence[Meta]) -> Loop:
     return Loop(("bool", dtype, dtype), dtype)
 
 
+def loop_require(name: str, metas: Sequence[Meta]) -> Loop:
+    """Keep the first operand; take the second as a truth value."""
+    return Loop((metas[0].dtype, "bool"), metas[0].dtype)
+
+
 def loop_rounding(name: str, metas: Sequence[Meta]) -> Loop:
     """Round floats; integers and bools are their own rounding."""
     return Loop((metas[0].dtype,), metas[0].dtype)

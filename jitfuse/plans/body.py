@@ -236,6 +236,11 @@ class BodyBuilder(IndexMaps):
             return inputs[0]
         if step.op_name == "astype":
             return inputs[0] if inputs[0].dtype == meta.dtype else self.node("astype", meta.dtype, (inputs[0],))
+        if step.op_name == "require":
+            if mask is not None:  # lanes that are off must not raise
+                ok = self.node("where", "bool", (mask, inputs[1], self.node("const", "bool", (), 1)))
+                inputs = [inputs[0], ok]
+            return self.node("require", meta.dtype, tuple(inputs), step.attr("status"))
         if step.op_name in _STATIC_SECOND:
             maker = self.program.producers.get(step.input_ids[1])
             if maker is not None and maker.op_name == "full":

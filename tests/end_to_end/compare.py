@@ -206,9 +206,15 @@ def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
     if kind == "matmul":
         a, b = (np.abs(np.asarray(before[n], "float64")) for n in slack[1:])
         return (np.matmul(a, b) + wide) * (a.shape[-1] + 1)
+    if kind == "normalised":  # of numbers up to 3, over a root of at least 0.001
+        return 1000 * (4 + r.shape[int(slack[1])]) * np.ones(r.shape)
     x = np.asarray(before[slack[1]], "float64")
+    if kind.startswith("nan"):
+        kind, x = kind[3:], np.where(np.isnan(x), 0, x)
     axis, keepdims = eval("".join(slack[2:-1])), slack[-1] == "True"
     n = max(x.size // max(r.size, 1), 1)
+    if kind == "prod":
+        return n * wide
     if kind in ("var", "std"):
         square = np.mean(x * x, axis=axis, keepdims=keepdims)
         reach = n * ((wide if kind == "var" else wide * wide) + square + square * n * float(np.finfo(r.dtype).eps))

@@ -13,6 +13,7 @@ import numpy as np
 from drawing import DTYPES, Drawing
 from hypothesis import strategies as st
 from programs import Program, Statement
+from reductions_drawn import reduced, scanned
 
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy", "rint", "signbit", "spacing", "reciprocal", "fabs", "fix",
@@ -62,6 +63,7 @@ class _Statements(Drawing):
             (self._astype, 2), (self._reduction, 4), (self._softmax, 1), (self._slice, 4), (self._axes, 4),
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
             (self._library, 2), (self._rearranged, 4), (self._assign, 2), (self._in_place, 1), (self._derived, 3),
+            (self._reduced, 3), (self._scanned, 3),
         ]
         draws, weights = zip(*kinds)
         attempts = 0
@@ -196,6 +198,18 @@ class _Statements(Drawing):
             exact = name == "sum" and np.asarray(self.values[x]).dtype.kind in "ib"
             slack = "" if exact else f"{slack} {x} {axis} {keepdims}"
         self._assign_to(text, (x,), slack)
+
+    def _reduced(self) -> None:
+        x = self._pick(lambda v: isinstance(v, np.ndarray | np.generic))
+        if x is not None:
+            text, slack = reduced(self.rng, x, self.values[x], self._axis(np.ndim(self.values[x])))
+            self._assign_to(text, (x,), slack)
+
+    def _scanned(self) -> None:
+        x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0)
+        if x is not None:
+            text, slack = scanned(self.rng, x, self.values[x])
+            self._assign_to(text, (x,), slack)
 
     def _derived(self) -> None:
         """Use a function of NumPy that several operators make up."""

@@ -53,7 +53,8 @@ REDUCTIONS = {
     "any": lambda x, **k: np.any(x, **k), "all": lambda x, **k: x.all(**k), "mean": lambda x, **k: np.mean(x, **k),
     "var": lambda x, **k: np.var(x, **k), "std": lambda x, **k: x.std(**k), "ptp": lambda x, **k: np.ptp(x, **k),
     "argmin": lambda x, **k: np.argmin(x, **k), "argmax": lambda x, **k: x.argmax(**k),
-    "nanprod": lambda x, **k: np.nanprod(x, **k),
+    "nanprod": lambda x, **k: np.nanprod(x, **k), "nanargmin": lambda x, **k: np.nanargmin(x, **k),
+    "nanargmax": lambda x, **k: np.nanargmax(x, **k),
     "count_nonzero": lambda x, **k: np.count_nonzero(x, **k), "nansum": lambda x, **k: np.nansum(x, **k),
     "nanmin": lambda x, **k: np.nanmin(x, **k), "nanmax": lambda x, **k: np.nanmax(x, **k),
     "nanmean": lambda x, **k: np.nanmean(x, **k), "nanvar": lambda x, **k: np.nanvar(x, **k),
@@ -112,6 +113,9 @@ OPTIONS: dict[str, Callable[..., Any]] = {
                                   np.prod(m, dtype="float32"), np.multiply.reduce(x, axis=1, initial=3)),
     "argmax out of several axes": lambda x, m: np.argmax(x, axis=(0, 1)),
     "argmax of nothing": lambda x, m: np.argmax(x[:0], axis=0),
+    "positions of numbers": lambda x, m: (np.nanargmin(x, axis=1), np.nanargmax(x), np.nanargmin(x, 0, keepdims=True)),
+    "only NaN in a row": lambda x, m: np.nanargmax(x * np.where(m[1:2], np.nan, 1)[:, 1:3], axis=1),
+    "a condition that holds": lambda x, m: jf.require(x[0], np.any(m)) + 1,
     "norms": lambda x, m: (np.linalg.norm(x[::2, :3]), np.linalg.norm(x[0], 1), np.linalg.norm(x[0], np.inf),
                            np.linalg.norm(x[0], 0), np.linalg.norm(x, axis=1), np.linalg.norm(x[0] > 0, 3),
                            np.linalg.norm(x, -np.inf, axis=0, keepdims=True), np.linalg.norm(x[::2, :3], "fro")),
@@ -148,6 +152,20 @@ def test_out(dtype: str) -> None:
     assert_agrees(into(np.sum, axis=0), X[[0, 2], :3].astype("int32"), np.zeros(3, dtype))
     assert_agrees(into(np.sum, axis=1), MASK, np.zeros(3, dtype))
     assert_agrees(into(np.add.reduce, axis=1), X[:1], np.zeros(1, dtype))
+
+
+def test_what_a_kernel_raises_for_names_the_reason() -> None:
+    fused = jf.fuse(lambda x: np.nanargmin(x, axis=1) + 1)
+    x = np.ones((3, 100))
+    assert fused(x).tolist() == [1, 1, 1]
+    x[1] = np.nan
+    for _ in range(2):
+        with pytest.raises(jf.NumericError, match="All-NaN slice encountered"):
+            fused(x)
+    required = jf.fuse(lambda x, limit: jf.require(x * 2, x < limit))
+    assert required(x[0], 2.0).tolist() == [2.0] * 100
+    with pytest.raises(ValueError, match="a required condition does not hold"):
+        required(x[0], 1.0)
 
 
 def test_logsumexp_is_stable() -> None:

@@ -83,6 +83,7 @@ def test_statistics_over_axes(dtype: str, axis: Any, shape: tuple[int, ...]) -> 
 
 
 CORRECTED = ("std", "nanvar", "nanstd")
+POSITIONS = ("nanargmin", "nanargmax")
 PLAIN = ("count_nonzero", "ptp", "logsumexp", "nansum", "nanprod", "nanmin", "nanmax", "nanmean")
 
 
@@ -97,6 +98,16 @@ def test_reductions(name: str, axis: Any, dtype: str) -> None:
         for correction in ((0.0, 1, 2.5, 100) if name in CORRECTED else ({},)):
             attrs = {"correction": correction} if name in CORRECTED else {}
             check(composite(name), [x], axis=axis, keepdims=keepdims, **attrs)
+
+
+@pytest.mark.parametrize("dtype", SUPPORTED)
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions(name: str, axis: Any, dtype: str) -> None:
+    x = np.random.default_rng(0).normal(3, 5, (2, 3, 4)).astype(dtype)
+    if dtype in FLOATS:
+        x[0, :, 1] = x[1, 0, 0] = np.nan
+    check(composite(name), [x], axis=axis, keepdims=True)
 
 
 @pytest.mark.parametrize("dtype", SUPPORTED)
@@ -133,6 +144,7 @@ def test_arrangements(dtype: str) -> None:
 def test_every_composite_operator_is_checked_here() -> None:
     assert {op.name for op in COMPOSITE} == {
         "clip", "mean", "var", "softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", *CORRECTED, *PLAIN,
+        *POSITIONS,
         *FUNCTIONS,
         *(name for name, _ in ARRANGEMENTS),
     }

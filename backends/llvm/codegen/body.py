@@ -18,9 +18,7 @@ from jitfuse.backends.llvm.codegen.scans import Scans
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
-
-NEGATIVE_POWER = 1
-"""Status code: integer to a negative power."""
+from jitfuse.ir.statuses import NEGATIVE_POWER
 
 
 class Body:
@@ -39,7 +37,7 @@ class Body:
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
         self._status: Value | None = None
-        if any(i.op == "power" and KIND[i.dtype] == "int" for i in self._producers.values()):
+        if any(i.op == "require" or (i.op == "power" and KIND[i.dtype] == "int") for i in self._producers.values()):
             self._status = f.alloca("i64")
             f.store(i64(0), self._status)
 
@@ -120,6 +118,9 @@ class Body:
             return astype(args[0], sources[0], instr.dtype)
         if op == "power":
             return self._power(instr, frame, args, uniform)
+        if op == "require":
+            self._report_where(args[1] ^ 1, int(instr.imm), frame, uniform)
+            return args[0]
         return elementwise.apply(op, sources[0], args)
 
     def dtype(self, number: int) -> str:
@@ -142,13 +143,16 @@ class Body:
             return elementwise.apply("power", instr.dtype, args) if simple is None else simple
         if known is not None and known >= 0:
             return integers.power_by_constant(x, int(known))
-        negative = exponent.compare("slt", 0)
-        if frame.masks is not None and not uniform:
-            negative = negative & self.context.batch(frame.masks)
-        assert self._status is not None
-        with self.f.if_(any_lane(negative), likely=False):
-            self.f.store(i64(NEGATIVE_POWER), self._status)
+        self._report_where(exponent.compare("slt", 0), NEGATIVE_POWER, frame, uniform)
         return integers.power(x, exponent)
+
+    def _report_where(self, wrong: Batch, status: int, frame: Frame, uniform: bool) -> None:
+        """Return a status from the kernel where a condition holds in some lane that is on."""
+        if frame.masks is not None and not uniform:
+            wrong = wrong & self.context.batch(frame.masks)
+        assert self._status is not None
+        with self.f.if_(any_lane(wrong), likely=False):
+            self.f.store(i64(status), self._status)
 
     # ------------------------------------------------------------------ memory
     def _optional(self, instr: Instr, first: int) -> tuple[int | None, int | None]:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import kind
-from jitfuse.errors import ShapeError
-from jitfuse.ir import decompositions, reference, rules
+from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.ir import decompositions, reference, rules, statuses
 from jitfuse.ir import function_decompositions as functions
 from jitfuse.ir.op import ELEMENTWISE, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
@@ -149,6 +149,16 @@ for _name, _arity, _doc in (
 _elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
 _elementwise("clip", 3, rules.strong(rules.loop_same), decompose=decompositions.clip,
              doc="minimum(maximum(x, low), high) in the common dtype of all three.")
+
+
+def _infer_require(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    if attrs["status"] not in statuses.MESSAGES:
+        raise ArgumentError(f"require: there is no status {attrs['status']}")
+    return rules.elementwise_meta("require", rules.loop_require, metas)
+
+
+add(Op("require", 2, ELEMENTWISE, {"status": statuses.REQUIREMENT}, _infer_require, reference.require,
+        rules.loop_require, doc="The first operand; raises ValueError where the second is false."))
 
 
 def _infer_astype(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

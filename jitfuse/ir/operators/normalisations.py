@@ -10,11 +10,14 @@ from jitfuse.ir.program import Meta
 
 
 def _normalisation(
-    name: str, numpy: Callable[..., Any], decompose: Callable[..., Any], doc: str, **attrs: Any
+    name: str, numpy: Callable[..., Any], decompose: Callable[..., Any], doc: str, *, of_nothing: bool = False,
+    **attrs: Any,
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
-        rules.require_nonempty(name, m, rules.normalize_axes(name, attrs["axis"], m.ndim))
+        axes = rules.normalize_axes(name, attrs["axis"], m.ndim)
+        if not of_nothing:
+            rules.require_nonempty(name, m, axes)
         return Meta(m.shape, rules.float_only(name, m), m.device)
 
     add(Op(name, 1, REDUCTION, {"axis": -1, **attrs}, infer, numpy, decompose=decompose, doc=doc))
@@ -22,11 +25,12 @@ def _normalisation(
 
 _normalisation("softmax", reference.softmax, decompositions.softmax,
                "exp(x - max) / sum(exp(x - max)) over the axes.")
-for _name, _doc, _attrs in (
+_OPTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("log_softmax", "x - max - log(sum(exp(x - max))) over the axes.", {}),
-    ("layer_norm", "(x - mean) / sqrt(variance + eps) over the axes.", {"eps": 1e-5}),
-    ("rms_norm", "x / sqrt(mean(x * x) + eps) over the axes.", {"eps": 1e-6}),
-):
+    ("layer_norm", "(x - mean) / sqrt(variance + eps) over the axes.", {"eps": 1e-5, "of_nothing": True}),
+    ("rms_norm", "x / sqrt(mean(x * x) + eps) over the axes.", {"eps": 1e-6, "of_nothing": True}),
+)
+for _name, _doc, _options in _OPTIONS:
     _normalisation(
-        _name, getattr(reduction_reference, _name), getattr(reduction_decompositions, _name), _doc, **_attrs
+        _name, getattr(reduction_reference, _name), getattr(reduction_decompositions, _name), _doc, **_options
     )

@@ -51,7 +51,7 @@ _reduction("var", rules.float_dtype, attrs={"correction": 0.0}, decompose=decomp
 
 
 
-def _position(name: str, doc: str) -> None:
+def _position(name: str, doc: str, decompose: Any = None) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
         axis = attrs["axis"]
@@ -62,11 +62,14 @@ def _position(name: str, doc: str) -> None:
         return rules.reduction_meta(name, m, "int64", axes, attrs["keepdims"])
 
     numpy = getattr(reduction_reference, name)
-    add(Op(name, 1, REDUCTION, {"axis": None, "keepdims": False}, infer, numpy, doc=doc))
+    add(Op(name, 1, REDUCTION, {"axis": None, "keepdims": False}, infer, numpy, decompose=decompose, doc=doc))
 
 
 _position("argmin", "The position of the first of the smallest elements, or of the first NaN.")
 _position("argmax", "The position of the first of the largest elements, or of the first NaN.")
+for _name in ("nanargmin", "nanargmax"):
+    _position(_name, "The position, leaving out NaN; raises where there is nothing else.",
+              getattr(reduction_decompositions, _name))
 
 _CORRECTION = {"correction": 0.0}
 _composite("std", rules.float_dtype, "The square root of the variance.", attrs=_CORRECTION)

@@ -103,6 +103,9 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
 
 
 def _elementwise(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
+    if op.name == "require":  # conditions that do not hold raise
+        yield from (([x, ok], {"status": 2}) for ok in (True, np.ones(shape, dtype), np.ones((2, *shape), bool)))
+        return
     attr_choices = [{"dtype": d} for d in SUPPORTED] if "dtype" in op.attrs else [{}]
     others_of = itertools.product(SUPPORTED, repeat=op.arity - 1)
     for others in others_of if op.arity < 4 else [(d,) * (op.arity - 1) for d in SUPPORTED]:

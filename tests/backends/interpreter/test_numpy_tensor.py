@@ -107,7 +107,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
         floats(x * slope).dtype)[()],
     "elu": lambda x, alpha: np.where(x > 0, x, np.expm1(floats(x).astype(float)) * alpha).astype(
         floats(x * alpha).dtype)[()],
-    "clip": clip, "copy": np.copy,
+    "require": lambda x, ok, status: np.broadcast_arrays(x, ok)[0].copy()[()], "clip": clip, "copy": np.copy,
     "softmax": lambda x, axis: scipy.special.softmax(x * np.float32(1), axis),
     "log_softmax": lambda x, axis: log_softmax(floats(x), axis),
     "layer_norm": lambda x, axis, eps: normalised(floats(x) - np.mean(floats(x), axis=axis, keepdims=True), axis, eps),

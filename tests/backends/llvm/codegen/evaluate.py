@@ -120,6 +120,9 @@ class Evaluator:
             return self.keeps[instr.imm]
         if instr.op == "random":
             return self.random(args, dtype)
+        if instr.op == "require":
+            self.status = max(self.status, 0 if np.all(args[1]) else instr.imm)
+            return args[0]
         if instr.op == "scan":
             return self.scan(instr.imm, np.broadcast_to(args[0], self.shape(True)))
         if instr.op == "astype":
