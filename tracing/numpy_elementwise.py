@@ -29,6 +29,12 @@ def fix(x: Tensor, out: Any = None) -> Tensor:
     return deliver("fix", strong(lifted(x)[0]).call("trunc"), out)
 
 
+@implements("sinc")
+def sinc(x: Tensor) -> Tensor:
+    """Return sin(pi x) / (pi x), 1 at 0."""
+    return strong(lifted(x)[0]).call("sinc")
+
+
 @implements("isposinf")
 def isposinf(x: Tensor, out: Any = None) -> Tensor:
     """Return where x is positive infinity."""

@@ -22,7 +22,8 @@ _UFUNCS: Final[dict[str, str]] = {
     **{op.numpy.__name__: op.name for op in ops.table() if isinstance(op.numpy, np.ufunc)},
     **{op.name: op.name for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     **SCIPY_UFUNCS,
-    "erf": "erf", "erfc": "erfc", "expit": "sigmoid", "log_expit": "log_sigmoid", "matmul": "matmul",
+    "erf": "erf", "erfc": "erfc", "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy",
+    "logit": "logit", "matmul": "matmul",
     "degrees": "rad2deg", "radians": "deg2rad",
 }
 """Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""

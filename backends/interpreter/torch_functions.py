@@ -204,7 +204,8 @@ _SAME = (
     "tan", "asin", "acos", "atan", "atan2", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot",
 )
 _REFERRED = (
-    "logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "cbrt", "rint", "signbit", "spacing",
+    "logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "xlogy", "logit", "sinc", "cbrt",
+    "rint", "signbit", "spacing",
     "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "frexp_mantissa",
     "frexp_exponent", "prod", "argmin", "argmax", "cumsum", "cumprod", "cummax", "cummin", "require",
 )

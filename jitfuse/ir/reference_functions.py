@@ -103,6 +103,28 @@ def log_sigmoid(x: Array) -> Array:
 
 
 @_float_function
+def xlogy(x: Array, y: Array) -> Array:
+    """Return x log(y), 0 where x is 0 and y a number."""
+    return np.where((x == 0) & ~np.isnan(y), 0.0, x * np.log(y))
+
+
+@_float_function
+def logit(x: Array) -> Array:
+    """Return log(x / (1 - x)), near 1/2 by the difference to 1 of the quotient."""
+    near = np.abs(x - 0.5) < 0.1
+    return np.where(near, np.log1p((2 * x - 1) / (1 - x)), np.log(x / (1 - x)))
+
+
+@_float_function
+def sinc(x: Array) -> Array:
+    """Return sin(pi x) / (pi x), reduced exactly: 0 at the integers but 0."""
+    whole = np.rint(x)
+    sign = 1.0 - 2.0 * np.abs(np.fmod(whole, 2.0))
+    quotient = sign * np.sin(np.pi * (x - whole)) / np.where(x == 0, 1.0, np.pi * x)
+    return np.where(np.abs(x) < 2.0**-30, 1.0, quotient + 0.0)
+
+
+@_float_function
 def leaky_relu(x: Array, slope: Array) -> Array:
     """Return x above 0, slope * x elsewhere."""
     return np.where(x > 0, x, x * slope)
@@ -141,8 +163,8 @@ def isclose(x: Array, y: Array, rtol: Array, atol: Array, *, equal_nan: bool = F
 
 FUNCTIONS: dict[str, Callable[..., Array]] = {
     f.__name__: f for f in (
-        erf, erfc, sigmoid, silu, gelu, gelu_tanh, softplus, log_sigmoid, leaky_relu, elu, relu, nan_to_num, round,
-        isclose,
+        erf, erfc, sigmoid, silu, gelu, gelu_tanh, softplus, log_sigmoid, xlogy, logit, sinc, leaky_relu,
+        elu, relu, nan_to_num, round, isclose,
     )
 } | {
     "frexp_mantissa": lambda x: np.frexp(x)[0], "frexp_exponent": lambda x: np.frexp(x)[1],

@@ -14,6 +14,7 @@ _COSTS: Final = {
     "exp": 12, "log": 14, "sin": 14, "cos": 14, "tanh": 16, "erf": 16, "expm1": 14, "log1p": 16, "power": 40,
     "exp2": 12, "log2": 14, "log10": 14, "erfc": 24, "logaddexp": 40, "logaddexp2": 40, "sigmoid": 16, "silu": 16,
     "gelu": 24, "gelu_tanh": 18, "softplus": 30,
+    "xlogy": 18, "logit": 24, "sinc": 24,
     "tan": 24, "asin": 18, "acos": 18, "atan": 20, "atan2": 26, "sinh": 18, "cosh": 18, "asinh": 34, "acosh": 34,
     "atanh": 20, "hypot": 20, "cbrt": 20,
     "divide": 6, "sqrt": 6, "floor_divide": 12, "remainder": 12, "random": 30, "scan": 16,

@@ -19,12 +19,13 @@ UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil
          "isfinite", "logical_not", "invert", "copy", "rint", "signbit", "spacing", "reciprocal", "fabs", "fix",
          "isposinf", "isneginf", "round")
 INEXACT = ("exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "exp2", "log2", "log10", "erfc", "sigmoid",
-           "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid",
+           "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid", "logit", "sinc",
            "tan", "asin", "acos", "atan", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt")
-OURS = ("erf", "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid", "leaky_relu", "elu")
+OURS = ("erf", "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid", "logit", "sinc",
+        "xlogy", "leaky_relu", "elu")
 """Functions that NumPy lacks."""
 EXACT_BINARY = ("copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "isclose")
-INEXACT_BINARY = ("float_power", "logaddexp", "logaddexp2", "leaky_relu", "elu", "atan2", "hypot")
+INEXACT_BINARY = ("xlogy", "float_power", "logaddexp", "logaddexp2", "leaky_relu", "elu", "atan2", "hypot")
 NOT_OF_BOOLS = (*INEXACT, "sqrt", "floor", "ceil", "trunc", "square", "sign")
 BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "minimum", "maximum",
           "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
@@ -139,9 +140,8 @@ class _Statements(Drawing):
             self._combine(x, scalar, (x,))
 
     def _combine(self, a: str, b: str, reads: tuple[str, ...]) -> None:
-        others = EXACT_BINARY + INEXACT_BINARY
-        weights = [6, 6, 6, 5] + [2] * (len(BINARY) - 4) + [1] * len(others)
-        name = self.rng.choices(BINARY + others, weights)[0]
+        weights = [6, 6, 6, 5] + [2] * (len(BINARY) - 4) + [1] * len(EXACT_BINARY)
+        name = self.rng.choices(BINARY + EXACT_BINARY, weights)[0]
         form = self.rng.random()
         if form < 0.6 and name in OPERATORS:
             a_text = f"({a})" if a.startswith("-") and name == "power" else a

@@ -16,6 +16,7 @@ from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
 TRANSCENDENTAL: Final = frozenset({
     "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "power", "remainder", "floor_divide",
     "exp2", "log2", "log10", "erfc", "logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus",
+    "xlogy", "logit", "sinc",
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "cbrt",
 })
 """Operators that are long chains of instructions on floats."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from jitfuse.backends.llvm.builder import Function, Value, element
 from jitfuse.backends.llvm.math import (
+    cardinal_sine,
     division,
     error_function,
     exponential,
@@ -21,6 +22,7 @@ from jitfuse.backends.llvm.math import (
     hyperbolic,
     inverse_hyperbolic,
     inverse_trigonometric,
+    log_products,
     logarithm,
     logistic,
     normal_tail,
@@ -68,6 +70,9 @@ _TABLE: dict[str, tuple[Callable[..., Batch], Callable[..., Batch]]] = {
     "softplus": (exponential_sum.softplus_32, exponential_sum.softplus_64),
     "logaddexp": (exponential_sum.logaddexp_32, exponential_sum.logaddexp_64),
     "logaddexp2": (exponential_sum.logaddexp2_32, exponential_sum.logaddexp2_64),
+    "xlogy": (log_products.xlogy_32, log_products.xlogy_64),
+    "logit": (log_products.logit_32, log_products.logit_64),
+    "sinc": (cardinal_sine.sinc_32, cardinal_sine.sinc_64),
     "power": (power.power_32, power.power_64),
     "fmod": (division.fmod_32, division.fmod_64),
     "remainder": (division.remainder_32, division.remainder_64),

@@ -35,7 +35,7 @@ def decompose(x: Batch) -> tuple[Batch, Batch]:
     return carried - (_EXPONENT_CARRIER + 2048), m
 
 
-def _finish(x: Batch, result: Batch, zero: float = 0.0) -> Batch:
+def finish(x: Batch, result: Batch, zero: float = 0.0) -> Batch:
     """Put in the values at infinity, at `zero` (minus infinity), below it (NaN), and NaN."""
     result = x.where(x.compare("oeq", _INFINITY), result)
     result = result.replace(x.compare("oeq", zero), -_INFINITY)
@@ -45,24 +45,24 @@ def _finish(x: Batch, result: Batch, zero: float = 0.0) -> Batch:
 def log_32(x: Batch) -> Batch:
     """Return the natural logarithm of float32 batches; denormals are normal once widened."""
     if x.context.has_fma:
-        return _finish(x, single.log(x))
+        return finish(x, single.log(x))
     k, m = decompose(x.widened())
     f = m - 1.0
-    return _finish(x, k.fma(LN2, f * f.polynomial(c.LOG1P_32)).narrowed())
+    return finish(x, k.fma(LN2, f * f.polynomial(c.LOG1P_32)).narrowed())
 
 
 def log2_32(x: Batch) -> Batch:
     """Return the base-2 logarithm of float32 batches."""
     k, m = decompose(x.widened())
     f = m - 1.0
-    return _finish(x, f.fma(f.polynomial(c.LOG2_1P_32), k).narrowed())
+    return finish(x, f.fma(f.polynomial(c.LOG2_1P_32), k).narrowed())
 
 
 def log10_32(x: Batch) -> Batch:
     """Return the decimal logarithm of float32 batches."""
     k, m = decompose(x.widened())
     f = m - 1.0
-    return _finish(x, (k.fma(LN2, f * f.polynomial(c.LOG1P_32)) * _INV_LN10).narrowed())
+    return finish(x, (k.fma(LN2, f * f.polynomial(c.LOG1P_32)) * _INV_LN10).narrowed())
 
 
 def log2_for_power_32(x: Batch) -> Batch:
@@ -82,18 +82,18 @@ def narrow_log1p(wide: Batch) -> Batch:
 def log1p_32(x: Batch) -> Batch:
     """Return log(1 + x) of float32 batches."""
     if x.context.has_fma:
-        return _finish(x, single.log1p(x).copysign(x), -1.0)
-    return _finish(x, narrow_log1p(x.widened()).narrowed().copysign(x), -1.0)
+        return finish(x, single.log1p(x).copysign(x), -1.0)
+    return finish(x, narrow_log1p(x.widened()).narrowed().copysign(x), -1.0)
 
 
-def _decompose_64(x: Batch) -> tuple[Batch, Batch]:
+def decompose_64(x: Batch) -> tuple[Batch, Batch]:
     """Return `decompose` of any positive float64 batch, denormals too."""
     denormal = x.compare("olt", 2.0**-1022)
     k, m = decompose((x * 2.0**54).where(denormal, x))
     return (k - 54.0).where(denormal, k), m
 
 
-def _atanh_argument(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
+def atanh_argument(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
     """Return s + s_low = (f + f_low) / (2 + f + f_low) in double-double.
 
     The remainder of the division is divided by 2 + f once more, as a product with (1 - s)/2.
@@ -110,21 +110,25 @@ def _atanh_argument(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
 
 def log_fraction(f: Batch, f_low: Batch | None) -> tuple[Batch, Batch]:
     """Return (hi, lo) of log(1 + f + f_low), relative error about 2**-60, not normalized."""
-    s, s_low = _atanh_argument(f, f_low)
+    return atanh_sum(*atanh_argument(f, f_low))
+
+
+def atanh_sum(s: Batch, s_low: Batch) -> tuple[Batch, Batch]:
+    """Return (hi, lo) of 2 atanh(s + s_low) for |s| <= 0.172, not normalized."""
     t = s * s
     return s * 2.0, (s * t).fma(t.polynomial(c.LOG_64), s_low * 2.0)
 
 
-def _add_exponent(k: Batch, log_m: tuple[Batch, Batch]) -> Batch:
-    """Return k ln 2 + log(m)."""
+def add_exponent(k: Batch, log_m: tuple[Batch, Batch]) -> tuple[Batch, Batch]:
+    """Return (hi, lo) of k ln 2 + log(m)."""
     hi, lo = fast_two_sum(k * LN2_HEAD, log_m[0])
-    return hi + k.fma(LN2_TAIL, lo + log_m[1])
+    return hi, k.fma(LN2_TAIL, lo + log_m[1])
 
 
 def log_power_64(x: Batch) -> tuple[Batch, Batch]:
     """Return (hi, lo) of the logarithm of positive float64 batches, relative error about 2**-65."""
-    k, m = _decompose_64(x)
-    s, s_low = _atanh_argument(m - 1.0, None)
+    k, m = decompose_64(x)
+    s, s_low = atanh_argument(m - 1.0, None)
     t, t_low = two_product(s, s)
     t_low = (s * 2.0).fma(s_low, t_low)
     a, a_low = fast_two_sum(_TWO_THIRDS, t * t.polynomial(c.LOG_POWER_64))
@@ -141,28 +145,29 @@ def log_power_64(x: Batch) -> tuple[Batch, Batch]:
 
 def log_64(x: Batch) -> Batch:
     """Return the natural logarithm of float64 batches."""
-    k, m = _decompose_64(x)
-    return _finish(x, _add_exponent(k, log_fraction(m - 1.0, None)))
+    k, m = decompose_64(x)
+    hi, lo = add_exponent(k, log_fraction(m - 1.0, None))
+    return finish(x, hi + lo)
 
 
 def log2_64(x: Batch) -> Batch:
     """Return the base-2 logarithm of float64 batches; exact at powers of two."""
-    k, m = _decompose_64(x)
+    k, m = decompose_64(x)
     hi, lo = fast_two_sum(*log_fraction(m - 1.0, None))
     p, e = times(hi, INV_LN2, INV_LN2_LOW)
     e = lo.fma(INV_LN2, e)
     hi, lo = fast_two_sum(k, p)
-    return _finish(x, hi + (lo + e))
+    return finish(x, hi + (lo + e))
 
 
 def log10_64(x: Batch) -> Batch:
     """Return the decimal logarithm of float64 batches; exact at powers of ten."""
-    k, m = _decompose_64(x)
+    k, m = decompose_64(x)
     hi, lo = fast_two_sum(*log_fraction(m - 1.0, None))
     p, e = times(hi, _INV_LN10, _INV_LN10_LOW)
     e = lo.fma(_INV_LN10, e)
     hi, lo = fast_two_sum(k * _LOG10_2_HEAD, p)
-    return _finish(x, hi + (k.fma(_LOG10_2_TAIL, lo) + e))
+    return finish(x, hi + (k.fma(_LOG10_2_TAIL, lo) + e))
 
 
 def log1p_64(x: Batch) -> Batch:
@@ -174,5 +179,6 @@ def log1p_64(x: Batch) -> Batch:
     # 2**(1 - k), the scale of the second word: biased exponent 0, hence 0.0, where k = 1024
     scale = ((m.bits() - u.bits()) + (1024 << 52)).from_bits()
     f_low = ((u_low * 0.5) * scale).replace(near, 0.0)
-    result = _add_exponent(k, log_fraction(f, f_low)).copysign(x)
-    return x.where(abs(x).compare("olt", 2.0**-54), _finish(x, result, -1.0))
+    hi, lo = add_exponent(k, log_fraction(f, f_low))
+    result = (hi + lo).copysign(x)
+    return x.where(abs(x).compare("olt", 2.0**-54), finish(x, result, -1.0))

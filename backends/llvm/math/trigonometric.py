@@ -79,12 +79,7 @@ def tan_64(x: Batch) -> Batch:
     The sine over the cosine, both as two words, the quotient corrected by its own remainder.
     """
     n, r, r_low = reduce_64(x)
-    t, t_low = two_product(r, r)
-    half = t * 0.5
-    sine, sine_low = fast_two_sum(r, (r * t).fma(t.polynomial(c.SIN_64), half.fma(-r_low, r_low)))
-    head = 1.0 - half
-    low = ((1.0 - head) - half) - t_low * 0.5
-    cosine, cosine_low = fast_two_sum(head, (t * t).fma(t.polynomial(c.COS_64), r.fma(-r_low, low)))
+    sine, sine_low, cosine, cosine_low = sine_and_cosine_parts(r, r_low)
     odd = (n & 1).compare("ne", 0)
     up, up_low = cosine.where(odd, sine), cosine_low.where(odd, sine_low)
     down, down_low = sine.where(odd, cosine), sine_low.where(odd, cosine_low)
@@ -93,6 +88,17 @@ def tan_64(x: Batch) -> Batch:
     remainder = q.fma(-down_low, less_product(up, q, down) + up_low)
     result = remainder.fma(inverse, q)
     return (result.bits() ^ (n << 63)).from_bits().where(x.compare("une", 0.0), x)
+
+
+def sine_and_cosine_parts(r: Batch, r_low: Batch) -> tuple[Batch, Batch, Batch, Batch]:
+    """Return sin and cos of r + r_low, |r| <= pi/4, each as two words."""
+    t, t_low = two_product(r, r)
+    half = t * 0.5
+    sine, sine_low = fast_two_sum(r, (r * t).fma(t.polynomial(c.SIN_64), half.fma(-r_low, r_low)))
+    head = 1.0 - half
+    low = ((1.0 - head) - half) - t_low * 0.5
+    cosine, cosine_low = fast_two_sum(head, (t * t).fma(t.polynomial(c.COS_64), r.fma(-r_low, low)))
+    return sine, sine_low, cosine, cosine_low
 
 
 def rad2deg(x: Batch) -> Batch:

@@ -57,6 +57,11 @@ _elementwise("power", 2, rules.loop_numeric, ulps=1.0)
 for _name in ("logaddexp", "logaddexp2"):
     _elementwise(_name, 2, rules.loop_float, ulps=1.0)
 
+_elementwise("xlogy", 2, rules.loop_float, ulps=1.0, doc="x log(y); 0 where x is 0 and y a number.")
+_elementwise("logit", 1, rules.loop_float, ulps=1.0, doc="log(x / (1 - x)).")
+_elementwise("sinc", 1, rules.loop_float, ulps=1.0,
+             doc="sin(pi x) / (pi x), 1 at 0: exactly 0 at the other integers, where np.sinc is not.")
+
 # ---------------------------------------------------------------- exact functions, with NumPy's bits
 for _name in (
     "rint", "signbit", "spacing", "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp",

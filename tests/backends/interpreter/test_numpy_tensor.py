@@ -102,6 +102,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "frexp_mantissa": lambda x: np.frexp(x)[0], "frexp_exponent": lambda x: np.frexp(x)[1],
     "modf_fraction": lambda x: np.modf(x)[0], "modf_whole": lambda x: np.modf(x)[1],
     "nan_to_num": lambda x, nan, posinf, neginf: np.nan_to_num(x, True, nan, posinf, neginf),
+    "xlogy": scipy.special.xlogy, "logit": lambda x: scipy.special.logit(floats(x)), "sinc": reference.ufunc("sinc"),
     "relu": lambda x: np.maximum(x, np.asarray(x).dtype.type(0)),
     "leaky_relu": lambda x, slope: np.where(x > 0, x, floats(x).astype(float) * slope).astype(
         floats(x * slope).dtype)[()],

@@ -18,7 +18,7 @@ from jitfuse.backends.llvm.builder import Module, Value, vector
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
-OF_TWO = ("power", "fmod", "remainder", "floor_divide", "logaddexp", "logaddexp2", "atan2", "hypot")
+OF_TWO = ("power", "fmod", "remainder", "floor_divide", "logaddexp", "logaddexp2", "xlogy", "atan2", "hypot")
 ARITY = dict.fromkeys(OF_TWO, 2)
 HOST = llvm.get_process_triple()
 _HOST_CPU = (HOST, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())

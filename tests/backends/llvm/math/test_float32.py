@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import scipy.special
 
+from jitfuse.ir import ops
+
 REFERENCE = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": scipy.special.erf, "log10": np.log10,
@@ -15,6 +17,7 @@ REFERENCE = {
     "gelu_tanh": lambda x: np.where(x == -np.inf, -0.0, x * scipy.special.expit(SLOPE * (x + 0.044715 * x**3))),
     # the C library's, as SciPy's is off by many ulp in the tail
     "erfc": lambda x: erfc(x), "gelu": lambda x: np.where(x == -np.inf, -0.0, x / 2 * erfc(-x / 2**0.5)),
+    **{name: ops.get(name).numpy for name in ("logit", "sinc")},
     **{name: getattr(np, name) for name in (
         "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt", "rad2deg", "deg2rad",
     )},

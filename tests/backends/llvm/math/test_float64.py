@@ -14,12 +14,13 @@ EXACT = {
     "gelu_tanh": lambda x: x / (1 + mpmath.exp(-2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpf("0.044715") * x**3))),
     "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)), "silu": lambda x: x / (1 + mpmath.exp(-x)),
     "softplus": lambda x: mpmath.log1p(mpmath.exp(x)),
+    "logit": lambda x: mpmath.log(x / (1 - x)), "sinc": mpmath.sincpi, "xlogy": lambda x, y: x * mpmath.log(y),
     "tan": mpmath.tan, "asin": mpmath.asin, "acos": mpmath.acos, "atan": mpmath.atan, "sinh": mpmath.sinh,
     "cosh": mpmath.cosh, "asinh": mpmath.asinh, "acosh": mpmath.acosh, "atanh": mpmath.atanh,
     "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), "rad2deg": mpmath.degrees, "deg2rad": mpmath.radians,
     "atan2": mpmath.atan2, "hypot": mpmath.hypot,
 }
-OF_TWO = ["atan2", "hypot"]
+OF_TWO = ["atan2", "hypot", "xlogy"]
 BOUNDED = ("tanh", "erf", "erfc", "gelu", "gelu_tanh", "sigmoid", "silu", "softplus", "sinh", "cosh")
 MAXIMUM = mpf(float(np.finfo(np.float64).max))
 
@@ -58,6 +59,8 @@ def samples(name: str, n: int) -> np.ndarray:
         "sigmoid": [rng.uniform(-746, 750, n), rng.uniform(-746, -700, n)],
         "silu": [rng.uniform(-754, 750, n), rng.uniform(-754, -700, n)],
         "softplus": [rng.uniform(-746, 750, n), rng.uniform(-746, -700, n), rng.uniform(-62, -58, n)],
+        "logit": [rng.uniform(0, 1, n), 0.5 + rng.normal(0, 1e-6, n), 1 - near_one, np.exp(-rng.uniform(0, 740, n))],
+        "sinc": [np.rint(rng.uniform(-99, 99, n)) + rng.normal(0, 1e-9, n), rng.uniform(0, 2.0**53, n)],
         "log1p": [rng.uniform(-0.4, 0.6, n), 10 ** rng.uniform(0, 308, n), 10 ** rng.uniform(-17, 0, n) - 1],
         "tanh": [rng.uniform(0, 1, n), rng.uniform(15, 22, n)],
         "erf": [rng.uniform(0.8, 1.2, n), rng.uniform(0, 6, n)],
@@ -66,6 +69,8 @@ def samples(name: str, n: int) -> np.ndarray:
     x = x[np.isfinite(x) & (x != 0)]
     if name.startswith("log"):
         x = x[x > (-1 if name == "log1p" else 0)]
+    if name == "logit":
+        x = x[(x > 0) & (x < 1)]
     if name in ("asin", "acos", "atanh"):
         x = x[np.abs(x) < 1]
     if name == "acosh":
@@ -118,6 +123,8 @@ def test_functions_of_two_operands_within_an_ulp(name, target, kernel, scale):
         near = np.stack([pairs[0], pairs[0] * rng.uniform(0.2, 5, 5 * n)])
     pairs = np.concatenate([pairs, near], axis=1) * rng.choice([-1, 1], (2, 10 * n))
     pairs = pairs[:, np.isfinite(pairs).all(axis=0) & (pairs != 0).all(axis=0)]
+    if name == "xlogy":
+        pairs[1] = np.abs(pairs[1])
     worst, at = 0.0, None
     got = kernel(name, np.float64, target=target)(*np.ascontiguousarray(pairs))
     for a, b, result in zip(*pairs.tolist(), got.tolist()):

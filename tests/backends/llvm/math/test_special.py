@@ -15,7 +15,7 @@ TARGETS = ["host", "host without fma"]
 DTYPES = [np.float32, np.float64]
 DIVISIONS = ["fmod", "remainder", "floor_divide"]
 OF_TWO = ["atan2", "hypot"]
-BINARY = ["power", "logaddexp", "logaddexp2", *OF_TWO, *DIVISIONS]
+BINARY = ["power", "logaddexp", "logaddexp2", "xlogy", *OF_TWO, *DIVISIONS]
 ROUNDINGS = ["floor", "ceil", "trunc", "rint", "sqrt"]
 
 
@@ -84,6 +84,15 @@ def test_pairs_of_special_arguments(name, dtype, target, kernel, ulps):
     with np.errstate(all="ignore"):
         exact = getattr(np, name)(x.astype(np.longdouble), y.astype(np.longdouble))
     assert ulps(kernel(name, dtype, target=target)(x, y), exact).max() <= 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_xlogy_of_special_arguments(dtype, target, kernel, ulps):
+    x, y = np.ascontiguousarray(np.array(list(itertools.product(specials(dtype), repeat=2)), dtype).T)
+    with np.errstate(all="ignore"):
+        expected = scipy.special.xlogy(x.astype(np.float64), y.astype(np.float64))
+    assert ulps(kernel("xlogy", dtype, target=target)(x, y), expected).max() <= 2  # SciPy's rounds twice
 
 
 @pytest.mark.parametrize("target", TARGETS)
