@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -161,7 +161,13 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KernelForm:
-    """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along."""
+    """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along.
+
+    `then`: a second form over the same grid that runs after this one, block of rows by block of rows; what this one
+    stores to its operand `link[0]` the second one loads from its operand `link[1]`, and no memory but scratch ever
+    holds it. Such a launch has the addresses of all other operands, then the other words of the first form, of the
+    second, and the bytes of scratch between them.
+    """
 
     grid: tuple[Axis, ...]
     inner: tuple[Axis, ...]
@@ -171,6 +177,8 @@ class KernelForm:
     stages: tuple[Stage, ...]
     keeps: tuple[str, ...] = ()
     contracted: tuple[Axis, ...] = ()
+    then: KernelForm | None = None
+    link: tuple[int, int] = (0, 0)
     version: int = FORM_VERSION
 
     @property
@@ -206,9 +214,28 @@ class KernelForm:
         """The axes that have a size word, in word order."""
         return tuple(a for a, axis in enumerate(self.axes) if axis.extent is None)
 
+    @cached_property
+    def chained_words(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
+        """For both forms of a chain, which of the launch's words each of its words is; None for what is linked."""
+        assert self.then is not None
+        forms = replace(self, then=None), self.then
+        following, result = 0, []
+        for form, linked in zip(forms, self.link, strict=True):
+            places: list[int | None] = [None] * form.word_count
+            for k in range(len(form.operands)):
+                if k != linked:
+                    places[k], following = following, following + 1
+            result.append(places)
+        for form, places in zip(forms, result, strict=True):
+            for k in range(len(form.operands), form.word_count):
+                places[k], following = following, following + 1
+        return tuple(result[0]), tuple(result[1])
+
     @property
     def word_count(self) -> int:
         """Number of 64-bit words of a launch."""
+        if self.then is not None:
+            return replace(self, then=None).word_count + self.then.word_count - 1
         blocks = 2 if self.contracted else 0
         return len(self.operands) + len(self.stride_words) + len(self.size_words) + len(self.params) + blocks + 1
 
@@ -262,6 +289,7 @@ def _plain(value: Any) -> Any:
             "version": value.version, "grid": _plain(value.grid), "inner": _plain(value.inner),
             "lane_axis": value.lane_axis, "operands": _plain(value.operands), "params": list(value.params),
             "stages": _plain(value.stages), "keeps": list(value.keeps), "contracted": _plain(value.contracted),
+            "then": _plain(value.then), "link": list(value.link),
         }
     if isinstance(value, Axis):
         return value.extent
@@ -305,4 +333,7 @@ def form_text(form: KernelForm) -> str:
             number += max(1, len(r.values))
         if (c := stage.contraction) is not None:
             lines.append(f"    row 0: {c.dtype} = {c.combine} of {c.multiply}(v{c.left}, v{c.right})")
+    if form.then is not None:
+        lines.append(f"then, where #{form.link[1]} is #{form.link[0]} in scratch, for the same rows:")
+        lines.append(form_text(form.then))
     return "\n".join(lines)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.blocking import block_counts, row_axis
+from jitfuse.ir.blocking import row_axis
 from jitfuse.ir.kernel import KernelForm
 
 THREADS: Final = 2
@@ -37,26 +37,22 @@ def size_class(n: int) -> int:
     return 1 << max(n - 1, 0).bit_length() if n > 0 else 0
 
 
-def contraction_ns(form: KernelForm, sizes: Sequence[int]) -> int:
-    """Return the estimated nanoseconds of the sums of products of a kernel, packing included."""
+def contraction_ns(form: KernelForm, sizes: Sequence[int], counts: tuple[int, int]) -> int:
+    """Return the estimated nanoseconds of the sums of products of a kernel, packing included.
+
+    `counts`: its blocks along rows and along lanes.
+    """
     contraction = form.contraction
     assert contraction is not None
     size = itemsize(contraction.dtype)
     rows, lanes, depth = sizes[row_axis(form)], sizes[form.lane_axis], sizes[-1]
     batch = math.prod(sizes) // max(1, rows * lanes * depth)
-    row_blocks, lane_blocks = block_counts(form, sizes)
+    row_blocks, lane_blocks = counts
     whole_rows = -(-rows // TILE_ROWS) * TILE_ROWS
     whole_bytes = -(-lanes * size // TILE_LANE_BYTES) * TILE_LANE_BYTES
     products = whole_rows * whole_bytes * depth // PRODUCT_BYTES_PER_NS
     packed = (rows * lane_blocks + lanes * row_blocks) * depth // PACK_ELEMENTS_PER_NS
     return batch * (products + packed)
-
-
-def contraction_units(form: KernelForm, sizes: Sequence[int]) -> int:
-    """Return the number of blocks that threads share."""
-    rows, lanes = sizes[row_axis(form)], sizes[form.lane_axis]
-    batch = math.prod(sizes[: len(form.grid) + len(form.inner)]) // max(1, rows * lanes)
-    return batch * math.prod(block_counts(form, sizes))
 
 
 def library_ns(dtype: str, batch: int, rows: int, lanes: int, depth: int) -> int:

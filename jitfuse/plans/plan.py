@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
+from jitfuse.plans.chain import chain
 from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
 from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
@@ -120,9 +121,10 @@ class SymbolicPlan:
             self.steps += [launch for launch in launches if not launch.empty]
         commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
         self.commits = [launch for launch in commits if not launch.empty]
+        chains = self._chain()
         self.offsets, self.arena_bytes, self._temporaries = self._plan_memory()
         rows = {"keep"} if keeps_rows or not policy.keep else set()
-        self.choices = frozenset(grouping.choices | grouping.values.choices | rows)
+        self.choices = frozenset(grouping.choices | grouping.values.choices | rows | ({"chain"} if chains else set()))
 
     @property
     def kind(self) -> str:
@@ -136,6 +138,17 @@ class SymbolicPlan:
             value: meta[value].size * itemsize(meta[value].dtype)
             for group in self.grouping.groups for value in group.roots if value not in self.outputs
         }
+
+    def _chain(self) -> bool:
+        """Chain contractions where the policy says so; returns whether there are any to chain."""
+        delivered = {("value", v) for v in self.outputs}
+        late = {b for c in self.commits for b, _ in c.buffers}
+        touched = [{b for b, _ in buffers_of(s)} for s in self.steps]
+        made = chain(self.steps, touched, delivered | late)
+        found = len(made) < len(self.steps)
+        if self.policy.chain:
+            self.steps = made
+        return found
 
     def _plan_memory(self) -> tuple[dict[Any, int], int, list[int]]:
         program = self.plan.program
@@ -164,9 +177,9 @@ class SymbolicPlan:
     def cost_ns(self, choice: str) -> int:
         """Return the estimated time by which a choice is made: over the reference shapes of the launches.
 
-        Who contracts depends on sizes: it is compared over extents rounded up to powers of two.
+        Who contracts, and what is chained, depends on sizes: it is compared over extents rounded up to powers of two.
         """
-        if choice == "own":
+        if choice in ("own", "chain"):
             return class_ns(self.launches, self._libraries)
         return self.reference_ns
 

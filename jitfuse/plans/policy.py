@@ -13,6 +13,7 @@ class LoweringPolicy(NamedTuple):
     """One way to lower a program.
 
     own       contractions are kernels, with what comes before and after; otherwise a library computes them
+    chain     a product of a product is one kernel, with a block of rows at a time between them; otherwise two
     one_pass  values that need a row's reduction at every element share its kernel, which sweeps the row again;
               otherwise reductions come first and a kernel of their own maps over everything
     split     reductions of few, long rows are done in partial ones over chunks, where no kernel sweeps their rows again
@@ -22,6 +23,7 @@ class LoweringPolicy(NamedTuple):
     """
 
     own: bool = True
+    chain: bool = True
     one_pass: bool = True
     split: bool = True
     store: bool = True
@@ -36,6 +38,7 @@ class LoweringPolicy(NamedTuple):
 
 _NAMES: Final[dict[str, tuple[str, str]]] = {
     "own": ("own contractions", "contractions by a library"),
+    "chain": ("products of products chained", "products of products stored between"),
     "one_pass": ("rows swept again in one kernel", "reductions first, then maps over their results"),
     "split": ("few long rows split", "rows whole"),
     "store": ("dear values stored once", "dear values computed by every reader"),

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
+from jitfuse.ir.blocking import block_counts, chained
 from jitfuse.ir.kernel import CHUNK, MAX_STATIC_EXTENT, KernelForm, Stage
-from jitfuse.plans.contraction_cost import THREADS, contraction_ns, contraction_units, size_class
+from jitfuse.plans.contraction_cost import THREADS, contraction_ns, size_class
 from jitfuse.plans.launch import Launch, bytes_moved
 from jitfuse.plans.nodes import operation_cost
 
@@ -56,14 +58,40 @@ def launch_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     The slowest thread has its share of the grid points: few points leave threads idle. Memory that moves along the
     inner axes is swept once for each stage that looks at it, from the cache where a grid point's part fits.
     """
+    if form.then is not None:
+        return _chain_ns(form, sizes)
     space = _Space(form, sizes)
+    if form.contracted:
+        return LAUNCH_NS + round(_contraction_ns(space, block_counts(form, sizes)) * space.share)
     memory = bytes_moved(form, sizes) / space.rate + _further_sweeps(space)
     operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
-    if form.contracted:
-        operations += contraction_ns(form, sizes)
     rows = space.inner * sum(itemsize(d) for d in form.keeps)
     kept = 2 * space.points * rows / _rate(rows, MEMORY_BYTES_PER_NS)
     return LAUNCH_NS + round((max(memory, operations) + kept) * space.share)
+
+
+def _contraction_ns(space: _Space, counts: tuple[int, int]) -> float:
+    """Return the nanoseconds of a contraction and of what follows on its sums in cache."""
+    form, sizes = space.form, space.sizes
+    operations = space.padded * sum(_operation_bytes(form, stage) for stage in form.stages) / OPERATION_BYTES_PER_NS
+    moved = bytes_moved(form, sizes)
+    return contraction_ns(form, sizes, counts) + operations + moved / _rate(moved, MEMORY_BYTES_PER_NS)
+
+
+def _chain_ns(form: KernelForm, sizes: Sequence[int]) -> int:
+    """Return the nanoseconds of a chain; what lies between its forms moves in cache."""
+    assert form.then is not None
+    firsts, seconds = chained(form, sizes)
+    counts = block_counts(form, firsts)
+    total, share = 0.0, 1.0
+    for part, extents, linked in ((form.then, seconds, form.link[1]), (replace(form, then=None), firsts, form.link[0])):
+        nowhere = part.operands[linked]._replace(strides=("0",) * len(part.axes))
+        operands = (*part.operands[:linked], nowhere, *part.operands[linked + 1 :])
+        space = _Space(replace(part, operands=operands), extents)
+        total += _contraction_ns(space, counts)
+        units = space.batch * counts[0]
+        share = -(-units // THREADS) / max(units, 1)
+    return LAUNCH_NS + round(total * share)
 
 
 class _Space:
@@ -82,7 +110,8 @@ class _Space:
         columns = bool(form.inner) and form.lane_axis < rank
         self.block = BLOCK_LANES if columns else 1
         self.rate = COLUMN_BYTES_PER_NS if columns else MEMORY_BYTES_PER_NS
-        units = contraction_units(form, sizes) if form.contracted else -(-units // self.block)
+        self.batch = max(1, math.prod(sizes[: rank - 1]))
+        units = self.batch * math.prod(block_counts(form, sizes)) if form.contracted else -(-units // self.block)
         self.share = -(-units // THREADS) / max(units, 1)
         self.sweeps = [_swept_operands(form, stage) for stage in form.stages] if form.inner else []
 

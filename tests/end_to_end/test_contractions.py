@@ -20,7 +20,7 @@ FLOATS = ("float32", "float64")
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose own kernels at every size."""
-    monkeypatch.setattr(SymbolicPlan, "cost_ns", lambda self, choice: 0)
+    monkeypatch.setattr(SymbolicPlan, "cost_ns", lambda self, choice: not self.policy.own)
 
 
 @pytest.fixture(name="runtime")
@@ -209,4 +209,76 @@ def test_layers_keep_what_lies_between_once() -> None:
     args = [filled(rng, s, "float32") for s in ((64, 100), (100, 70), (70,), (70, 10))]
     result, launches = launched(layers, *args)
     np.testing.assert_allclose(result, layers(*args), rtol=1e-4, atol=1e-3)
+    assert launches == 1
+
+
+# ---------------------------------------------------------------------- chains
+def attention(q: Any, k: Any, v: Any) -> Any:
+    scores = q @ np.swapaxes(k, -1, -2) * 0.125
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True) @ v
+
+
+def masked_attention(q: Any, k: Any, v: Any) -> Any:
+    causal = np.arange(k.shape[-2]) <= np.arange(q.shape[-2])[:, None]
+    scores = np.where(causal, q @ np.swapaxes(k, -1, -2), -np.inf)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return (e @ v) / e.sum(axis=-1, keepdims=True)
+
+
+def layers(q: Any, k: Any, v: Any) -> Any:
+    return np.maximum(q @ np.swapaxes(k, -1, -2) + 1, 0) @ v - v.mean()
+
+
+@pytest.mark.parametrize("function", [attention, masked_attention, layers])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_no_product_between_is_stored(function: Callable[..., Any], dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    for queries, keys, width, batch in (
+        ((9,), (7,), (5, 3), ()), ((130,), (333,), (64, 40), ()), ((70,), (55,), (8, 8), (2, 3)),
+        ((600,), (70,), (4, 1), (2,)),
+    ):
+        q, k = (filled(rng, (*batch, *n, width[0]), dtype) for n in (queries, keys))
+        v = filled(rng, (*batch, *keys, width[1]), dtype)
+        fused = jf.fuse(function)
+        with quiet():
+            expected = function(q, k, v)
+        tolerance = 2000 * np.finfo(dtype).eps
+        np.testing.assert_allclose(fused(q, k, v), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+        assert "products of products chained" in fused.explain(q, k, v)
+        (plan,) = (spec.plans[False].runtime for spec in fused._specs)
+        scores = np.prod([*batch, *queries, *keys]) * np.dtype(dtype).itemsize
+        assert plan.arena_bytes < max(scores, 4096)
+
+
+def test_heads_side_by_side() -> None:
+    def heads(x: Any, wq: Any, wk: Any, wv: Any) -> Any:
+        n, width = x.shape
+        q, k, v = (np.swapaxes((x @ w).reshape(n, 4, width // 4), 0, 1) for w in (wq, wk, wv))
+        return np.swapaxes(attention(q, k, v), 0, 1).reshape(n, width)
+
+    rng = np.random.default_rng(8)
+    x, *weights = (filled(rng, s, "float64") for s in ((50, 32), (32, 32), (32, 32), (32, 32)))
+    result, launches = launched(heads, x, *weights)
+    np.testing.assert_allclose(result, heads(x, *weights), rtol=1e-11, atol=1e-11)
+    assert launches <= 5
+
+
+def test_a_product_that_is_a_result_too_is_stored() -> None:
+    rng = np.random.default_rng(9)
+    a, b, c = (filled(rng, s, "float64") for s in ((30, 20), (20, 40), (40, 10)))
+    (first, second), launches = launched(lambda a, b, c: (a @ b, (a @ b) @ c), a, b, c)
+    np.testing.assert_allclose(first, a @ b, rtol=1e-12)
+    np.testing.assert_allclose(second, a @ b @ c, rtol=1e-11)
     assert launches == 2
+
+
+def test_the_bits_of_a_chain_do_not_depend_on_threads(runtime: Any) -> None:
+    rng = np.random.default_rng(10)
+    q, k, v = (filled(rng, (4, 200, 32), "float32") for _ in range(3))
+    results = []
+    for threads in (1, 2, 3):
+        runtime.set_threads(threads)
+        results.append(jf.fuse(attention)(q, k, v))
+    for other in results[1:]:
+        np.testing.assert_array_equal(other, results[0])

@@ -27,7 +27,9 @@ from jitfuse.ir.blocking import row_axis
 from jitfuse.ir.kernel import CONTRACTION_BLOCK, KernelForm, Reduction, Stage
 
 
-def emit_contraction(module: Module, name: str, form: KernelForm, target: Target) -> None:
+def emit_contraction(
+    module: Module, name: str, form: KernelForm, target: Target, *, internal: bool = False
+) -> None:
     """Write a form that begins with a contraction as a function, as `kernel.emit_kernel` does."""
     contraction = form.contraction
     assert contraction is not None and len(form.contracted) == len(form.inner) == 1
@@ -37,7 +39,7 @@ def emit_contraction(module: Module, name: str, form: KernelForm, target: Target
         emit_tile(module, tile_name, tile, target.has_fma)
     f = module.function(
         name, "i64", [("words", "ptr"), ("begin", "i64"), ("end", "i64"), ("scratch", "ptr")],
-        attributes=KERNEL_ATTRIBUTES,
+        internal=internal, attributes=KERNEL_ATTRIBUTES,
     )
     words, begin, end, scratch = f.args
     with f.if_(f.icmp("sge", begin, end), likely=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.chain import emit_chain
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch, multiply
 from jitfuse.backends.llvm.codegen.gemm import emit_contraction
@@ -26,6 +27,9 @@ def emit_kernel(module: Module, name: str, form: KernelForm, target: Target) -> 
     The function runs the units from `begin` up to `end` (see `jitfuse.backends.llvm.codegen.units`) and
     returns 0 or a status code. Its only effects are the stores to its outputs and to `scratch`.
     """
+    if form.then is not None:
+        emit_chain(module, name, form, target)
+        return
     if form.contracted:
         emit_contraction(module, name, form, target)
         return

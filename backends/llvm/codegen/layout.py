@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, is_tree
-from jitfuse.ir.blocking import block_counts, row_axis
+from jitfuse.ir.blocking import block_counts, chained, link_bytes, row_axis
 from jitfuse.ir.kernel import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, Instr, KernelForm, Reduction, sum_lanes
 
 MAP_BLOCK: Final = 4096
@@ -72,7 +73,7 @@ def _components(r: Reduction) -> int:
 
 def units(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return the number of units of a launch; `sizes` are the extents of all axes, grid axes first."""
-    if form.contracted:
+    if form.contracted:  # of a chain the first form decides
         batch = (n for a, n in enumerate(sizes[: len(form.grid)]) if a not in (row_axis(form), form.lane_axis))
         return math.prod(batch) * math.prod(block_counts(form, sizes))
     analysis = Analysis(form)
@@ -84,8 +85,17 @@ def units(form: KernelForm, sizes: Sequence[int]) -> int:
 
 def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return the bytes of scratch that each thread needs for a launch."""
+    if form.then is not None:
+        first, second = chained(form, sizes)
+        counts = block_counts(form, first)
+        parts = _scratch_bytes(replace(form, then=None), first, counts), _scratch_bytes(form.then, second, counts)
+        return link_bytes(form, first) + max(parts)
+    return _scratch_bytes(form, sizes, block_counts(form, sizes) if form.contracted else (0, 0))
+
+
+def _scratch_bytes(form: KernelForm, sizes: Sequence[int], counts: tuple[int, int]) -> int:
     analysis = Analysis(form)
-    before = contraction_bytes(form, sizes) if form.contracted else 0
+    before = _contraction_bytes(form, sizes, counts) if form.contracted else 0
     if analysis.unrolled:
         return 0
     inner = math.prod(sizes[len(form.grid) : len(form.grid) + len(form.inner)])
@@ -102,7 +112,7 @@ def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     return before + width * (kept * inner + ROW_BYTES * sums * (1 + levels))
 
 
-def contraction_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
+def _contraction_bytes(form: KernelForm, sizes: Sequence[int], counts: tuple[int, int]) -> int:
     """Return the bytes of scratch of a contraction: the block of sums, panels of both sides, lines of one panel.
 
     Blocks are whole tiles: tiles have at most 14 rows of 128 bytes.
@@ -110,7 +120,7 @@ def contraction_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     contraction = form.contraction
     assert contraction is not None
     size = ITEMSIZE[contraction.dtype]
-    row_blocks, lane_blocks = block_counts(form, sizes)
+    row_blocks, lane_blocks = counts
     rows = -(-sizes[row_axis(form)] // row_blocks) + 13
     lanes = -(-sizes[form.lane_axis] // lane_blocks) + 128 // size
     depth = min(CONTRACTION_BLOCK, -(-sizes[-1] // 16) * 16)
@@ -128,6 +138,9 @@ _POINT = 3_000
 
 def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return a rough estimate of a launch's time on one thread, in nanoseconds."""
+    if form.then is not None:
+        first, second = chained(form, sizes)
+        return cost_ns(replace(form, then=None), first) + cost_ns(form.then, second)
     analysis = Analysis(form)
     points = math.prod(sizes[: len(form.grid)])
     inner = math.prod(sizes[len(form.grid) : len(form.grid) + len(form.inner)])

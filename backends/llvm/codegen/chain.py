@@ -1,0 +1,64 @@
+"""Chained contractions: a block of rows of the first, then the same rows of the second, which reads them from scratch.
+
+Both forms are written as functions of their own; the chained kernel runs them unit by unit and moves the address of
+the value between them so that its current block lies at the start of scratch. Owns: that loop.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jitfuse.backends.llvm.builder import Function, Module, Value
+from jitfuse.backends.llvm.codegen.gemm import emit_contraction
+from jitfuse.backends.llvm.codegen.gemm_tile import tile_of
+from jitfuse.backends.llvm.codegen.types import i64
+from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
+from jitfuse.ir.blocking import row_axis
+from jitfuse.ir.kernel import KernelForm
+
+
+def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> None:
+    """Write a form with a second one after it as a function, as `kernel.emit_kernel` does."""
+    second = form.then
+    assert second is not None and form.contraction is not None
+    parts = replace(form, then=None), second
+    for k, part in enumerate(parts):
+        emit_contraction(module, f"{name}_{k}", part, target, internal=True)
+    f = module.function(
+        name, "i64", [("words", "ptr"), ("begin", "i64"), ("end", "i64"), ("scratch", "ptr")],
+        attributes=KERNEL_ATTRIBUTES,
+    )
+    words, begin, end, scratch = f.args
+    blocks = _split(f, words, form)
+    first = parts[0]
+    rows = f.field("i64", blocks[0], 8 * first.size_word(row_axis(first)))
+    count = f.field("i64", blocks[0], 8 * first.blocks_word)
+    stride = f.field("i64", blocks[0], 8 * first.stride_word(form.link[0], row_axis(first)))
+    tile = i64(tile_of(form.contraction, target).rows)
+    block = f.udiv(f.add(rows, f.sub(count, i64(1))), count)
+    block = f.mul(f.udiv(f.add(block, f.sub(tile, i64(1))), tile), tile)
+    rest = f.offset(scratch, f.field("i64", words, 8 * (form.word_count - 1)))
+    with f.loop(begin, end) as loop:
+        status = loop.carry(i64(0))
+        before = f.mul(f.mul(f.urem(loop.index, count), block), stride)
+        address = f.cast("ptrtoint", f.offset(scratch, f.sub(i64(0), before)), "i64")
+        for k, block_words in enumerate(blocks):
+            f.set_field(address, block_words, 8 * form.link[k])
+            following = f.add(loop.index, i64(1))
+            code = f.call(f"{name}_{k}", "i64", [block_words, loop.index, following, rest])
+            status = f.intrinsic("umax", "i64", status, code)
+        loop.update(0, status)
+    f.ret(loop.result(0))
+
+
+def _split(f: Function, words: Value, form: KernelForm) -> tuple[Value, Value]:
+    """Copy the launch's words into those of both forms; the addresses of what lies between are left open."""
+    assert form.then is not None
+    parts = replace(form, then=None), form.then
+    copies = []
+    for part, sources in zip(parts, form.chained_words, strict=True):
+        copy = f.alloca("i64", part.word_count)
+        for k, source in enumerate(sources):
+            if source is not None:
+                f.set_field(f.field("i64", words, 8 * source), copy, 8 * k)
+        copies.append(copy)
+    return copies[0], copies[1]

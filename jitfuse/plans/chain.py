@@ -1,0 +1,128 @@
+"""Chain contractions: two launches of which the second reads, row by row, what the first one makes, become one.
+
+The value between them is then never in memory: a block of its rows lies in scratch. That is softmax(q k^T) v without
+its scores, and every other product of a product. Owns: which launches are chained, and the launch of a chain.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from jitfuse.dtypes import itemsize
+from jitfuse.ir.blocking import block_counts, link_bytes, link_row_bytes, row_axis
+from jitfuse.ir.kernel import KernelForm
+from jitfuse.plans.launch import Launch
+
+MAX_BETWEEN = 1 << 14
+"""Elements that a row of the value between may have."""
+
+
+class Link(NamedTuple):
+    """What joins two launches: their numbers, and the operand of each that is the value between them."""
+
+    first: int
+    second: int
+    operands: tuple[int, int]
+
+
+def chain(steps: Sequence[Any], touched: Sequence[Collection[Any]], delivered: Collection[Any]) -> list[Any]:
+    """Return the steps with launches chained where they can be, each in at most one chain.
+
+    `touched[k]` are the buffers of step k, and of what follows all steps; `delivered` the buffers of results.
+    """
+    made = list(steps)
+    buffers = [set(t) for t in touched]
+    k = 0
+    while k < len(made):
+        link = _link(made, buffers, k, delivered)
+        if link is not None:
+            made[link.second] = _chained(made[link.first], made[link.second], link.operands)
+            buffers[link.second] |= buffers[link.first]
+            del made[link.first], buffers[link.first]
+        else:
+            k += 1
+    return made
+
+
+def _link(steps: list[Any], buffers: list[set[Any]], second: int, delivered: Collection[Any]) -> Link | None:
+    """Return what chains a step to an earlier one, or None."""
+    reader = steps[second]
+    if not isinstance(reader, Launch) or not _walks_rows(reader.form):
+        return None
+    for o, (buffer, offset) in enumerate(reader.buffers):
+        if buffer[0] != "value" or buffer in delivered or offset:
+            continue
+        users = [k for k, used in enumerate(buffers) if buffer in used]
+        if len(users) != 2 or users[1] != second or not isinstance(steps[users[0]], Launch):
+            continue
+        writer = steps[users[0]]
+        stores = [k for k, (b, at) in enumerate(writer.buffers) if b == buffer and at == 0]
+        between = set().union(*buffers[users[0] + 1 : second])
+        if len(stores) == 1 and _fit(writer, reader, (stores[0], o)) and not between & _written(writer):
+            return Link(users[0], second, (stores[0], o))
+    return None
+
+
+def _walks_rows(form: KernelForm) -> bool:
+    return bool(form.contracted) and form.then is None and form.lane_axis >= len(form.grid)
+
+
+def _written(launch: Launch) -> set[Any]:
+    return {b for (b, _), o in zip(launch.buffers, launch.form.operands, strict=True) if o.out}
+
+
+def _fit(writer: Launch, reader: Launch, operands: tuple[int, int]) -> bool:
+    """Return whether the reader needs, for a block of its rows, what the writer makes for the same rows alone."""
+    first, second = writer.form, reader.form
+    if not _walks_rows(first) or writer.sizes[: len(first.grid)] != reader.sizes[: len(second.grid)]:
+        return False
+    if writer.sizes[first.lane_axis] > MAX_BETWEEN:
+        return False
+    stored, loaded = first.operands[operands[0]], second.operands[operands[1]]
+    grid = len(first.grid)
+    if (stored.strides[grid:], loaded.strides[grid:]) != (("1", "0"), ("0", "1")) or not stored.out or loaded.out:
+        return False
+    if stored.strides[:grid] != loaded.strides[:grid] or stored.strides[grid - 1] != "n":
+        return False
+    if any(c == "1" for c in stored.strides[:grid]) or writer.sizes[first.lane_axis] != reader.sizes[-1]:
+        return False
+    plain = all(i.imm[1:] == (False, False) for i in _accesses(first, operands[0]) + _accesses(second, operands[1]))
+    in_sides = len(_accesses(second, operands[1], contract=True)) == len(_accesses(second, operands[1]))
+    return plain and in_sides and _row_steps(writer, operands[0]) == _row_steps(reader, operands[1])
+
+
+def _accesses(form: KernelForm, operand: int, *, contract: bool = False) -> list[Any]:
+    return [
+        i for s in form.stages if not contract or s.contraction is not None
+        for i in s.body if i.op in ("load", "store") and i.imm[0] == operand
+    ]
+
+
+def _row_steps(launch: Launch, operand: int) -> list[int]:
+    """Return an operand's strides along the grid axes that are longer than one element."""
+    form = launch.form
+    steps = {a: w for (o, a), w in zip(form.stride_words, launch.words, strict=False) if o == operand}
+    return [steps.get(a, 0) for a in range(len(form.grid)) if launch.sizes[a] != 1]
+
+
+def _chained(writer: Launch, reader: Launch, link: tuple[int, int]) -> Launch:
+    """Return the launch of a chain."""
+    form = replace(writer.form, then=reader.form, link=link)
+    row_bytes = link_row_bytes(form, writer.sizes)
+    row_blocks, _ = block_counts(form, writer.sizes)
+    words: list[int] = []
+    for launch, operand in zip((writer, reader), link, strict=True):
+        own = list(launch.words)
+        for k, (o, axis) in enumerate(launch.form.stride_words):
+            if o == operand:
+                own[k] = row_bytes if axis == row_axis(launch.form) else 0
+        own[-3:-1] = [row_blocks, 1]
+        words += own
+    words.append(link_bytes(form, writer.sizes))
+    pairs = zip((writer, reader), link, strict=True)
+    buffers = [b for launch, o in pairs for k, b in enumerate(launch.buffers) if k != o]
+    between = itemsize(form.operands[link[0]].dtype) * math.prod(writer.sizes[: form.lane_axis + 1])
+    moved = writer.bytes_moved + reader.bytes_moved - 2 * between
+    return Launch(form, tuple(buffers), tuple(words), writer.sizes + reader.sizes, moved)
