@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.codegen.gemm import emit_contraction
-from jitfuse.backends.llvm.codegen.gemm_tile import tile_of
+from jitfuse.backends.llvm.codegen.gemm_tile import tiles_of
 from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.blocking import row_axis
@@ -33,7 +33,7 @@ def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> N
     rows = f.field("i64", blocks[0], 8 * first.size_word(row_axis(first)))
     count = f.field("i64", blocks[0], 8 * first.blocks_word)
     stride = f.field("i64", blocks[0], 8 * first.stride_word(form.link[0], row_axis(first)))
-    tile = i64(tile_of(form.contraction, target).rows)
+    tile = i64(tiles_of(form.contraction, target).whole.rows)
     block = f.udiv(f.add(rows, f.sub(count, i64(1))), count)
     block = f.mul(f.udiv(f.add(block, f.sub(tile, i64(1))), tile), tile)
     rest = f.offset(scratch, f.field("i64", words, 8 * (form.word_count - 1)))

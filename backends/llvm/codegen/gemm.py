@@ -16,8 +16,8 @@ from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.column_loops import Contracted
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch
-from jitfuse.backends.llvm.codegen.gemm_panels import Numbered, Range, Side, needed, padded
-from jitfuse.backends.llvm.codegen.gemm_tile import Tile, emit_tile, tile_of
+from jitfuse.backends.llvm.codegen.gemm_panels import Columns, Numbered, Range, Side, needed, padded
+from jitfuse.backends.llvm.codegen.gemm_tile import Tile, Tiles, emit_tile, tiles_of
 from jitfuse.backends.llvm.codegen.layout import SUB_LANE_BYTES, SUB_ROW_BYTES
 from jitfuse.backends.llvm.codegen.odometer import decode
 from jitfuse.backends.llvm.codegen.rows import Row
@@ -33,10 +33,9 @@ def emit_contraction(
     """Write a form that begins with a contraction as a function, as `kernel.emit_kernel` does."""
     contraction = form.contraction
     assert contraction is not None and len(form.contracted) == len(form.inner) == 1
-    tile = tile_of(contraction, target)
-    tile_name = f"tile_{tile.dtype}"
-    if not module.defines(tile_name):
-        emit_tile(module, tile_name, tile, target.has_fma)
+    tiles = tiles_of(contraction, target)
+    for tile in tiles:
+        emit_tile(module, tile, target.has_fma)
     f = module.function(
         name, "i64", [("words", "ptr"), ("begin", "i64"), ("end", "i64"), ("scratch", "ptr")],
         internal=internal, attributes=KERNEL_ATTRIBUTES,
@@ -44,7 +43,7 @@ def emit_contraction(
     words, begin, end, scratch = f.args
     with f.if_(f.icmp("sge", begin, end), likely=False):
         f.ret(i64(0))
-    kernel = _Kernel(f, form, words, target, tile, tile_name)
+    kernel = _Kernel(f, form, words, target, tiles)
     kernel.units(begin, end, scratch)
     f.ret(kernel.status())
 
@@ -52,12 +51,11 @@ def emit_contraction(
 class _Kernel:
     """What the loops of one kernel have in common."""
 
-    def __init__(
-        self, f: Function, form: KernelForm, words: Value, target: Target, tile: Tile, tile_name: str
-    ) -> None:
+    def __init__(self, f: Function, form: KernelForm, words: Value, target: Target, tiles: Tiles) -> None:
         contraction = form.contraction
         assert contraction is not None
-        self.f, self.form, self.tile, self.tile_name = f, form, tile, tile_name
+        tile = tiles.whole
+        self.f, self.form, self.tile, self.tiles = f, form, tile, tiles
         self.vector_bytes = target.vector_bytes
         self.rows_axis, self.lanes_axis = row_axis(form), form.lane_axis
         self.left = Side(f, form, words, target, tile, contraction.left, self.rows_axis, tile.rows)
@@ -140,13 +138,15 @@ class _Kernel:
         block, left, right, scratch, _ = places
         # one round where there are no products: the sums of nothing
         stop = f.intrinsic("smax", "i64", self.products, i64(1))
+        in_place = self.right.in_place(batch, f.sub(rows.stop, rows.start))
         with f.loop(i64(0), stop, CONTRACTION_BLOCK) as depth:
             end = f.intrinsic("smin", "i64", f.add(depth.index, i64(CONTRACTION_BLOCK)), self.products)
             products = Range(depth.index, end)
             first = f.icmp("eq", depth.index, i64(0))
             with f.loop(lanes.start, lanes.stop, self.part[1]) as across:
                 part = Range(across.index, f.intrinsic("smin", "i64", f.add(across.index, self.part[1]), lanes.stop))
-                self.right.pack(batch, part, products, right, scratch)
+                columns = in_place.columns(part, products, right)
+                self.right.pack(batch, Range(columns.packed_from, part.stop), products, right, scratch)
                 with f.loop(rows.start, rows.stop, self.part[0]) as down:
                     end = f.intrinsic("smin", "i64", f.add(down.index, self.part[0]), rows.stop)
                     strip = Range(down.index, end)
@@ -155,23 +155,46 @@ class _Kernel:
                         f.mul(f.sub(strip.start, rows.start), self.row_bytes),
                         f.mul(f.sub(part.start, lanes.start), i64(self.tile.itemsize)),
                     )
-                    self._tiles(strip, part, products, first, left, right, f.offset(block, origin))
+                    self._tiles(strip, part, columns, products, first, left, f.offset(block, origin))
 
     def _tiles(
-        self, rows: Range, lanes: Range, products: Range, first: Value, left: Value, right: Value, out: Value
+        self, rows: Range, lanes: Range, columns: Columns, products: Range, first: Value, left: Value, out: Value
     ) -> None:
-        f, tile = self.f, self.tile
+        """Write the loops over tiles: whole ones, then low ones; narrow ones where few lanes are left."""
+        f, tile, low, narrow = self.f, self.tile, self.tiles.low, self.tiles.narrow
         count = f.sub(products.stop, products.start)
         depth = f.mul(padded(f, count, tile.lanes), i64(tile.itemsize))
+        panel = f.mul(depth, i64(tile.rows))
+        # more rows than low tiles are worth take a whole tile
+        whole = f.add(f.sub(rows.stop, rows.start), i64(tile.rows - 1 - (tile.rows - 1) // low.rows * low.rows))
+        whole = f.add(rows.start, f.mul(f.udiv(whole, i64(tile.rows)), i64(tile.rows)))
+
+        def call(tile: Tile, at_left: Value, at: Value) -> None:
+            f.call(tile.name, "void", [count, at_left, at_right, right_bytes, at, self.row_bytes, first])
+
         with f.loop(lanes.start, lanes.stop, tile.columns) as across:
-            at_right, column = across.carry(right), across.carry(out)
-            with f.loop(rows.start, rows.stop, tile.rows) as down:
+            column = across.carry(out)
+            at_right, right_bytes = columns.place(across.index)
+            few = f.icmp("sle", f.sub(lanes.stop, across.index), i64(narrow.columns))
+            with f.loop(rows.start, whole, tile.rows) as down:
                 at_left, at = down.carry(left), down.carry(column)
-                f.call(self.tile_name, "void", [count, at_left, at_right, at, self.row_bytes, first])
-                down.update(0, f.offset(at_left, f.mul(depth, i64(tile.rows))))
+                wide, end = f.fresh("wide"), f.fresh("done")
+                thin = f.fresh("thin")
+                f.cond_br(few, thin, wide)
+                for label, kind in ((thin, narrow), (wide, tile)):
+                    f.label(label)
+                    call(kind, at_left, at)
+                    f.br(end)
+                f.label(end)
+                down.update(0, f.offset(at_left, panel))
                 down.update(1, f.offset(at, f.mul(self.row_bytes, i64(tile.rows))))
-            across.update(0, f.offset(at_right, f.mul(depth, i64(tile.columns))))
-            across.update(1, f.offset(column, tile.columns * tile.itemsize))
+            at_left, at = down.result(0), down.result(1)
+            with f.loop(whole, rows.stop, low.rows) as rest:
+                at_left, at = rest.carry(at_left), rest.carry(at)
+                call(low, at_left, at)
+                rest.update(0, f.offset(at_left, low.rows * tile.itemsize))
+                rest.update(1, f.offset(at, f.mul(self.row_bytes, i64(low.rows))))
+            across.update(0, f.offset(column, tile.columns * tile.itemsize))
 
     # ------------------------------------------------------------------ what follows
     def _finish(self, batch: Mapping[int, Value], rows: Range, lanes: Range, places: list[Value]) -> None:

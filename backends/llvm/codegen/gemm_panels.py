@@ -20,6 +20,9 @@ from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import Target
 from jitfuse.ir.kernel import CONTRACTION_BLOCK, Instr, KernelForm
 
+FEW_ROWS = 130
+"""Rows of a product up to which its right operand is read in place."""
+
 Numbered = list[tuple[int, Instr]]
 
 
@@ -29,6 +32,59 @@ class Range:
 
     start: Value
     stop: Value
+
+
+class Columns:
+    """Where the columns of a part of the right operand lie: whole panels in memory, the others packed.
+
+    `packed_from`: the first column of the packed ones, a whole number of panels after the part's first.
+    """
+
+    def __init__(self, f: Function, part: Range, packed: Value, width: int, panel: Value, row_bytes: int) -> None:
+        self.f, self.part, self.packed, self.width = f, part, packed, width
+        self.panel, self.row_bytes = panel, row_bytes
+        self.packed_from = part.start
+        self._memory: tuple[Value, Value] | None = None
+
+    def in_memory(self, use: Value, base: Value, row_bytes: Value) -> None:
+        """Take whole panels from memory where `use`: `base` is the address of column 0 at the first product."""
+        f = self.f
+        whole = f.mul(f.udiv(f.sub(self.part.stop, self.part.start), i64(self.width)), i64(self.width))
+        self.packed_from = f.select(use, f.add(self.part.start, whole), self.part.start)
+        self._memory = base, row_bytes
+
+    def place(self, column: Value) -> tuple[Value, Value]:
+        """Return the address of a panel that begins at a column, and the bytes between its rows."""
+        f = self.f
+        number = f.udiv(f.sub(column, self.packed_from), i64(self.width))
+        at, step = f.offset(self.packed, f.mul(number, self.panel)), i64(self.row_bytes)
+        if self._memory is None:
+            return at, step
+        packed = f.icmp("sge", column, self.packed_from)
+        base, row_bytes = self._memory
+        size = self.row_bytes // self.width
+        memory = f.offset(base, f.mul(column, i64(size)))
+        return f.select(packed, at, memory), f.select(packed, step, row_bytes)
+
+
+class InPlace:
+    """The right operand in memory, for products of so few rows that packing would cost more than it saves."""
+
+    def __init__(self, side: Side, use: Value | None, base: Value | None) -> None:
+        self._side, self._use, self._base = side, use, base
+
+    def columns(self, part: Range, products: Range, packed: Value) -> Columns:
+        """Return where the columns of a part lie, for a range of products."""
+        side, f = self._side, self._side.f
+        size = side.tile.itemsize
+        panel = f.mul(padded(f, f.sub(products.stop, products.start), side.tile.lanes), i64(side.width * size))
+        columns = Columns(f, part, packed, side.width, panel, side.width * size)
+        if self._use is not None and self._base is not None:
+            operand = side.plain_operand
+            assert operand is not None
+            base = side.launch.moved(self._base, operand, side.contracted, products.start)
+            columns.in_memory(self._use, base, side.launch.stride(operand, side.contracted))
+        return columns
 
 
 def needed(form: KernelForm, roots: Sequence[int]) -> frozenset[int]:
@@ -68,6 +124,25 @@ class Side:
         self.body = Body(f, self.analysis, self.launch, target.has_fma)
         self.instructions = instructions
         self.body.hoist(instructions, ENTRY, Frame(self.launch, 0, i64(0), dict(enumerate(self.launch.addresses))))
+
+    @property
+    def plain_operand(self) -> int | None:
+        """The operand that this side is, as it lies in memory, adjacent along the panel's axis; None for others."""
+        if len(self.instructions) != 1 or self.instructions[0][1].op != "load":
+            return None
+        number, offset, mask = access(self.instructions[0][1])
+        plain = not offset and not mask and self.launch.form.operands[number].strides[self.axis] == "1"
+        return number if plain else None
+
+    def in_place(self, batch: Mapping[int, Value], rows: Value) -> InPlace:
+        """Return what tells whether panels are read where they are, for products of so many rows."""
+        operand, f = self.plain_operand, self.f
+        if operand is None:
+            return InPlace(self, None, None)
+        base = self.launch.addresses[operand]
+        for axis, index in batch.items():
+            base = self.launch.moved(base, operand, axis, index)
+        return InPlace(self, f.icmp("sle", rows, i64(FEW_ROWS)), base)
 
     @property
     def _size(self) -> int:

@@ -5,29 +5,29 @@ packed panels. Does not own panels (`gemm_panels`) or the loops around a tile (`
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from jitfuse.backends.llvm.builder import Function, Module, Value, vector
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, REGISTER, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.kernel import Contraction
 
-_VECTORS = 2
-"""Vectors of a tile's row: each element of the left panel then serves two multiplications."""
-
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile of `rows` rows of `_VECTORS` vectors; all but two or three registers hold its sums."""
+    """A tile of `rows` rows of `vectors` vectors, out of panels of `panel_rows` rows."""
 
     dtype: str
     lanes: int
     rows: int
+    vectors: int
+    panel_rows: int
 
     @property
     def columns(self) -> int:
         """Elements of a row."""
-        return _VECTORS * self.lanes
+        return self.vectors * self.lanes
 
     @property
     def itemsize(self) -> int:
@@ -39,37 +39,61 @@ class Tile:
         """The type of a vector in registers."""
         return vector(REGISTER[self.dtype], self.lanes)
 
+    @property
+    def name(self) -> str:
+        """The name of the function that computes such a tile."""
+        return f"tile_{self.dtype}_{self.rows}x{self.vectors}"
 
-def tile_of(contraction: Contraction, target: Target) -> Tile:
-    """Return the tile of a contraction on a target: 14 rows where there are 32 vector registers, else 6."""
+
+class Tiles(NamedTuple):
+    """The tiles of a contraction.
+
+    `whole`: of two vectors, so that each element of the left panel serves two multiplications; all but two or three
+    registers hold its sums. `low` and `narrow`: for what is left of rows and of lanes, with as many sums as hide the
+    latency of a multiplication.
+    """
+
+    whole: Tile
+    low: Tile
+    narrow: Tile
+
+
+def tiles_of(contraction: Contraction, target: Target) -> Tiles:
+    """Return the tiles of a contraction on a target: 14 rows where there are 32 vector registers, else 6."""
     lanes = target.vector_bytes // ITEMSIZE[contraction.dtype]
-    return Tile(contraction.dtype, lanes, 14 if target.vector_bytes == 64 else 6)
+    rows, low = (14, 4) if target.vector_bytes == 64 else (6, 3)
+    whole = Tile(contraction.dtype, lanes, rows, 2, rows)
+    return Tiles(whole, replace(whole, rows=low), replace(whole, vectors=1))
 
 
-def emit_tile(module: Module, name: str, tile: Tile, has_fma: bool) -> None:
-    """Add ``void name(i64 count, ptr left, ptr right, ptr out, i64 row_bytes, i1 first)``.
+def emit_tile(module: Module, tile: Tile, has_fma: bool) -> None:
+    """Add ``void name(i64 count, ptr left, ptr right, i64 right_bytes, ptr out, i64 row_bytes, i1 first)``, once.
 
     It sums `count` products for every element of a tile, in order, and stores the sums, or adds them to what
-    is there where not `first`. Row k of `left` has the tile's rows next to each other, row k of `right` its columns.
+    is there where not `first`. Row k of the left panel has its rows next to each other; the columns of row k of the
+    right operand are adjacent, its rows `right_bytes` apart.
     """
+    if module.defines(tile.name):
+        return
     f = module.function(
-        name, "void",
-        [("count", "i64"), ("left", "ptr"), ("right", "ptr"), ("out", "ptr"), ("row_bytes", "i64"), ("first", "i1")],
+        tile.name, "void",
+        [("count", "i64"), ("left", "ptr"), ("right", "ptr"), ("right_bytes", "i64"), ("out", "ptr"),
+         ("row_bytes", "i64"), ("first", "i1")],
         internal=True, attributes=KERNEL_ATTRIBUTES,
     )
-    count, left, right, out, row_bytes, first = f.args
+    count, left, right, right_bytes, out, row_bytes, first = f.args
     size, width = tile.itemsize, tile.lanes * tile.itemsize
     with f.loop(i64(0), count) as loop:
-        sums = [loop.carry(f.const(tile.vector, 0)) for _ in range(tile.rows * _VECTORS)]
+        sums = [loop.carry(f.const(tile.vector, 0)) for _ in range(tile.rows * tile.vectors)]
         at_left, at_right = loop.carry(left), loop.carry(right)
-        row = [f.load(tile.vector, f.offset(at_right, j * width), width) for j in range(_VECTORS)]
+        row = [f.load(tile.vector, f.offset(at_right, j * width), size) for j in range(tile.vectors)]
         for r in range(tile.rows):
             x = f.splat(f.load(REGISTER[tile.dtype], f.offset(at_left, r * size), size), tile.lanes)
-            for j in range(_VECTORS):
-                k = r * _VECTORS + j
+            for j in range(tile.vectors):
+                k = r * tile.vectors + j
                 loop.update(k, _multiply_add(f, tile, has_fma, x, row[j], sums[k]))
-        loop.update(len(sums), f.offset(at_left, tile.rows * size))
-        loop.update(len(sums) + 1, f.offset(at_right, _VECTORS * width))
+        loop.update(len(sums), f.offset(at_left, tile.panel_rows * size))
+        loop.update(len(sums) + 1, f.offset(at_right, right_bytes))
     sums = [loop.result(k) for k in range(len(sums))]
     fresh, more, end = f.fresh("fresh"), f.fresh("more"), f.fresh("end")
     f.cond_br(first, fresh, more)
@@ -77,8 +101,8 @@ def emit_tile(module: Module, name: str, tile: Tile, has_fma: bool) -> None:
         f.label(block)
         at = out
         for r in range(tile.rows):
-            for j in range(_VECTORS):
-                x, place = sums[r * _VECTORS + j], f.offset(at, j * width)
+            for j in range(tile.vectors):
+                x, place = sums[r * tile.vectors + j], f.offset(at, j * width)
                 if block == more:
                     x = _add(f, tile, f.load(tile.vector, place, width), x)
                 f.store(x, place, width)
