@@ -160,7 +160,7 @@ FITS: list[tuple[str, str, Real, mpf, mpf, int, mpf]] = [
     ("ERFC_SINGLE", "-log2(erfc(x))/x - 2, 0.9 <= x <= 3.93", lambda x: -m.log(m.erfc(x), 2) / x - 2, mpf("0.9"),
      mpf("3.93"), 5, mpf(0)),
     ("EXP_64", "(exp(r) - 1 - r) / (r*r)", lambda r: exp_series(r, 2), -HALF_LN2, HALF_LN2, 10, mpf(0)),
-    ("SIN_64", "(sin(r) - r) / r**3 in r*r", lambda t: sin_series(t, 1), mpf(0), QUARTER, 5, mpf(0)),
+    ("SIN_64", "(sin(r) - r) / r**3 in r*r", lambda t: sin_series(t, 1), mpf(0), QUARTER, 6, mpf(0)),
     ("COS_64", "(cos(r) - 1 + r*r/2) / r**4 in r*r", lambda t: cos_series(t, 2), mpf(0), QUARTER, 5, mpf(0)),
     ("EXPM1_SINGLE", "(exp(r) - 1 - r) / (r*r)", lambda r: exp_series(r, 2), -HALF_LN2, HALF_LN2, 5, mpf(0)),
     ("EXP2_SINGLE", "(2**r - 1 - r ln 2) / (r*r)", lambda r: LN2 * LN2 * exp_series(r * LN2, 2), mpf("-0.5001"),

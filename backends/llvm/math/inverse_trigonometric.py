@@ -178,7 +178,8 @@ def _arctangent(up: Batch, down: Batch, sign: Batch, base: Batch) -> Batch:
     s = n * inverse
     remainder = s.fma(-d_low, less_product(n, s, d) + n_low)
     t = s * s
-    low = (s * t).fma(t.polynomial(c.ATAN_64 if s.is_double else c.ATAN_SINGLE), remainder * inverse)
+    s_low = remainder * inverse
+    low = (s * t).fma(t.polynomial(c.ATAN_64 if s.is_double else c.ATAN_SINGLE), t.fma(-s_low, s_low))
     s, low, one = ((v.bits() ^ sign).from_bits() for v in (s, low, zero.replace(steep, 1.0)))
     base = base + one
     quarter, quarter_low = _QUARTER_PI if s.is_double else _QUARTER_PI_SINGLE
