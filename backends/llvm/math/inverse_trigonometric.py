@@ -113,7 +113,9 @@ def atan_32(x: Batch) -> Batch:
 
 
 def atan2_32(y: Batch, x: Batch) -> Batch:
-    """Return the angle of the points (x, y) of float32 batches; infinities are as huge as no float32 is."""
+    """Return the angle of the points (x, y) of float32 batches; in float64 infinities are as huge as no float32 is."""
+    if x.context.has_fma:
+        return _atan2(y, x)
     height, width = (abs(v).widened().at_most(2.0**1000) for v in (y, x))
     steep = height.compare("ogt", width)
     s = width.where(steep, height) / height.where(steep, width).at_least(2.0**-500)
@@ -148,7 +150,12 @@ def _atan(x: Batch) -> Batch:
 
 
 def atan2_64(y: Batch, x: Batch) -> Batch:
-    """Return the angle of the points (x, y) of float64 batches, scaled so that no quotient loses bits."""
+    """Return the angle of the points (x, y) of float64 batches."""
+    return _atan2(y, x)
+
+
+def _atan2(y: Batch, x: Batch) -> Batch:
+    """Return the angle of the points (x, y) in their own type, scaled so that no quotient loses bits."""
     height, width = abs(y), abs(x)
     steep = height.compare("ogt", width)
     down, up = height.where(steep, width), width.where(steep, height)

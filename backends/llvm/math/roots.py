@@ -11,7 +11,6 @@ from jitfuse.backends.llvm.math.exponential import ROUNDER
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 _INFINITY = float("inf")
-_EXPONENT_MASK = 2047 << 52
 _CARRIER_BITS = 1075 << 52  # of 2**52: or-ing an integer below into them adds it
 _GUESS = ROUNDER + 2.0**52 / 3 + 0x553EE900
 
@@ -19,10 +18,11 @@ _GUESS = ROUNDER + 2.0**52 / 3 + 0x553EE900
 def scales(size: Batch) -> tuple[Batch, Batch]:
     """Return (2**-e, 2**(e + 1)), that bring size >= 0 into [2, 4) and half of the result back.
 
-    For denormals e is that of the smallest normal, so that they come to at least 2**-51.
+    For denormals e is that of the smallest normal, so that they come to at least 2**-51 or, of float32, 2**-22.
     """
-    back = (size.bits() & _EXPONENT_MASK).from_bits().at_least(2.0**-1022)
-    return (_EXPONENT_MASK - back.bits()).from_bits(), back
+    mask, smallest = (2047 << 52, 2.0**-1022) if size.is_double else (255 << 23, 2.0**-126)
+    back = (size.bits() & mask).from_bits().at_least(smallest)
+    return (mask - back.bits()).from_bits(), back
 
 
 def sqrt_parts(x: Batch, x_low: Batch | None) -> tuple[Batch, Batch]:
@@ -70,7 +70,7 @@ def cbrt_32(x: Batch) -> Batch:
         wide = size.widened()
         inverse = _inverse_cube_root(wide)
         root = (wide * (inverse * inverse)).narrowed()
-    return root.copysign(x).where(_proper(size), x)
+    return root.copysign(x).where(size.compare("olt", _INFINITY), x)
 
 
 def cbrt_64(x: Batch) -> Batch:
@@ -84,13 +84,7 @@ def cbrt_64(x: Batch) -> Batch:
     power, power_low = two_product(root, root)
     remainder = less_product(scaled, power, root) - power_low * root
     result = remainder.fma(square * (1 / 3), root) * size.filled(2.0).replace(tiny, 2.0**-100)
-    return result.copysign(x).where(_proper(size), x)
-
-
-def _proper(size: Batch) -> Batch:
-    """Return where 0 < size < infinity, and no NaN."""
-    infinity = size.filled(_INFINITY).bits()
-    return (size.bits() - 1).compare("ult", infinity - 1)
+    return result.copysign(x).where(size.compare("olt", _INFINITY), x)
 
 
 def _inverse_cube_root(x: Batch) -> Batch:
