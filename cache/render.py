@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-_TEXTS = ("program", "forms", "ir")
-_LEXERS = {"ir": "llvm"}
+_TEXTS = ("program", "forms", "ir", "wgsl")
+_LEXERS = {"ir": "llvm", "wgsl": "wgsl"}
 _LISTED = ("function", "source", "backend", "target", "kernels", "compile_ms", "created")
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 

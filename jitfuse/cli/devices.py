@@ -5,6 +5,7 @@ import argparse
 from typing import Any
 
 from jitfuse.cli.output import print_json
+from jitfuse.errors import DeviceError
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -26,12 +27,34 @@ def cpu() -> dict[str, Any]:
     }
 
 
+def gpus() -> list[dict[str, Any]]:
+    """Return every adapter that wgpu finds, none where wgpu is missing; the first is the one that is used."""
+    from jitfuse.backends.wgsl.runtime.device import adapters, default_device
+
+    try:
+        found = list(adapters())
+        if found:
+            used = default_device().info
+            found.sort(key=lambda info: info != used)
+    except DeviceError:
+        return []
+    return [
+        {"device": "gpu", "name": a.name, "kind": a.kind, "backend": a.backend, "driver": a.driver,
+         "features": list(a.features)}
+        for a in found
+    ]
+
+
 def _run(options: argparse.Namespace) -> int:
-    device = cpu()
+    device, adapters = cpu(), gpus()
     if options.json:
-        print_json([device])
+        print_json([device, *adapters])
         return 0
     print(f"cpu  {device['name']}, {device['triple']}, {device['vector_bits']}-bit vectors, "
           f"threads: {device['threads']}")
-    print("This version runs kernels on the CPU only.")
+    for a in adapters:
+        has = f", has {', '.join(a['features'])}" if a["features"] else ""
+        print(f"gpu  {a['name']}, {a['backend']}, {a['driver']}{has}")
+    if not adapters:
+        print("no gpu: it takes pip install 'jitfuse[gpu]' and a driver; mesa-vulkan-drivers has one in software")
     return 0

@@ -21,7 +21,7 @@ from jitfuse.errors import JitfuseError
 from jitfuse.version import __version__
 
 _LIBRARIES: Final = ("numpy", "llvmlite", "optree", "cloudpickle", "platformdirs", "rich")
-_OPTIONAL: Final = ("torch", "scipy")
+_OPTIONAL: Final = ("torch", "scipy", "wgpu")
 _STYLES: Final = {"ok": "green", "note": "yellow", "problem": "bold red"}
 
 

@@ -38,16 +38,18 @@ def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
         f"@compute @workgroup_size({variant.group})\nfn {ENTRY}(@builtin(workgroup_id) at: vec3<u32>, "
         "@builtin(num_workgroups) all: vec3<u32>, @builtin(local_invocation_index) local: u32)"
     ):
-        text.line("let unit = at.y * all.x + at.x;")
-        text.line(f"let point = unit * {variant.group}u + local;" if variant.mode == POINTS else "let point = unit;")
-        with text.block("if (point < words[0].w)"):
+        first, step = "at.x", "all.x"
+        if variant.mode == POINTS:
+            first, step = f"at.x * {variant.group}u + local", f"all.x * {variant.group}u"
+        with text.block(f"for (var point = {first}; point < words[0].w; point += {step})"):
             _Frame(body, text).write()
     main = str(text)
     bindings, writes = _bindings(form, variant, form.word_count + len(body.host.words))
     pieces = [*bindings, *_shared(analysis, variant), library.fences(facts.rewrites)]
-    if not facts.missing("f64"):
+    functions = library.needed(main)
+    if "_64(" in functions + main:
         pieces.append(library.fences_64(facts.rewrites))
-    return Shader("\n".join([*pieces, library.needed(main), main, ""]), writes)
+    return Shader("\n".join([*pieces, functions, main, ""]), writes)
 
 
 def _bindings(form: KernelForm, variant: Variant, count: int) -> tuple[list[str], tuple[bool, ...]]:

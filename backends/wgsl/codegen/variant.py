@@ -21,7 +21,7 @@ POINTS: Final = "points"
 ROWS: Final = "rows"
 """One workgroup for each grid point."""
 
-POINT_GROUP: Final = 64
+POINT_GROUP: Final = 128
 SMALL_ROW_GROUP: Final = 64
 ROW_GROUP: Final = 256
 SHORT_ROW: Final = 32

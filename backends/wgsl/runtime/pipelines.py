@@ -1,6 +1,6 @@
 """Shaders as pipelines, and launches of them.
 
-Owns: pipelines, bind groups (kept for buffers that meet again), dispatch past 65,535 workgroups. Does not own the
+Owns: pipelines, bind groups (kept for buffers that meet again), the number of workgroups. Does not own the
 shaders' text or which buffers hold what.
 """
 from __future__ import annotations
@@ -16,8 +16,10 @@ from jitfuse.backends.wgsl.runtime.buffers import Block
 from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.errors import CompileError
 
-MAX_GROUPS: Final = 65_535
-"""Workgroups along one dimension of a dispatch: WebGPU's own limit."""
+MAX_GROUPS: Final = 4_096
+"""Workgroups of a dispatch, enough to fill any device; WebGPU has at most 65,535 along one dimension."""
+MAX_POINTS: Final = 2**32 - 2**24
+"""Grid points of a dispatch, such that another step does not overflow."""
 _BIND_GROUPS: Final = 32
 
 
@@ -53,11 +55,11 @@ class Pipeline:
         except Exception as error:
             raise CompileError(f"the adapter {device.name} refuses a kernel: {error}") from error
 
-    def encode(self, compute: Any, words: Window, buffers: Sequence[Block], groups: tuple[int, int]) -> None:
+    def encode(self, compute: Any, words: Window, buffers: Sequence[Block], groups: int) -> None:
         """Put one dispatch into a compute pass."""
         compute.set_pipeline(self._pipeline)
         compute.set_bind_group(0, self._group(words, buffers))
-        compute.dispatch_workgroups(*groups)
+        compute.dispatch_workgroups(groups)
 
     def _group(self, words: Window, buffers: Sequence[Block]) -> Any:
         key = (id(words.block.handle), words.offset, *(id(b.handle) for b in buffers))
@@ -88,14 +90,13 @@ def _layout_entries(shader: Shader) -> list[dict[str, Any]]:
     ]
 
 
-def workgroups(variant: Variant, sizes: Sequence[int], n_grid: int) -> tuple[int, int]:
-    """Return how many workgroups a launch has along two dimensions; raises CompileError past their product."""
+def workgroups(variant: Variant, sizes: Sequence[int], n_grid: int) -> int:
+    """Return how many workgroups a launch has; each goes on to further grid points in steps of all of them.
+
+    Raises CompileError for more grid points than 32 bits count.
+    """
     points = math.prod(sizes[:n_grid])
-    count = -(-points // variant.group) if variant.mode == POINTS else points
-    if count <= MAX_GROUPS:
-        return count, 1
-    rows = -(-count // MAX_GROUPS)
-    across = -(-count // rows)
-    if rows > MAX_GROUPS or across * rows * variant.group >= 2**32:
+    if points >= MAX_POINTS:
         raise CompileError(f"{points} grid points are more than one dispatch has")
-    return across, rows
+    count = -(-points // variant.group) if variant.mode == POINTS else points
+    return min(count, MAX_GROUPS)

@@ -9,6 +9,8 @@ from evaluate import memory
 from gpu_harness import check
 from harness import Builder, filled
 
+from jitfuse.backends.wgsl.codegen.variant import POINT_GROUP
+from jitfuse.backends.wgsl.runtime.pipelines import MAX_GROUPS
 from jitfuse.ir.kernel import KernelForm, Operand
 
 
@@ -49,8 +51,8 @@ def test_several_axes(device: Any, shape: tuple[int, ...]) -> None:
         run(device, [x, t, row, column, flipped], out)
 
 
-def test_more_workgroups_than_one_dimension_has(device: Any) -> None:
-    n = 65_535 * 64 + 129
+def test_more_points_than_one_round_of_workgroups(device: Any) -> None:
+    n = MAX_GROUPS * POINT_GROUP + 129
     x = np.arange(n, dtype="int32")
     run(device, [x], np.zeros(n, "int32"))
 
