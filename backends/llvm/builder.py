@@ -10,7 +10,7 @@ written, so LLVM neither reassociates nor contracts.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -425,6 +425,19 @@ class Function:
         self.label(then)
         yield
         self.label(end)
+
+    def branch(
+        self, condition: Value, usual: Sequence[Value], rare: Callable[[], Sequence[Value]]
+    ) -> list[Value]:
+        """Return what `rare` makes where an i1 holds, which is not likely, else `usual`."""
+        before = self.block
+        rarely, end = self.fresh("rare"), self.fresh("common")
+        self.cond_br(condition, rarely, end, likely=False)
+        self.label(rarely)
+        unusual = rare()
+        last = self.block
+        self.label(end)
+        return [self.phi(v.type, [(v, before), (w, last)]) for v, w in zip(usual, unusual, strict=True)]
 
     @contextmanager
     def loop(self, start: Value, stop: Value, step: int | Value = 1) -> Iterator[Loop]:

@@ -34,7 +34,7 @@ from jitfuse.backends.llvm.math import (
 )
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 
-__all__ = ["FUNCTIONS", "emit", "emit_many"]
+__all__ = ["FUNCTIONS", "emit", "emit_many", "emit_scalar"]
 
 # name: (for float32, for float64), each from batches of the operands to a batch of the results
 _TABLE: dict[str, tuple[Callable[..., Batch], Callable[..., Batch]]] = {
@@ -95,6 +95,14 @@ def emit(f: Function, name: str, args: Sequence[Value], *, has_fma: bool = True)
     rounding instructions (x86-64-v3, AArch64); without, results may differ in the last bit, within 1 ulp too.
     """
     return emit_many(f, name, [args], has_fma=has_fma)[0]
+
+
+def emit_scalar(f: Function, name: str, args: Sequence[Value]) -> Value:
+    """Append the code of one function on single numbers, without fused multiply-add, to any builder's function."""
+    context = Context(f, has_fma=False, scalar=True)
+    function = _TABLE[name][0 if args[0].type == "float" else 1]
+    result: Batch = function(*[context.batch([a]) for a in args])
+    return result.values[0]
 
 
 def emit_many(

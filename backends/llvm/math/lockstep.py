@@ -14,11 +14,15 @@ _FLOATS = ("float", "double")
 
 
 class Context:
-    """Where code goes and what the target can do: the function under construction, and fused multiply-add."""
+    """Where code goes and what the target can do: the function under construction, and fused multiply-add.
 
-    def __init__(self, f: Function, has_fma: bool) -> None:
+    `scalar`: values are single numbers, and code for the rare ones is written where it is needed.
+    """
+
+    def __init__(self, f: Function, has_fma: bool, *, scalar: bool = False) -> None:
         self.f = f
         self.has_fma = has_fma
+        self.scalar = scalar
         self._constants: dict[tuple[str, float | int], Value] = {}
 
     def constant(self, type_: str, value: float | int) -> Value:
@@ -70,13 +74,11 @@ class Batch:
         return Batch(self.context, tuple(map(make, self.values, self.lift(other))))
 
     def _binary(self, op: str, other: Batch | float | int, *, swapped: bool = False) -> Batch:
-        f = self.context.f
-        t = self.type
+        binary = self.context.f.binary
         left, right = self.values, self.lift(other)
         if swapped:
             left, right = tuple(right), left
-        pairs = zip(left, right, strict=True)
-        return Batch(self.context, tuple([f.value(t, f"{op} {t} {a.ref}, {b.ref}") for a, b in pairs]))
+        return Batch(self.context, tuple([binary(op, a, b) for a, b in zip(left, right, strict=True)]))
 
     # ------------------------------------------------------------------ arithmetic
     def __add__(self, other: Batch | float | int) -> Batch:

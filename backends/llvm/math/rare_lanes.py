@@ -29,24 +29,20 @@ def unless_rare(
     It is behind a branch, so that ordinary data pay for one test. Its lanes in which the condition does not
     hold must have the bits of `usual`.
     """
-    f = condition.context.f
-    before = f.block
-    rarely, end = f.fresh("rare"), f.fresh("common")
-    f.cond_br(any_lane(condition), rarely, end, likely=False)
-    f.label(rarely)
-    unusual = rare()
-    last = f.block
-    f.label(end)
-    return [
-        Batch(a.context, tuple([
-            f.phi(v.type, [(v, before), (w, last)]) for v, w in zip(a.values, b.values, strict=True)
-        ]))
-        for a, b in zip(usual, unusual, strict=True)
-    ]
+    def made() -> list[Value]:
+        return [v for b in rare() for v in b.values]
+
+    values = condition.context.f.branch(any_lane(condition), [v for b in usual for v in b.values], made)
+    found = iter(values)
+    return [Batch(b.context, tuple([next(found) for _ in b.values])) for b in usual]
+
+
+LaneBody = Callable[[Context, list[Value]], Sequence[Value]]
+"""Writes the code of one lane: from its inputs, float64 scalars, to its outputs."""
 
 
 def patch_lanes(
-    function: str, condition: Batch, inputs: Sequence[Batch], outputs: Sequence[Batch]
+    function: str | LaneBody, condition: Batch, inputs: Sequence[Batch], outputs: Sequence[Batch]
 ) -> list[Batch]:
     """Replace the outputs of the rare lanes in which the condition holds by those of a `lane_function`.
 
@@ -54,6 +50,9 @@ def patch_lanes(
     """
 
     def patched() -> list[Batch]:
+        if not isinstance(function, str):
+            context = condition.context
+            return [context.batch([v]) for v in function(context, [b.values[0] for b in inputs])]
         stored = [condition.cast("sext", "i64"), *inputs, *outputs]
         slots = [_spill(b, k) for k, b in enumerate(stored)]
         count = lanes(condition.type) * len(condition.values)
@@ -64,14 +63,14 @@ def patch_lanes(
 
 
 def lane_function(
-    context: Context, name: str, inputs: int, outputs: int,
-    body: Callable[[Context, list[Value]], Sequence[Value]],
-) -> str:
-    """Define, once in the module, what `patch_lanes` calls, and return its name.
+    context: Context, name: str, inputs: int, outputs: int, body: LaneBody
+) -> str | LaneBody:
+    """Define, once in the module, what `patch_lanes` calls, and return its name; the body itself for single numbers.
 
     It takes the number of lanes and pointers to the lanes' conditions, inputs and outputs, all of 8 bytes.
-    `body` writes the code of one lane: from its inputs, float64 scalars, to its outputs.
     """
+    if context.scalar:
+        return body
     module = context.f.module
     if module.defines(name):
         return name

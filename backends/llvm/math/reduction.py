@@ -13,7 +13,7 @@ from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
-from jitfuse.backends.llvm.math.rare_lanes import lane_function, patch_lanes
+from jitfuse.backends.llvm.math.rare_lanes import LaneBody, lane_function, patch_lanes
 
 _INV_PI, _TWO_OVER_PI = 0.3183098861837907, 0.6366197723675814
 # pi in 33 + 53 bits, pi/2 in 33 + 53 + 53: products of the first with integers below 2**20 are exact
@@ -90,7 +90,7 @@ def two_over_pi_words() -> tuple[int, ...]:
     return (0, *((fraction >> (bits - 64 * (i + 1))) & _MASK for i in range(20)))
 
 
-def _large_turns(context: Context, parts: int, offset: float) -> str:
+def _large_turns(context: Context, parts: int, offset: float) -> str | LaneBody:
     """Return the name of the module's function for large arguments, with the outputs of `reduce_32`.
 
     r is what is left of x modulo pi / parts, one of 1 and 2. 64 bits of the fraction are enough: no float32 is
@@ -113,7 +113,7 @@ def _large_turns(context: Context, parts: int, offset: float) -> str:
     return lane_function(context, f"jitfuse.turns.{parts}.{'half' if offset else 'zero'}", 1, 2, body)
 
 
-def _large_quarter_turns(context: Context) -> str:
+def _large_quarter_turns(context: Context) -> str | LaneBody:
     """Return the name of the module's function for large arguments, with the outputs of `reduce_64`.
 
     128 bits of the fraction: no float64 is closer than 2**-62 to a multiple of pi/2 (Muller, section 11.3).

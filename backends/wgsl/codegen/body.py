@@ -11,7 +11,13 @@ from jitfuse.backends.wgsl.codegen import memory
 from jitfuse.backends.wgsl.codegen.analysis import INNER, POINT, Analysis, access
 from jitfuse.backends.wgsl.codegen.casts import astype, converted
 from jitfuse.backends.wgsl.codegen.host_values import HostValues
-from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, apply, constant, power_by_constant
+from jitfuse.backends.wgsl.codegen.operators import (
+    UnknownOperatorError,
+    apply,
+    constant,
+    needs_float64,
+    power_by_constant,
+)
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import FLOATS, PAIR, REGISTER, Facts
 from jitfuse.backends.wgsl.codegen.variant import Variant
@@ -32,6 +38,7 @@ class Body:
         self.variant = variant
         self.words = WordTable(self.form)
         self.host = HostValues(self.form, variant.inline)
+        self.facts = facts
         self.names: dict[int, str] = {}
         self.types = [self._type(n, facts) for n in range(len(self.form.instructions))]
         self.positions: dict[int, str] = {}
@@ -131,6 +138,8 @@ class Body:
         if instr.dtype == dtype and result_type != type_:
             type_ = result_type
         args = [self.value(a, type_) for a in instr.args]
+        if needs_float64(instr.op, type_) and self.facts.missing("f64"):
+            raise UnknownOperatorError(f"{instr.op} of {dtype} needs {' and '.join(self.facts.missing('f64'))}")
         if instr.op == "power":
             return self._power(instr, dtype, type_, args)
         return apply(instr.op, dtype, type_, args)

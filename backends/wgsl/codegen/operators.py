@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from jitfuse.backends.wgsl.codegen.types import FLOATS, SIGNED, integer_bits, is_packed
+from jitfuse.backends.wgsl.math import SHARED, name_of
 from jitfuse.dtypes import kind
 
 Emit = Callable[..., str]
@@ -113,10 +114,17 @@ def apply(op: str, dtype: str, type_: str, args: Sequence[str]) -> str:
     if op in _SHIFTS and kind(dtype) in ("int", "uint"):
         return wrapped(f"jf_{_SHIFTS[op]}_{type_}({args[0]}, {args[1]}, {integer_bits(dtype)}u)", dtype)
     emit = _TABLES[type_].get(op)
+    if emit is None and type_ in FLOATS and op in SHARED:
+        emit = _call(name_of(op, type_).removeprefix("jf_"))
     if emit is None:
         raise UnknownOperatorError(f"{op} of {dtype} has no WGSL version")
     result = emit(*args)
     return wrapped(result, dtype) if op in _WRAPPING else result
+
+
+def needs_float64(op: str, type_: str) -> bool:
+    """Return whether an operator on floats is computed in float64."""
+    return type_ in FLOATS and op not in _TABLES[type_] and op in SHARED
 
 
 def wrapped(expression: str, dtype: str) -> str:

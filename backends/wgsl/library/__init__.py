@@ -18,7 +18,9 @@ from jitfuse.backends.wgsl.library import (
     power,
     random,
     trigonometric,
+    wide,
 )
+from jitfuse.backends.wgsl.math import text_of
 
 _DEFINITION: Final = re.compile(r"^fn (\w+)", re.MULTILINE)
 _NAME: Final = re.compile(r"\bjf_\w+")
@@ -29,7 +31,7 @@ def functions() -> dict[str, str]:
     """Return every function's text by its name."""
     texts = [
         floats.TEXT, integers.TEXT, casts.TEXT, exponential.text(), logarithm.text(), trigonometric.TEXT,
-        error_function.text(), power.text(), random.TEXT,
+        error_function.text(), power.text(), random.TEXT, wide.text(),
     ]
     found: dict[str, str] = {}
     for text in texts:
@@ -42,17 +44,17 @@ def functions() -> dict[str, str]:
 
 def needed(text: str) -> str:
     """Return the functions that a shader's text calls, those that they call before them."""
-    known = functions()
-    order: dict[str, None] = {}
+    found: dict[str, str] = {}
 
     def visit(part: str) -> None:
         for name in dict.fromkeys(_NAME.findall(part)):
-            if name in known and name not in order:
-                visit(known[name].replace(f"fn {name}", "fn"))
-                order[name] = None
+            known = functions().get(name) or text_of(name)
+            if known is not None and name not in found:
+                visit(known.replace(f"fn {name}", "fn"))
+                found[name] = known
 
     visit(text)
-    return "\n".join(known[name] for name in order)
+    return "\n".join(found.values())
 
 
 def fences(rewrites: bool) -> str:

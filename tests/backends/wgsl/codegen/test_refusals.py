@@ -25,14 +25,19 @@ def emitted(form: KernelForm, facts: Facts = ALL) -> str:
 
 
 def test_the_message_names_operator_and_dtype() -> None:
-    with pytest.raises(UnknownOperatorError, match="sin of float64"):
-        emitted(applied("sin", ("float64",), "float64"))
+    with pytest.raises(UnknownOperatorError, match="gcd of int32"):
+        emitted(applied("gcd", ("int32", "int32"), "int32"))
 
 
 @pytest.mark.parametrize(("dtype", "feature"), [("float64", "shader-f64"), ("int64", "shader-int64")])
 def test_types_that_the_adapter_lacks(dtype: str, feature: str) -> None:
     with pytest.raises(UnknownOperatorError, match=feature):
         emitted(applied("add", (dtype, dtype), dtype), Facts(frozenset(), True))
+
+
+def test_functions_that_are_computed_in_float64() -> None:
+    with pytest.raises(UnknownOperatorError, match="cbrt of float32 needs shader-f64"):
+        emitted(applied("cbrt", ("float32",), "float32"), Facts(frozenset(), True))
 
 
 def test_integers_to_run_time_powers_may_have_to_raise() -> None:
