@@ -6,7 +6,7 @@ that cannot be had. Does not own tracing or plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,8 +24,11 @@ from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
+from jitfuse.plans.policy import LoweringPolicy
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
 
+POLICY: Final = LoweringPolicy(chain=False, keep=False)
+"""What suits a GPU: computing again costs less there than rows of scratch in memory. Scores are the CPU's."""
 State = Mapping[str, np.ndarray[Any, Any]]
 Note = Callable[[str, JitfuseError], None]
 
@@ -62,8 +65,8 @@ class GpuCall:
         if found is None:
             program = run_passes(self.trace.program, self.training, verified if debugging() else None)
             scalars = frozenset(f for f, s in self.trace.feeds.items() if s.kind in ("python", "numpy"))
-            best = AbstractPlan(program, self._layouts()).best()
-            found = GpuPlan(best, self.device, scalars, self._origin, use_cache=self._use_cache)
+            lowered = AbstractPlan(program, self._layouts()).lower(POLICY).specialise(())
+            found = GpuPlan(lowered, self.device, scalars, self._origin, use_cache=self._use_cache)
             self.spec.gpu_plans[key] = found
         assert isinstance(found, GpuPlan)
         return found

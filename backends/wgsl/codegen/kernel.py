@@ -13,6 +13,7 @@ from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.backends.wgsl.codegen.body import Body, Numbered
 from jitfuse.backends.wgsl.codegen.combine import Part, parts
 from jitfuse.backends.wgsl.codegen.contract import emit_contraction
+from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError
 from jitfuse.backends.wgsl.codegen.reduce import Reducer
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts, memory_type
@@ -31,6 +32,8 @@ class Shader(NamedTuple):
 
 def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
     """Return a form as WGSL; raises UnknownOperatorError for what has no WGSL version on this adapter."""
+    if form.then is not None:
+        raise UnknownOperatorError("a kernel that runs a second one, row by row, has no WGSL version")
     analysis = Analysis(form)
     text = Text()
     body = Body(text, analysis, variant, facts)
