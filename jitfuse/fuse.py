@@ -28,12 +28,10 @@ from jitfuse.errors import (
     CompileError,
     FallbackWarning,
     JitfuseError,
-    NumericError,
     OverlapError,
     VolatileError,
 )
 from jitfuse.frameworks import call_adapted, materialise_specs, needs_adapting
-from jitfuse.ir import statuses
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
@@ -402,9 +400,9 @@ def _state() -> dict[str, np.ndarray[Any, Any]]:
     return {RANDOM_STATE: jf_random.state()}
 
 
-def _raise_status(name: str, kind: int, site: int, status: Any) -> bool:
+def _raise_status(name: str, kind: int, checks: Any, status: Any) -> bool:
     """Raise for a status that a kernel returned: the handler of every entry."""
-    raise NumericError(f"{name}: {statuses.MESSAGES.get(int(status), f'kernel status {status}')}")
+    raise compiler.kernel_error(name, checks, int(status))
 
 
 def _on_miss(owner: FusedFunction, *args: Any, **kwargs: Any) -> Any:

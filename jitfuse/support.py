@@ -42,6 +42,10 @@ def accepted_dtypes(op: ops.Op) -> list[str]:
 
 def _operands(op: ops.Op, dtype: str) -> list[Meta]:
     count = 2 if op.arity == ops.VARIADIC else op.arity
+    if op.name in ("gather", "take", "take_along_axis", "scatter"):
+        return [Meta((3,), dtype), *([Meta((), dtype)] if op.name == "scatter" else []), Meta((2,), "int64")]
+    if op.name in ("tril", "triu", "diagonal"):
+        return [Meta((3, 3), dtype)]
     if op.kind == ops.RANDOM:
         state, index = Meta((2,), "int64"), Meta((), "int64")
         return {"random_uniform": [state, index], "random_advance": [state]}.get(

@@ -11,6 +11,7 @@ from typing import Any
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import rules
+from jitfuse.tracing import gathering
 from jitfuse.tracing import numpy_arrangements as arrangements
 from jitfuse.tracing import numpy_elementwise as elementwise
 from jitfuse.tracing import numpy_functions as functions
@@ -144,6 +145,14 @@ class ArrayMethods(AbstractTensor):
     def repeat(self, repeats: Any, axis: Any = None) -> Any:
         """Repeat each element along an axis."""
         return arrangements.repeat(self, repeats, axis)
+
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+        """Return elements along an axis at indices."""
+        return gathering.take(self, indices, axis, out, mode)
+
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        """Write values at positions of the flattened array."""
+        gathering.put(self, indices, values, mode)
 
     def fill(self, value: Any) -> None:
         """Assign a scalar to all elements."""

@@ -1,7 +1,7 @@
 """Basic indexing and item assignment of traced tensors, as `slice` and `reshape` steps.
 
 Owns the reading of index expressions: ints, slices, newaxis, ellipsis, and boolean masks on the left-hand
-side of an assignment. Index arrays are refused with a way out. Views and writes themselves belong to
+side of an assignment. Index arrays belong to `jitfuse.tracing.gathering`, views and writes themselves to
 `jitfuse.tracing.traced` and `jitfuse.tracing.recorder`.
 """
 from __future__ import annotations
@@ -84,11 +84,9 @@ def _span(span: slice, extent: int) -> tuple[int, int, int]:
 
 
 def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
-    if _is_mask(item) or isinstance(item, list | np.ndarray) or (isinstance(item, AbstractTensor) and item.ndim):
-        raise UnsupportedError(
-            f"indexing with an array or list is not available inside a fused function, at {user_line()}. Use slices "
-            "and np.where; index outside the function, or pass what you index as an argument."
-        )
+    if is_mask(item):
+        raise UnsupportedError(f"an index that is a single bool is not available inside a fused function, at "
+                               f"{user_line()}. Use slices and np.where.")
     try:
         position = operator.index(item)
     except TypeError as error:
@@ -104,7 +102,8 @@ def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
     return position % shape[axis]
 
 
-def _is_mask(item: Any) -> bool:
+def is_mask(item: Any) -> bool:
+    """Return whether an item of an index is a bool or an array of them."""
     if isinstance(item, bool | np.bool_) and not isinstance(item, AbstractTensor):
         return True
     return isinstance(item, AbstractTensor | np.ndarray) and item.dtype == "bool" and not getattr(item, "weak", False)
@@ -112,8 +111,8 @@ def _is_mask(item: Any) -> bool:
 
 def extend_path(path: Path, name: str, attrs: dict[str, Any], before: tuple[int, ...]) -> Path:
     """Return a view's path with one more step, merged into the last where both are of one kind."""
-    if path and path[-1][0] == name:
-        _, last, shape = path[-1]
+    if path and path[-1][0] == name and name != "diagonal":
+        _, last, shape, _ = path[-1]
         old: dict[str, Any] = dict(last)
         if name == "slice":
             merged: dict[str, Any] = {
@@ -125,13 +124,13 @@ def extend_path(path: Path, name: str, attrs: dict[str, Any], before: tuple[int,
             merged = {"axes": tuple(old["axes"][a] for a in attrs["axes"])}
         else:
             merged = attrs
-        return (*path[:-1], (name, make_attrs(merged), shape))
-    return (*path, (name, make_attrs(attrs), before))
+        return (*path[:-1], (name, make_attrs(merged), shape, ()))
+    return (*path, (name, make_attrs(attrs), before, ()))
 
 
 def get_item(x: Any, index: Any) -> Any:
     """Return `x[index]`: a view, or a scalar where every axis is dropped."""
-    if _is_mask(index):
+    if is_mask(index):
         raise UnsupportedError(
             f"x[mask] has a shape that depends on data, at {user_line()}. Keep the shape: np.where(mask, x, 0), or "
             "reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
@@ -145,7 +144,7 @@ def get_item(x: Any, index: Any) -> Any:
 
 def set_item(x: Any, index: Any, value: Any) -> None:
     """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast."""
-    if _is_mask(index):
+    if is_mask(index):
         _set_masked(x, index, value)
         return
     region = parse(index, x.shape)

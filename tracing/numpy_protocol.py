@@ -13,7 +13,7 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops
 from jitfuse.ir.operators.special import SCIPY_UFUNCS
-from jitfuse.tracing import numpy_reductions, numpy_scans
+from jitfuse.tracing import gathering, numpy_reductions, numpy_scans
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
 from jitfuse.tracing.source import user_line
@@ -78,6 +78,8 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
     if method == "accumulate" and name in numpy_scans.ACCUMULATIONS:
         return numpy_scans.accumulate(name, inputs[0], out=out, **kwargs)
+    if method == "at" and len(inputs) == 3:
+        return gathering.at(_UFUNCS.get(name, name), *inputs)
     if method == "outer" and name in _UFUNCS and ufunc.nin == 2:
         a, b = lifted(*inputs)
         inputs, method = (strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)), "__call__"

@@ -23,9 +23,9 @@ from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.graph import ProcessGraph
 from jitfuse.tracing.source import user_line
 
-Step = tuple[str, Attrs, tuple[int, ...]]
+Step = tuple[str, Attrs, tuple[int, ...], tuple[int, ...]]
 Path = tuple[Step, ...]
-"""How a view reads its storage: (view operator, attributes, shape before it), one after the other."""
+"""How a view reads its storage: (view operator, attributes, shape before it, other operands), one after the other."""
 
 _INT64 = (-(2**63), 2**63 - 1)
 
@@ -216,8 +216,8 @@ class Recorder:
         """Return the tensor that a view of a storage holds now."""
         found = storage.cache.get(path)
         if found is None:
-            name, attrs, _ = path[-1]
-            found = storage.cache[path] = self.emit(name, (self.read(storage, path[:-1]),), attrs)
+            name, attrs, _, others = path[-1]
+            found = storage.cache[path] = self.emit(name, (self.read(storage, path[:-1]), *others), attrs)
         return found
 
     def write(self, storage: Storage, path: Path, value: int, shape: tuple[int, ...]) -> None:
@@ -234,9 +234,12 @@ class Recorder:
             new = self.fit(value, shape, storage.meta.dtype)
         prefixes = {path: new}
         for k in range(len(path) - 1, -1, -1):
-            name, attrs, before = path[k]
+            name, attrs, before, others = path[k]
             if name == "slice":
                 new = self.emit("update_slice", (self.read(storage, path[:k]), new), attrs)
+            elif name == "gather":
+                scatter = {**dict(attrs), "combine": "set"}
+                new = self.emit("scatter", (self.read(storage, path[:k]), new, *others), scatter)
             elif name == "reshape":
                 new = self.emit("reshape", (new,), {"shape": before})
             else:

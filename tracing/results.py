@@ -172,8 +172,8 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     return RawLeaf(leaf, tensor, kind, id(x))
 
 
-def _is_basic(step: tuple[str, Any, tuple[int, ...]]) -> bool:
-    name, attrs, before = step
+def _is_basic(step: tuple[str, Any, tuple[int, ...], tuple[int, ...]]) -> bool:
+    name, attrs, before, _ = step
     if name == "slice":
         return True
     if name != "reshape":

@@ -15,7 +15,7 @@ from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, ShapeError, UnsupportedAttributeError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta, make_attrs
-from jitfuse.tracing import indexing, layout, numpy_protocol, weak
+from jitfuse.tracing import gathering, indexing, layout, numpy_protocol, weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
@@ -124,6 +124,17 @@ class TracedTensor(ArrayMethods):
             return fresh(self._run, self._run.emit(op.name, (source,), make_attrs(attrs)), scalar=False)
         path = indexing.extend_path(self._path, op.name, attrs, self.shape)
         view = TracedTensor(self._run, self._storage, meta, path, lay)
+        view._id()
+        return view
+
+    def picked(self, indices: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor:
+        """Return the view at traced scalars along some axes: writing into it writes at that place."""
+        ids = tuple(tensor_id(i) for i in indices)
+        row = ops.get("gather")
+        assert row is not None
+        meta = row.infer([self._meta, *(i._meta for i in indices)], attrs)
+        path = (*self._path, ("gather", make_attrs(attrs), self.shape, ids))
+        view = TracedTensor(self._run, self._storage, meta, path)
         view._id()
         return view
 
@@ -240,10 +251,14 @@ class TracedTensor(ArrayMethods):
 
     # ------------------------------------------------------------------ items and NumPy
     def __getitem__(self, index: Any) -> Any:
-        return indexing.get_item(self, index)
+        module = gathering if gathering.is_advanced(index) else indexing
+        return module.get_item(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        indexing.set_item(self, index, value)
+        if gathering.is_advanced(index) and not indexing.is_mask(index):
+            gathering.set_item(self, index, value)
+        else:
+            indexing.set_item(self, index, value)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return numpy_protocol.array_ufunc(self, ufunc, method, inputs, kwargs)

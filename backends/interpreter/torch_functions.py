@@ -192,6 +192,21 @@ def _update_slice(x: Tensor, value: Tensor, *, starts: Any, steps: Any, counts: 
     return result
 
 
+def _gather(x: Tensor, *indices: Tensor, axes: tuple[int, ...], place: int) -> Tensor:
+    rest = [a for a in range(x.ndim) if a not in axes]
+    found = x.permute((*axes, *rest))[tuple(indices)]
+    count = found.ndim - len(rest)
+    return torch.movedim(found, tuple(range(count)), tuple(range(place, place + count)))
+
+
+def _take_along_axis(x: Tensor, index: Tensor, *, axis: int) -> Tensor:
+    extent = x.shape[axis]
+    index = torch.where(index < 0, index + extent, index)
+    if bool(((index < 0) | (index >= extent)).any()):
+        raise IndexError(f"an index is out of bounds for axis {axis} with size {extent}")
+    return torch.take_along_dim(x, index, axis)
+
+
 _RENAMED = {
     "bitwise_invert": "bitwise_not", "logical_not": "logical_not", "equal": "eq", "not_equal": "ne",
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
@@ -224,6 +239,7 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "transpose": lambda x, *, axes: torch.permute(x, axes),
     "broadcast_to": lambda x, *, shape: torch.broadcast_to(x, shape),
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
+    "gather": _gather, "take_along_axis": _take_along_axis,
     "diagonal": lambda x, *, offset: torch.diagonal(x, offset, -2, -1),
     "slice": _slice, "update_slice": _update_slice,
 }

@@ -5,13 +5,14 @@ Owns the translation of chains and feed sources. Does not own the tables' format
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.tables import EntryBuilder, Handler
 from jitfuse.ir.program import RANDOM_STATE, Meta
+from jitfuse.plans import Check
 from jitfuse.tracing.tracer import Trace
 from jitfuse.tracing.view import Chain, Guard
 
@@ -24,7 +25,8 @@ class BoundEntry:
     ) -> None:
         self.trace = trace
         self._state = state
-        self._builder = EntryBuilder(trace.positional, trace.keywords, handler=handler)
+        self.checks: list[tuple[Check, ...]] = []
+        self._builder = EntryBuilder(trace.positional, trace.keywords, handler=_with_checks(handler, self.checks))
         self._slots: dict[Chain, int] = {}
         self.feed_slots: dict[int, int] = {}
         self.feed_values: dict[int, int] = {}
@@ -141,6 +143,11 @@ class BoundEntry:
                         extent_a=_extent(arrays[a].meta, arrays[a].strides),
                         extent_b=_extent(arrays[other].meta, arrays[other].strides),
                     )
+
+
+def _with_checks(handler: Handler, checks: Sequence[Any]) -> Handler:
+    """Return a handler that is given a launch's checks in place of its site."""
+    return lambda kind, site, status: handler(kind, checks[site], status)
 
 
 def _has(key: Any) -> Callable[[Any], bool]:

@@ -46,7 +46,7 @@ class DirectCall:
             source = trace.feeds[feed]
             self._arrays["feed", feed] = given if isinstance(given, np.ndarray) else np.array(given, source.meta.dtype)
 
-    def run(self, on_status: Callable[[int, int, int], Any]) -> Any:
+    def run(self, on_status: Callable[[int, Any, int], Any]) -> Any:
         """Run all steps and return the result; `on_status` raises for a kernel's status."""
         for step in (*self._plan.steps, *self._plan.commits):
             if isinstance(step, HostCall):
@@ -55,7 +55,7 @@ class DirectCall:
             else:
                 status = self._launch(step)
                 if status:
-                    on_status(0, 0, status)
+                    on_status(0, step.checks, status)
         outputs = {path: self._output(value) for path, value in self._plan.program.outputs.items()}
         return build_result(self._trace, outputs, self._bound)
 
@@ -93,7 +93,7 @@ class DirectCall:
 
 def call_directly(
     trace: Trace, plan: RuntimePlan, kernels: KernelObject | None, args: Sequence[Any], kwargs: Mapping[str, Any],
-    state: State, on_status: Callable[[int, int, int], Any],
+    state: State, on_status: Callable[[int, Any, int], Any],
 ) -> Any:
     """Return what the traced function returns for these arguments, whose signature is the trace's."""
     return DirectCall(trace, plan, kernels, bind_feeds(trace, args, kwargs, state)).run(on_status)

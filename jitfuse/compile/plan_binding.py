@@ -95,8 +95,9 @@ class PlanBinder:
             self._kernels.address(self._index[launch.form.content_hash]), count,
             operands=[self._place(b, o) for b, o in launch.buffers], words=launch.words,
             threads=0 if cost >= PARALLEL_NS and count > 1 else 1,
-            scratch=scratch_bytes(launch.form, launch.sizes), gil=cost >= RELEASE_GIL_NS, site=0,
+            scratch=scratch_bytes(launch.form, launch.sizes), gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
         )
+        self.bound.checks.append(launch.checks)
         return cost
 
     def _host(self, step: HostCall) -> int:

@@ -45,7 +45,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "eps": _NUMBER, "status": _COUNT,
     "method": _WORD, "sorting": _WORD, "side": _WORD, "positions": _INTS,
     "shifts": _INTS, "reps": _EXTENTS, "times": _COUNT, "before": _EXTENTS, "after": _EXTENTS, "mode": _WORD,
-    "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "k": _INT, "offset": _INT,
+    "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "place": _COUNT, "combine": _WORD, "k": _INT, "offset": _INT,
 }
 """What an attribute of each name holds: the check, and the words for it."""
 

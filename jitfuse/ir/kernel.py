@@ -33,6 +33,9 @@ Instructions (`op`, `dtype` of the result, `args` value numbers, `imm`):
                  max give the first NaN from where it is on, and of equal elements the later one
   require status args (value, bool): the value; where the bool is off at some point, the kernel returns the status
                  (`jitfuse.ir.statuses`) and its outputs mean nothing
+  bounded k      args (index, extent, mask?): an int64 index, negative ones counted from the end of the extent; where
+                 it leaves the extent the launch's status says so (`jitfuse.ir.statuses`) and the index is 0; k counts
+                 the checks of a form
   astype         cast of its one argument
   any elementwise operator of the op table, all operands already in the loop's dtypes
 Reductions are over the inner axes in row-major order, by a tree that depends on the number of elements alone:

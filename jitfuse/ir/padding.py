@@ -140,20 +140,11 @@ def _statistics(x: Tensor, axis: int, widths: tuple[int, int], mode: str, length
     def of(start: int, count: int) -> Tensor:
         found = cut(x, axis, start, count).call(_STATISTICS[mode], axis=axis, keepdims=True)
         if is_integer(x.dtype) and kind(found.dtype) == "float":
-            found = _rounded(found)
+            found = found.call("rint")
         return _as(found, x.dtype)
 
     before = of(0, first)
     return _around(x, axis, widths, before, before if first == last == n else of(n - last, last))
-
-
-def _rounded(x: Tensor) -> Tensor:
-    """Return the nearest whole numbers, halves to the even one."""
-    low = x.call("floor")
-    rest = x.call("subtract", low)
-    odd = low.call("remainder", 2.0).call("equal", 1.0)
-    up = rest.call("greater", 0.5).call("logical_or", rest.call("equal", 0.5).call("logical_and", odd))
-    return up.call("where", low.call("add", 1.0), low)
 
 
 def _ramps(x: Tensor, axis: int, widths: tuple[int, int], values: tuple[Any, ...]) -> Tensor:

@@ -45,6 +45,8 @@ def promote(program: FusedProgram) -> FusedProgram:
             wanted = (result.dtype,)
         elif step.op_name in ("any", "all"):
             wanted = ("bool",)
+        elif step.op_name in ("gather", "take_along_axis"):
+            wanted = (result.dtype, *("int64",) * (len(inputs) - 1))
         else:
             return None
         cast = [_cast(builder, i, dtype, result.weak) for i, dtype in zip(inputs, wanted, strict=True)]

@@ -122,7 +122,8 @@ class BodyBuilder(IndexMaps):
                 self._memo[top] = self._kept(*past)
                 stack.pop()
                 continue
-            missing = [d for d in self.dependencies(top) if d not in self._memo]
+            ahead = [k for k in self.index_keys(top) if k not in self._memo] if self._place(top.value) is None else []
+            missing = ahead or [d for d in self.dependencies(top) if d not in self._memo]
             if missing:
                 stack.extend(reversed(missing))
                 continue
@@ -212,7 +213,7 @@ class BodyBuilder(IndexMaps):
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.REDUCTION:
-            return self.results[step.result_id] if not inputs else self._unrolled_result(step, inputs)
+            return self._result(step) if not inputs else self._unrolled_result(step, inputs)
         if op.kind == ops.CONTRACTION:
             return self._in_dtype(self.node("kept", self.keeps[0].dtype, (), 0, INNER), meta.dtype)
         if op.kind == ops.SCAN:
@@ -227,9 +228,17 @@ class BodyBuilder(IndexMaps):
                 result = self.node("where", meta.dtype, (k.mask, piece, result))
             return result
         if op.kind == ops.VIEW:
-            return inputs[0]
+            return inputs[-1]  # a gather's indices come first
         builder: Callable[[OpStep, Key], Node] = getattr(self, f"_make_{step.op_name}")
         return builder(step, key)
+
+    def _result(self, step: OpStep) -> Node:
+        """Return a reduction's result; a probe, which reduces nothing, asks for those that indices are made of."""
+        found = self.results.get(step.result_id)
+        if found is None:
+            dtype = self.program.meta[step.result_id].dtype
+            found = self.results[step.result_id] = Node("result", dtype, (), step.result_id, POINT)
+        return found
 
     def _elementwise(self, step: OpStep, meta: Meta, inputs: list[Node], mask: Node | None) -> Node:
         if step.op_name == "copy":

@@ -121,4 +121,4 @@ def whole_launch(space: Space) -> Launch:
     )
     buffers = [(o.buffer, o.access.offset) for o in space.operands]
     strides = [space.strides(o, blocks) for o in space.operands]
-    return make_launch(form, buffers, strides, space.extents(blocks) or (1,), numbering.params)
+    return make_launch(form, buffers, strides, space.extents(blocks) or (1,), numbering.params, numbering.checks)

@@ -5,7 +5,7 @@ shapes become parameters. Does not own what is computed (`jitfuse.plans.body`).
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,9 +13,13 @@ from jitfuse.ir import ops
 from jitfuse.ir.kernel import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.frame import Key, reduced_axes
+from jitfuse.plans.launch import Check
 from jitfuse.plans.layout import ZERO, Flat, IndexMap, Lin, flatten_linear, reshape_groups, row_major
 from jitfuse.plans.nodes import Node
 from jitfuse.plans.stages import NodeTable
+
+GATHERS: Final = frozenset({"gather", "take_along_axis"})
+"""Operators that read elements where other operands say: the first operand at the places that the others hold."""
 
 
 class IndexMaps(NodeTable):
@@ -162,6 +166,51 @@ class IndexMaps(NodeTable):
         offset = step.attr("offset")
         row, column = self._affine(last, 1, max(-offset, 0)), self._affine(last, 1, max(offset, 0))
         return [Key(step.input_ids[0], (*outer, row, column), key.mask)]
+
+    # ------------------------------------------------------------------ indices that are data
+    def index_keys(self, key: Key) -> list[Key]:
+        """Return the values that a gather must have before it knows where it reads, each under its map."""
+        step = self.program.producers.get(key.value)
+        if step is None or step.op_name not in GATHERS:
+            return []
+        shape = self.program.meta[key.value].shape
+        parts = self.unflatten(key.where, shape)
+        indices = step.input_ids[1:]
+        if step.op_name == "gather":
+            place, common = step.attr("place"), np.broadcast_shapes(*(self.program.meta[i].shape for i in indices))
+            parts, shape = parts[place : place + len(common)], common
+        return [
+            Key(i, self.operand_map(tuple(parts), shape, self.program.meta[i].shape), key.mask) for i in indices
+        ]
+
+    def value(self, key: Key) -> Node:
+        """Return the node of a value under its map."""
+        raise NotImplementedError
+
+    def _in_gather(self, step: OpStep, key: Key) -> list[Key]:
+        asked, axes, place = self.index_keys(key), step.attr("axes"), step.attr("place")
+        nodes = [self.value(k) for k in asked]
+        shape = self.program.meta[step.input_ids[0]].shape
+        parts = list(self.unflatten(key.where, self.program.meta[key.value].shape))
+        del parts[place : len(parts) - (len(shape) - len(axes) - place)]
+        for axis, node in zip(axes, nodes, strict=True):
+            parts.insert(axis, self._bounded(step, node, axis, shape[axis], key.mask))
+        return [*asked, Key(step.input_ids[0], tuple(parts), key.mask)]
+
+    def _in_take_along_axis(self, step: OpStep, key: Key) -> list[Key]:
+        (asked,), axis = self.index_keys(key), step.attr("axis")
+        shape, out = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
+        axis %= len(shape)
+        node = self._bounded(step, self.value(asked), axis, shape[axis], key.mask)
+        parts = list(self.operand_map(key.where, out, tuple(m if k == axis else n for k, (n, m) in enumerate(
+            zip(shape, out, strict=True)))))
+        parts[axis] = node
+        return [asked, Key(step.input_ids[0], tuple(parts), key.mask)]
+
+    def _bounded(self, step: OpStep, node: Node, axis: int, extent: int, mask: Node | None) -> Node:
+        """Return an index as one from 0 on that a kernel checks as it runs."""
+        check = Check(axis, extent, self.program.sources.get(step.step_id))
+        return self.node("bounded", "int64", (node, self.number(extent), *([mask] if mask is not None else [])), check)
 
     # ------------------------------------------------------------------ joins and updates: masks
     def _in_concat(self, step: OpStep, key: Key) -> list[Key]:

@@ -17,14 +17,26 @@ STREAM_BYTES: Final = 1 << 24
 """A launch that moves at least this much stores past the caches."""
 
 
+class Check(NamedTuple):
+    """An index that a kernel checks: the axis that it indexes, its extent, the user's line."""
+
+    axis: int
+    extent: int
+    source: str | None
+
+
 class Launch(NamedTuple):
-    """One kernel over one shape: the form, the buffers with byte offsets, and the words after the addresses."""
+    """One kernel over one shape: the form, the buffers with byte offsets, and the words after the addresses.
+
+    `checks` tells what the kernel's `bounded` instructions index, by their numbers.
+    """
 
     form: KernelForm
     buffers: tuple[tuple[Any, int], ...]
     words: tuple[int, ...]
     sizes: tuple[int, ...]
     bytes_moved: int
+    checks: tuple[Check, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -34,7 +46,7 @@ class Launch(NamedTuple):
 
 def make_launch(
     form: KernelForm, buffers: Sequence[tuple[Any, int]], strides: Sequence[Sequence[int]],
-    sizes: tuple[int, ...], params: Sequence[tuple[str, Any]],
+    sizes: tuple[int, ...], params: Sequence[tuple[str, Any]], checks: Sequence[Check] = (),
 ) -> Launch:
     """Return the launch of a form; `strides` has one row of byte strides for each operand, one for each axis."""
     moved = bytes_moved(form, sizes)
@@ -43,7 +55,7 @@ def make_launch(
     if form.contracted:
         words += block_counts(form, sizes)
     words.append(int(moved >= STREAM_BYTES))
-    return Launch(form, tuple(buffers), tuple(words), sizes, moved)
+    return Launch(form, tuple(buffers), tuple(words), sizes, moved, tuple(checks))
 
 
 def bytes_moved(form: KernelForm, sizes: Sequence[int]) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jitfuse.ir.kernel import Contraction, Instr, Reduction, Stage
+from jitfuse.plans.launch import Check
 from jitfuse.plans.nodes import INNER, Node, Operand
 from jitfuse.plans.stages import StageDraft
 
@@ -24,6 +25,7 @@ class Numbering:
         given_params: Sequence[tuple[str, Any]],
     ) -> None:
         self.params: list[tuple[str, Any]] = []
+        self.checks: list[Check] = []
         self._operands = operands
         self._axis_of = axis_of
         self._live = live
@@ -77,6 +79,9 @@ class Numbering:
         elif node.op == "param":
             self.params.append(self._given[imm])
             imm = len(self.params) - 1
+        elif node.op == "bounded":
+            self.checks.append(imm)
+            imm = len(self.checks) - 1
         return Instr(node.op, node.dtype, tuple(a.number for a in node.args), imm)
 
 

@@ -85,7 +85,7 @@ def _partial(space: Space, first: StageDraft) -> Launch:
         tuple(d for d, _ in numbering.params), (draft._replace(reductions=tuple(reductions)),),
     )
     sizes = (*space.extents(space.grid), _chunks(space), *space.extents(space.inner))
-    return make_launch(form, buffers, strides, sizes, numbering.params)
+    return make_launch(form, buffers, strides, sizes, numbering.params, numbering.checks)
 
 
 def _final(space: Space, first: StageDraft) -> Launch:
@@ -116,4 +116,5 @@ def _final(space: Space, first: StageDraft) -> Launch:
     form = KernelForm(
         (Axis(),) * rank, (Axis(),), rank, tuple(operands), tuple(d for d, _ in numbering.params), stages
     )
-    return make_launch(form, buffers, strides, (*space.extents(space.grid), _chunks(space)), numbering.params)
+    sizes = (*space.extents(space.grid), _chunks(space))
+    return make_launch(form, buffers, strides, sizes, numbering.params, numbering.checks)

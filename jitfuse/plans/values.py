@@ -16,6 +16,7 @@ from jitfuse.ir.kernel import MAX_STATIC_EXTENT, POSITIONS
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.contraction import contractible
 from jitfuse.plans.frame import contiguous_layout, reduced_axes
+from jitfuse.plans.index_maps import GATHERS
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.nodes import operation_cost
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
@@ -24,6 +25,7 @@ _ALIASED: Final = ("reshape", "transpose")
 _HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal")
 _MOVES: Final = frozenset({
     "slice", "concat", "transpose", "update_slice", "reshape", "broadcast_to", "diagonal",
+    *GATHERS,
 })
 DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
@@ -297,7 +299,7 @@ def _through(
 def _is_arithmetic(step: OpStep) -> bool:
     op = ops.get(step.op_name)
     assert op is not None
-    return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or step.op_name == "concat"
+    return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or step.op_name == "concat" or step.op_name in GATHERS
 
 
 def _moves(step: OpStep) -> bool:
@@ -335,7 +337,7 @@ def inline_costs(program: FusedProgram, policy: LoweringPolicy = DEFAULT) -> tup
                 cost = math.prod(shape[a] for a in reduced_axes(program, step)) * (cost + 1)
             else:
                 cost = 0
-        elif op.kind != ops.VIEW:
+        elif op.kind != ops.VIEW or step.op_name in GATHERS:
             cost += operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
         costs[step.result_id] = min(cost, 10_000)
     return costs, frozenset(unrolled)

@@ -63,8 +63,9 @@ class _Statements(Drawing):
             (self._unary, 4), (self._binary, 9), (self._scalar_binary, 5), (self._where, 2), (self._clip, 1),
             (self._astype, 2), (self._reduction, 4), (self._softmax, 1), (self._slice, 4), (self._axes, 4),
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
-            (self._library, 2), (self._rearranged, 4), (self._assign, 2), (self._in_place, 1), (self._derived, 3),
             (self._reduced, 3), (self._scanned, 3),
+            (self._library, 2), (self._rearranged, 4), (self._gathered, 4), (self._assign, 2),
+            (self._in_place, 1), (self._derived, 3),
         ]
         draws, weights = zip(*kinds)
         attempts = 0
@@ -266,6 +267,37 @@ class _Statements(Drawing):
         grown = {"repeat": 3, "tile": 9, "pad": 8 ** len(shape), "stack": 2}
         if np.size(self.values[x]) * max((g for n, g in grown.items() if n in text), default=1) <= self.max_size:
             self._assign_to(text, (x,))
+
+    def _gathered(self) -> None:
+        """Index by integers that are data, or that are known; write there too."""
+        rng = self.rng
+        x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0)
+        if x is None:
+            return
+        shape = np.shape(self.values[x])
+        axis = rng.randrange(len(shape))
+        i = self._pick(lambda v: isinstance(v, np.ndarray) and v.dtype.kind in "iu" and 0 < v.size <= 200)
+        index, reads = f"[{rng.randrange(-shape[axis], shape[axis])}, 0]", (x,)
+        if i is not None and rng.random() < 0.8:
+            index, reads = f"({i} % {shape[axis]})", (x, i)
+        lead = ":, " * axis
+        count = np.size(self.values[i]) if i is not None else 2
+        if np.size(self.values[x]) // shape[axis] * count > self.max_size:
+            return
+        form = rng.random()
+        if form < 0.25:
+            target = self._writable()
+            if target == x and self.values[x].dtype != bool and self.values[x].ndim == len(shape):
+                self._change(rng.choice((
+                    f"{x}[{lead}{index}] = {rng.randint(0, 3)}", f"{x}[{lead}{index}] += 1",
+                    f"np.add.at({x}, ({lead.replace(':', 'slice(None)')}{index},), 1)",
+                )), x, reads)
+            return
+        self._assign_to(rng.choice((
+            f"{x}[{lead}{index}]", f"np.take({x}, {index}, axis={axis})", f"{x}[{lead}{index}, ..., None]",
+            f"np.take({x}, {index}, axis={axis}, mode='{rng.choice(('wrap', 'clip'))}')",
+            f"np.take_along_axis({x}, np.argsort({x}, axis={axis}, stable=True), axis={axis})",
+        )), reads)
 
     def _library(self) -> None:
         """Use what the host's libraries compute: order statistics and special functions."""

@@ -141,10 +141,17 @@ def test_arrangements(dtype: str) -> None:
         check(composite(name), [x], **attrs)
 
 
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+def test_take(mode: str) -> None:
+    for dtype in ("int8", "int64") if "int8" in SUPPORTED else ("int32", "int64"):
+        index = np.array([[0, 2], [-1, 1]] if mode == "raise" else [[0, -9], [7, 2]], dtype)
+        check(composite("take"), [np.arange(12.0).reshape(3, 4), index], axis=1, mode=mode)
+
+
 def test_every_composite_operator_is_checked_here() -> None:
     assert {op.name for op in COMPOSITE} == {
         "clip", "mean", "var", "softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", *CORRECTED, *PLAIN,
         *POSITIONS,
-        *FUNCTIONS,
+        *FUNCTIONS, "take",
         *(name for name, _ in ARRANGEMENTS),
     }

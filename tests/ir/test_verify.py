@@ -153,6 +153,7 @@ WRONG: dict[str, list[Any]] = {
     "shifts": [0, (1.5,)], "reps": [(-1,), 2], "times": [-1, 1.5], "before": [(-1,)], "after": [(-1,)], "mode": [None],
     "values": [0, ("1",)], "lengths": [None, (1.5,)], "odd": [0], "k": [1.5], "offset": [None],
     "decimals": [1.0, None], "equal_nan": [0, None],
+    "place": [-1, None], "combine": [None],
 }
 
 

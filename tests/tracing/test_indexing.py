@@ -171,8 +171,8 @@ def test_masked_assignment(check):
 
 @pytest.mark.parametrize(("use", "error", "way_out"), [
     (lambda x: x[x > 0], UnsupportedError, r"np\.where"),
-    (lambda x: x[[0, 2]], UnsupportedError, "slices"),
-    (lambda x: x[np.array([0, 2])], UnsupportedError, "slices"),
+    (lambda x: x[[0, 3]], IndexError, "index 3 is out of bounds for axis 0 with size 3"),
+    (lambda x: x[[0.5]], IndexError, "must be of integer"),
     (lambda x: x[3], IndexError, "out of bounds for axis 0 with size 3"),
     (lambda x: x[0, 0], IndexError, "too many indices"),
     (lambda x: x["a"], IndexError, "only integers"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import Function, Value, vector
+from jitfuse.backends.llvm.builder import Function, Value, lanes, vector
 from jitfuse.backends.llvm.codegen import elementwise, integers, philox
 from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis, access
 from jitfuse.backends.llvm.codegen.casts import astype
@@ -18,7 +18,7 @@ from jitfuse.backends.llvm.codegen.scans import Scans
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
-from jitfuse.ir.statuses import NEGATIVE_POWER
+from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
 
 
 class Body:
@@ -37,7 +37,8 @@ class Body:
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
         self._status: Value | None = None
-        if any(i.op == "require" or (i.op == "power" and KIND[i.dtype] == "int") for i in self._producers.values()):
+        checked = ("require", "bounded")
+        if any(i.op in checked or (i.op == "power" and KIND[i.dtype] == "int") for i in self._producers.values()):
             self._status = f.alloca("i64")
             f.store(i64(0), self._status)
 
@@ -113,6 +114,8 @@ class Body:
             return self.scans.step(number, instr, args[0])
         if op == "random":
             return philox.uniform(args[0], args[1], args[2], args[3], instr.dtype)
+        if op == "bounded":
+            return self._bounded(instr, frame, args, uniform)
         sources = [self.dtype(a) for a in instr.args]
         if op == "astype":
             return astype(args[0], sources[0], instr.dtype)
@@ -153,6 +156,26 @@ class Body:
         assert self._status is not None
         with self.f.if_(any_lane(wrong), likely=False):
             self.f.store(i64(status), self._status)
+
+    # ------------------------------------------------------------------ indices that are data
+    def _bounded(self, instr: Instr, frame: Frame, args: list[Batch], uniform: bool) -> Batch:
+        """Return an index from 0 on, 0 where it leaves the extent; the status then says which one did."""
+        f, (given, extent, *mask) = self.f, args
+        index = (given + extent).where(given.compare("slt", 0), given)
+        outside = index.compare("uge", extent)
+        active = outside & mask[0] if mask else outside
+        if frame.masks is not None and not uniform:
+            active = active & self.context.batch(frame.masks)
+        assert self._status is not None
+        with f.if_(any_lane(active), likely=False):
+            worst: Value | None = None
+            for v in given.where(active, -(2**63)).values:
+                one = v if lanes(v.type) == 1 else f.intrinsic("vector.reduce.smax", "i64", v, overload=[v.type])
+                worst = one if worst is None else f.intrinsic("smax", "i64", worst, one)
+            assert worst is not None
+            code = min(int(instr.imm), 255) << 8 | OUT_OF_BOUNDS
+            f.store(f.or_(f.shl(worst, i64(16)), i64(code)), self._status)
+        return index.replace(outside, 0)
 
     # ------------------------------------------------------------------ memory
     def _optional(self, instr: Instr, first: int) -> tuple[int | None, int | None]:

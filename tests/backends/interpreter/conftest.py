@@ -63,7 +63,9 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
     rank, size = len(shape), math.prod(shape)
     starts, counts = tuple(max(n - 1, 0) for n in shape), tuple((n + 1) // 2 for n in shape)
     region = {"starts": starts, "steps": (-2,) * rank, "counts": counts}
-    if op.kind == ops.ELEMENTWISE or (op.kind == ops.LIBRARY and op.loop is not None):
+    if op.name == "scatter":
+        yield from _indexed(op, x, shape)
+    elif op.kind == ops.ELEMENTWISE or (op.kind == ops.LIBRARY and op.loop is not None):
         yield from _elementwise(op, x, shape, dtype)
     elif op.kind == ops.LIBRARY:
         yield from _library(op, x, shape)
@@ -75,6 +77,8 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
                 yield [x], {name: attrs.get(name, default) for name, default in op.attrs.items()}
     elif op.kind == ops.SCAN:
         yield from (([x], {"axis": axis}) for axis in range(-rank, rank))
+    elif op.name in ("gather", "take", "take_along_axis"):
+        yield from _indexed(op, x, shape)
     elif op.name in ARRANGEMENTS:
         yield from (([x, special(shape, "float32", 2)][: 1 + (op.arity != 1)], a) for a in ARRANGEMENTS[op.name](shape))
     elif op.name == "reshape":
@@ -129,6 +133,24 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
     elif math.prod(shape):
         for axis, keepdims in itertools.product([None, -1, tuple(range(len(shape)))], [False, True]):
             yield [x, 0.25][: op.arity], {"axis": axis, "keepdims": keepdims}
+
+
+def _indexed(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
+    """Yield cases of gathers and scatters: one index, or two that are broadcast, on every axis."""
+    if 0 in shape:
+        return
+    for axis, n in enumerate(shape):
+        index = np.array([[0, -1], [n - 1, -n]])
+        if op.name == "take":
+            yield from (([x, index], {"axis": axis, "mode": mode}) for mode in ("raise", "wrap", "clip"))
+        elif op.name == "take_along_axis":
+            along = np.arange(2).reshape(tuple(2 if k == axis else 1 for k in range(len(shape))))
+            yield from (([x, part], {"axis": axis}) for part in (along - 1, -along.astype("int32") // 2))
+        else:
+            two = {"axes": (0, axis), "place": 0} if axis else {"axes": (0,), "place": 0}
+            operands = [x, np.int64(3), index][:: 1 if op.name == "scatter" else 2]
+            yield operands, {"axes": (axis,), "place": axis}
+            yield [*operands, np.array([0, -1])][: len(two["axes"]) + len(operands) - 1], two  # type: ignore[arg-type]
 
 
 def _made(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:

@@ -40,6 +40,22 @@ def padded(x: Any, before: Any, after: Any, mode: str, values: Any, lengths: Any
     return np.pad(x, widths, mode="constant" if mode == "empty" else mode, **options) if widths else np.array(x)
 
 
+def selection(x: Any, indices: Any, axes: Any) -> Any:
+    """The index with its arrays at axes that lie next to one another, or at axis 0 and another."""
+    found = dict(zip(axes, indices, strict=True))
+    return tuple(found.get(a, slice(None)) for a in range(np.ndim(x)))
+
+
+def gathered(x: Any, *indices: Any, axes: Any, place: int) -> Any:
+    return x[selection(x, indices, axes)]
+
+
+def scattered(x: Any, value: Any, *indices: Any, axes: Any, place: int, combine: str) -> Any:
+    result = np.array(x)
+    result[selection(x, indices, axes)] = value
+    return result
+
+
 def by_scipy(op: ops.Op) -> Callable[..., Any] | None:
     """Return the function of scipy.special of an operator's name."""
     renamed = {"digamma": "psi", "riemann_zeta": "zeta"}
@@ -126,6 +142,8 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "roll": lambda x, shifts, axes: np.roll(x, shifts, axes), "stack": lambda *xs, axis: np.stack(xs, axis),
     "repeat": lambda x, times, axis: np.repeat(x, times, axis), "pad": padded,
     "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
+    "gather": gathered, "scatter": scattered, "take": lambda x, index, axis, mode: np.take(x, index, axis, mode=mode),
+    "take_along_axis": lambda x, index, axis: np.take_along_axis(x, index, axis),
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
     "dropout": reference.dropout, "mode_select": lambda a, b, training: a if training else b,
 }
@@ -137,7 +155,7 @@ ROUNDED = {
 
 
 def expected(op: ops.Op) -> Callable[..., Any]:
-    if op.kind == ops.LIBRARY:
+    if op.kind == ops.LIBRARY and op.name not in EXPECTED:
         return by_scipy(op) or library_function(op)
     return EXPECTED.get(op.name) or getattr(np, RENAMED.get(op.name, op.name))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from jitfuse.ir import ops, reference
 from jitfuse.ir.kernel import CHUNK, POSITIONS, SUM_DEPTH, Instr, KernelForm, Operand, Reduction, sum_lanes
+from jitfuse.ir.statuses import OUT_OF_BOUNDS
 
 Array = Any
 TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps}
@@ -129,6 +130,8 @@ class Evaluator:
             return reference.astype(args[0], dtype=instr.dtype)
         if instr.op == "power":
             return self.power(instr, args)
+        if instr.op == "bounded":
+            return self.bounded(instr, args)
         row = ops.get(instr.op)
         assert row is not None
         if instr.op in TRANSCENDENTAL and dtype == np.float32:
@@ -148,6 +151,15 @@ class Evaluator:
             return self.read(o, addresses, active)
         self.write(o, addresses, args[0], active)
         return None
+
+    def bounded(self, instr: Instr, args: list[Any]) -> Any:
+        index, extent, *mask = args
+        found = np.where(index < 0, index + extent, index)
+        outside = (found < 0) | (found >= extent)
+        wrong = np.broadcast_to(index, outside.shape)[outside & (mask[0] if mask else True)]
+        if wrong.size:
+            self.status = int(wrong.max()) << 16 | int(instr.imm) << 8 | OUT_OF_BOUNDS
+        return np.where(outside, 0, found)
 
     def power(self, instr: Instr, args: list[Any]) -> Any:
         producer = self.form.instructions[instr.args[1]]

@@ -1,0 +1,89 @@
+"""Indexing by integer arrays: gathers, which kernels read through, and scatters, which the host does in order."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.dtypes import is_integer
+from jitfuse.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from jitfuse.ir import gathers, rules
+from jitfuse.ir.op import LIBRARY, REQUIRED, VARIADIC, VIEW, Op, add
+from jitfuse.ir.program import Meta
+
+MODES: Final = ("raise", "wrap", "clip")
+
+
+def _require_indices(name: str, indices: Sequence[Meta]) -> None:
+    for m in indices:
+        if not is_integer(m.dtype):
+            raise DTypeError(f"{name}: indices are integers, not {m.dtype}")
+
+
+def _gathered(name: str, m: Meta, indices: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    """Return the meta of what a gather reads, or a scatter writes."""
+    axes, place = attrs["axes"], attrs["place"]
+    _require_indices(name, indices)
+    if len(axes) != len(indices) or list(axes) != sorted(set(axes)) or any(not 0 <= a < m.ndim for a in axes):
+        raise ShapeError(f"{name}: axes {axes} do not name one axis of {m.shape} for each of {len(indices)} indices")
+    common = rules.broadcast(name, [i.shape for i in indices])
+    if 0 not in common:
+        for axis in axes:
+            if not m.shape[axis]:
+                raise BoundsError(f"{name}: every index is out of bounds for axis {axis} with size 0")
+    rest = tuple(n for a, n in enumerate(m.shape) if a not in axes)
+    if place > len(rest):
+        raise ShapeError(f"{name}: place {place} lies beyond the {len(rest)} axes that are left")
+    return Meta((*rest[:place], *common, *rest[place:]), m.dtype, m.device)
+
+
+def _infer_gather(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    if not metas:
+        raise ArgumentError("gather needs an array and indices")
+    return _gathered("gather", metas[0], metas[1:], attrs)
+
+
+def _infer_scatter(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    if len(metas) < 2:
+        raise ArgumentError("scatter needs an array, values and indices")
+    m, value, *indices = metas
+    if attrs["combine"] not in gathers.COMBINE:
+        raise ArgumentError(f"scatter: combine is one of {', '.join(gathers.COMBINE)}, not {attrs['combine']!r}")
+    region = _gathered("scatter", m, indices, attrs).shape
+    if rules.broadcast("scatter", [value.shape, region]) != region:
+        raise ShapeError(f"could not broadcast an array of shape {value.shape} into the indexed shape {region}")
+    return Meta(m.shape, m.dtype, m.device)
+
+
+def _infer_take(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    m, index = metas
+    if attrs["mode"] not in MODES:
+        raise ArgumentError(f"take: mode is one of {', '.join(MODES)}, not {attrs['mode']!r}")
+    axis = rules.normalize_axis("take", attrs["axis"], m.ndim)
+    return _gathered("take", m, [index], {"axes": (axis,), "place": axis})
+
+
+def _infer_along(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    m, index = metas
+    _require_indices("take_along_axis", [index])
+    axis = rules.normalize_axis("take_along_axis", attrs["axis"], m.ndim)
+    if index.ndim != m.ndim:
+        raise ShapeError(f"take_along_axis: indices of shape {index.shape} need as many axes as {m.shape}")
+    apart = [tuple(1 if k == axis else n for k, n in enumerate(i.shape)) for i in (m, index)]
+    shape = list(rules.broadcast("take_along_axis", apart))
+    shape[axis] = index.shape[axis]
+    if not m.shape[axis] and 0 not in shape:
+        raise BoundsError(f"take_along_axis: every index is out of bounds for axis {axis} with size 0")
+    return Meta(tuple(shape), m.dtype, m.device)
+
+
+_PLACES: Final = {"axes": REQUIRED, "place": 0}
+add(Op("gather", VARIADIC, VIEW, _PLACES, _infer_gather, gathers.gather,
+       doc="(x, index, ...): elements at broadcast indices of some axes, whose axes stand at `place` of the result."))
+add(Op("take_along_axis", 2, VIEW, {"axis": REQUIRED}, _infer_along, lambda x, index, *, axis:
+       np.take_along_axis(x, index, axis), doc="Elements along an axis at an index for each of the other positions."))
+add(Op("take", 2, VIEW, {"axis": REQUIRED, "mode": "raise"}, _infer_take, lambda x, index, *, axis, mode:
+       np.take(x, index, axis, mode=mode), decompose=gathers.take, doc="Elements along an axis at indices."))
+add(Op("scatter", VARIADIC, LIBRARY, {**_PLACES, "combine": "set"}, _infer_scatter, gathers.scatter,
+       doc="(x, value, index, ...): x with a value set at indices, or combined with what is there, in order."))

@@ -1,0 +1,225 @@
+"""Indexing by integer arrays: NumPy's elements, shapes and errors, fused with what comes before and after."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import jitfuse as jf
+from jitfuse.dtypes import SUPPORTED
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(5, 6, 7))
+I, J = np.array([[0, -1, 2], [3, 4, -5]]), np.array([1, 0, -2])
+
+
+def same(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Fused gives what NumPy gives, to the bit; returns the fused function."""
+    want, fused = function(*[a.copy() for a in arguments]), jf.fuse(function)
+    for _ in range(2):
+        got = fused(*[a.copy() for a in arguments])
+        pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
+        for a, b in pairs:
+            np.testing.assert_array_equal(b, a, strict=isinstance(a, np.ndarray))
+            assert isinstance(b, np.ndarray) == isinstance(a, np.ndarray)
+    assert fused.stats()["fallbacks"] == 0
+    return fused
+
+
+def kernels(function: Callable[..., Any], *arguments: Any) -> int:
+    """Return how many kernels one call launches."""
+    fused = same(function, *arguments)
+    before = fused.stats()["launches"]
+    fused(*arguments)
+    return int(fused.stats()["launches"] - before)
+
+
+INDICES: list[Callable[..., Any]] = [
+    lambda x, i, j: x[i], lambda x, i, j: x[:, i], lambda x, i, j: x[..., i], lambda x, i, j: x[i, j],
+    lambda x, i, j: x[:, i, j], lambda x, i, j: x[i, :, j], lambda x, i, j: x[0, :, j], lambda x, i, j: x[i, 1:4, j],
+    lambda x, i, j: x[::-1, None, j, None], lambda x, i, j: x[None, i, ..., None, j], lambda x, i, j: x[j, j, j],
+    lambda x, i, j: x[i][:, 0], lambda x, i, j: x.T[j, :, i], lambda x, i, j: x[2, i], lambda x, i, j: x[i, 3],
+    lambda x, i, j: x[[0, 2], :, [1, -1]], lambda x, i, j: x[[[0]], [1, 2]], lambda x, i, j: x[[]],
+    lambda x, i, j: x[:, [True, False, True, False, False, True]], lambda x, i, j: x[np.arange(3), j],
+    lambda x, i, j: x[i[:0]], lambda x, i, j: x[j[0]], lambda x, i, j: x[j[0], :, j[1]], lambda x, i, j: x[0, j[2], 1],
+    lambda x, i, j: x[:, j[0]:][0] if isinstance(j, int) else x[0, j[0]], lambda x, i, j: x[i.astype("int32"), j],
+]
+
+
+@pytest.mark.parametrize("k", range(len(INDICES)))
+def test_every_way_to_index(k: int) -> None:
+    same(INDICES[k], X, I, J)
+    same(lambda x, i, j: INDICES[k](x * 2, i, j) + 1, X, I, J)
+
+
+@pytest.mark.parametrize("dtype", [d for d in SUPPORTED if d != "bfloat16"])
+def test_dtypes_of_elements(dtype: str) -> None:
+    same(lambda x, i, j: (x[i], x[:, j], np.take(x, j, axis=2)), (X * 9).astype(dtype), I, J)
+
+
+@pytest.mark.parametrize("dtype", [d for d, k in SUPPORTED.items() if k in ("int", "uint")])
+def test_dtypes_of_indices(dtype: str) -> None:
+    same(lambda x, i: x[i] + np.take(x, i, axis=0), X, (np.abs(I) % 5).astype(dtype))
+
+
+def test_gathers_are_fused() -> None:
+    assert kernels(lambda x, i: np.sqrt(np.abs(x[:, i])) * 2 + 1, X, I) == 1
+    assert kernels(lambda x, j: x[:, j].max(axis=2), X, J) == 1
+    assert kernels(lambda x, j: (x[j + 1 - 1] * x[j, :, :]).max(axis=0), X, J) == 1
+    assert kernels(lambda x, i, j: np.maximum(x[i, j], x[j[0]][0]), X, I, J) == 1
+    assert kernels(lambda t, i: np.roll(t[i], 1, axis=0) + np.pad(t, 1)[i], X[0, 0], np.array([1, 2, 3])) == 1
+
+
+def test_indices_that_are_computed() -> None:
+    same(lambda x: x[np.argsort(x[:, 0, 0])], X)
+    same(lambda x: np.take_along_axis(x, np.argsort(x, axis=1), axis=1), X)
+    same(lambda t, i: t[t[t[i]]], np.array([2, 0, 3, 1]), np.array([0, 1, 2]))
+    same(lambda x, j: x[np.where(j > 0, j, 0)][:, np.minimum(np.abs(j), 1)], X, J)
+
+    def chase(t: Any, i: Any) -> Any:
+        for _ in range(150):
+            i = t[i]
+        return i
+
+    same(chase, RNG.permutation(50), np.arange(50))
+
+
+def test_take() -> None:
+    for mode in ("raise", "wrap", "clip"):
+        index = J if mode == "raise" else J + 6 * np.array([1, -2, 3])
+        same(lambda x, j, mode=mode: (np.take(x, j, axis=1, mode=mode), x.take(j, 0, mode=mode)), X, index % 5)
+        same(lambda x, j, mode=mode: (np.take(x, j, mode=mode), np.take(x, j, -1, mode=mode)), X, index)
+    same(lambda x: (np.take(x, 3), np.take(x, [0, 1], axis=0), np.take(x, -1, axis=1)), X)
+    same(lambda x, i: np.take_along_axis(x, i[:, :1, None] % 2, axis=0), X, I.reshape(1, 6))
+    same(lambda x, j: np.take_along_axis(x, j, None), X, J)
+
+
+def test_negative_and_broadcast_layouts() -> None:
+    same(lambda x, i, j: x[i, :, j], X[::-1, :, ::2], I, J[::-1])
+    same(lambda x, j: x[j], np.broadcast_to(X[0, 0], (5, 7)), J)
+    same(lambda x, j: x[:, j], X[:1], np.broadcast_to(np.array([2]), (4,)))
+
+
+# ---------------------------------------------------------------- errors
+@pytest.mark.parametrize(("index", "message"), [
+    (17, "index 17 is out of bounds for axis 1 with size 6"), (-7, "index -7 is out of bounds for axis 1 with size 6"),
+])
+def test_an_index_out_of_bounds_raises_with_its_line_and_writes_nothing(index: int, message: str) -> None:
+    def pick(x: Any, i: Any, y: Any) -> Any:
+        y += 1
+        return x[:, i] * 2
+
+    fused, i, y = jf.fuse(pick), np.array([0, 1, 2, 3, 4] * 9), np.zeros(3)
+    fused(X, i, y)
+    i[13] = index
+    for _ in range(3):
+        with pytest.raises(IndexError, match=message) as raised:
+            fused(X, i, y)
+        assert isinstance(raised.value, jf.JitfuseError) and "test_gathers.py" in str(raised.value)
+        assert y.tolist() == [1, 1, 1]
+    big = np.zeros(500_000, int)
+    big[400_001] = index
+    with pytest.raises(IndexError, match=message):
+        fused(X, big, y)
+
+
+def test_elements_that_no_result_reads_raise_nothing() -> None:
+    x, i = np.arange(4.0), np.array([0, 9, 1])
+    np.testing.assert_array_equal(jf.fuse(lambda x, i: np.concatenate([x[i][:1], x]))(x, i), [0, 0, 1, 2, 3])
+    with pytest.raises(IndexError):
+        jf.fuse(lambda x, i: np.where(i < 4, x[i], 0))(x, i)
+
+
+@pytest.mark.parametrize(("function", "error"), [
+    (lambda x, j: x[[9]], IndexError), (lambda x, j: x[j * 1.0], IndexError), (lambda x, j: x[:, :, :, j], IndexError),
+    (lambda x, j: x[:0][j], IndexError), (lambda x, j: x[j, np.zeros((2, 2), int)], ValueError),
+    (lambda x, j: x[x > 0], NotImplementedError), (lambda x, j: x[..., j, ...], IndexError),
+    (lambda x, j: np.take(x, j, mode="up"), jf.ArgumentError), (lambda x, j: np.take(x, j, axis=3), ValueError),
+    (lambda x, j: np.take_along_axis(x, j, 0), ValueError), (lambda x, j: x[[0.5]], IndexError),
+])
+def test_mistakes(function: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        jf.fuse(function)(X, J)
+
+
+# ---------------------------------------------------------------- scatters
+def scattering(*statements: str) -> Callable[..., Any]:
+    """Return a function that carries out statements on a copy of x and on x itself."""
+    text = "def f(x, i, j, v):\n y = x + 0\n" + "".join(f" {s}\n" for s in statements) + " return y, x"
+    names: dict[str, Any] = {"np": np}
+    exec(text, names)
+    return names["f"]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("statement", [
+    "y[i] = 0", "y[i] = v[..., None]", "y[:, i] = 7.5", "y[i, :, j] = v", "y[j, j, j] = [1, 2, 3]", "y[::2][j[:2]] = 1",
+    "y[0, j] += 1", "y[j] *= 2", "y.T[j] = 3", "y[j[0]] = 5", "y[j[0]][1] = 6", "y[j[0]] += y[j[1]]", "y[:, j[1]] -= 1",
+    "np.add.at(y, i, 1)", "np.add.at(y, (slice(None), j), v[0, 0, 0])", "np.maximum.at(y, (i, 0), 0.5)",
+    "np.subtract.at(y, 2, 1)", "np.put(y, i, [1, 2])", "y.put(j, 9)", "np.put_along_axis(y, i[:1, :1, None], 3, 1)",
+    "x[i] = 4", "x[j, 0] = y[0, j]", "y[[0, 0, 1]] = v[0][:, :, None]", "y[[True, False, True, True, False]] = 8",
+    "y[i[:0]] = 3", "y[:, [0, 2], :][0] = 1", "y[i] = y[i] + x[i]",
+])
+def test_scatters(statement: str) -> None:
+    same(scattering(statement), X, I, J, RNG.normal(size=(2, 3, 6)))
+
+
+def test_the_last_of_equal_indices_stays() -> None:
+    def write(n: Any) -> Any:
+        y = np.zeros(4, n.dtype)
+        y[n % 4] = n
+        return y
+
+    same(write, np.arange(1000)[::-1].copy())
+    same(lambda n: np.zeros(3) + n.sum() * 0, np.arange(3))
+
+
+def test_scatters_out_of_bounds_write_nothing() -> None:
+    x = X.copy()
+    with pytest.raises(IndexError, match="index 9 is out of bounds") as raised:
+        jf.fuse(scattering("x[i] = 1"))(x, np.array([0, 9]), J, X)
+    assert "in scatter, written at" in raised.value.__notes__[0]
+    np.testing.assert_array_equal(x, X)
+
+
+@given(st.data())
+def test_any_index(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4)))
+    common = tuple(data.draw(st.lists(st.integers(1, 3), max_size=2)))
+    items: list[Any] = []
+    for n in shape[: data.draw(st.integers(1, len(shape)))]:
+        kind = data.draw(st.sampled_from(["array", "array", "int", "slice", "new"]))
+        if kind == "new":
+            items.append(None)
+        elif kind == "int":
+            items.append(data.draw(st.integers(-n, n - 1)))
+        elif kind == "slice":
+            items.append(data.draw(st.slices(n)))
+        else:
+            drop = data.draw(st.integers(0, len(common)))
+            size = tuple(1 if data.draw(st.booleans()) else m for m in common[drop:])
+            values = [data.draw(st.integers(-n, n - 1)) for _ in range(int(np.prod(size)))]
+            items.append(np.array(values, int).reshape(size))
+    used = sum(i is not None for i in items)
+    if used < len(shape) and data.draw(st.booleans()):
+        items.insert(data.draw(st.integers(0, len(items))), Ellipsis)
+    x = np.arange(np.prod(shape), dtype="float64").reshape(shape)
+    arrays = [i for i in items if isinstance(i, np.ndarray)]
+
+    def index(given: Any) -> Any:
+        rest = list(given)
+        return tuple(rest.pop(0) if isinstance(i, np.ndarray) else i for i in items)
+
+    def pick(x: Any, *given: Any) -> Any:
+        y = x + 0
+        y[index(given)] = -1
+        return x[index(given)] * 1, y
+
+    try:
+        x[tuple(items)]
+    except IndexError:
+        return
+    same(pick, x, *arrays)
