@@ -28,7 +28,8 @@ _SHARED_WITH_NUMPY: Final = (
     "nanmean", "nanvar", "nanstd", "average", "where", "clip", "reshape",
     "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
     "broadcast_arrays", "concat", "stack",
-    "take", "take_along_axis", "roll", "tile", "repeat", "pad", "tril", "triu", "diagonal", "meshgrid",
+    "tensordot", "vecdot", "einsum", "outer", "dot", "take", "take_along_axis",
+    "roll", "tile", "repeat", "pad", "tril", "triu", "diagonal", "meshgrid",
     "sort", "argsort", "searchsorted", "median", "quantile",
     "round", "isclose", "nan_to_num", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
 )

@@ -17,7 +17,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LINKS = {"tracing": "../tracing", "backends": "../backends", "cache": "../cache"}
-HEAVY = ("llvmlite", "torch", "wgpu", "rich", "platformdirs", "bytecode", "scipy", "sklearn", "PIL", "highspy")
+HEAVY = ("llvmlite", "torch", "wgpu", "rich", "platformdirs", "bytecode", "scipy", "sklearn", "PIL", "highspy",
+         "opt_einsum")
 NEEDS_SETUPTOOLS = pytest.mark.skipif(
     int(importlib.metadata.version("setuptools").split(".")[0]) < 77 if importlib.util.find_spec("setuptools")
     else True,

@@ -16,9 +16,9 @@ from jitfuse.tracing import numpy_arrangements as arrangements
 from jitfuse.tracing import numpy_elementwise as elementwise
 from jitfuse.tracing import numpy_functions as functions
 from jitfuse.tracing import numpy_library as library
+from jitfuse.tracing import numpy_products as products
 from jitfuse.tracing import numpy_reductions as reductions
 from jitfuse.tracing import numpy_scans as scans
-from jitfuse.tracing import numpy_shapes as shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 
@@ -112,7 +112,7 @@ class ArrayMethods(AbstractTensor):
 
     def dot(self, other: Any, out: Any = None) -> Any:
         """Return np.dot."""
-        return functions.deliver("dot", shapes.dot(self, other), out)
+        return functions.deliver("dot", products.dot(self, other), out)
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         """Sort in place."""

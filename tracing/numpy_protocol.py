@@ -13,7 +13,7 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops
 from jitfuse.ir.operators.special import SCIPY_UFUNCS
-from jitfuse.tracing import gathering, numpy_reductions, numpy_scans
+from jitfuse.tracing import gathering, numpy_products, numpy_reductions, numpy_scans
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
 from jitfuse.tracing.source import user_line
@@ -39,7 +39,6 @@ _INSTEAD: Final[dict[str, str]] = {
     "nonzero": "Its shape depends on data; use np.where(condition, a, b).",
     "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
     "unique": "Its shape depends on data; call it outside the fused function.",
-    "einsum": "Write it with np.matmul, np.transpose and np.sum.",
     "tile": "Write np.concatenate([x] * n), or np.broadcast_to.",
     "repeat": "Write np.broadcast_to(x[..., None], ...) and reshape.",
 }
@@ -78,6 +77,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
     if method == "accumulate" and name in numpy_scans.ACCUMULATIONS:
         return numpy_scans.accumulate(name, inputs[0], out=out, **kwargs)
+    if method == "__call__" and name in numpy_products.UFUNCS:
+        refuse(name, {k: kwargs.pop(k, None) for k in ("axes", "keepdims", "dtype", "signature")})
+        return deliver(name, numpy_products.UFUNCS[name](*inputs, **kwargs), out)
     if method == "at" and len(inputs) == 3:
         return gathering.at(_UFUNCS.get(name, name), *inputs)
     if method == "outer" and name in _UFUNCS and ufunc.nin == 2:

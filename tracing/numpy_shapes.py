@@ -1,4 +1,4 @@
-"""NumPy's functions of shape, joining, creation after a model, and products, over traced arrays.
+"""NumPy's functions of shape, joining and creation after a model, over traced arrays.
 
 Owns their entries in the table of `jitfuse.tracing.numpy_functions`; each has NumPy's name and parameters.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ShapeError, UnsupportedError
+from jitfuse.errors import ShapeError
 from jitfuse.ir import rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
@@ -229,37 +229,6 @@ def full_like(a: Tensor, fill_value: Any, dtype: Any = None, order: str = "K", s
               shape: Any = None, *, device: Any = None) -> Tensor:
     """Return an array filled with one value, of another's shape and dtype."""
     return _filled(lifted(a, fill_value)[0], fill_value, dtype, shape)
-
-
-# ---------------------------------------------------------------- products
-@implements("dot")
-def dot(a: Any, b: Any, out: Any = None) -> Tensor:
-    """Return NumPy's dot: a product with rank 0, else over the last axis of a and the last but one of b."""
-    x, y = (strong(t) for t in lifted(a, b))
-    if not x.ndim or not y.ndim:
-        result = x.call("multiply", y)
-    elif y.ndim <= 2:
-        result = x.call("matmul", y)
-    else:
-        raise UnsupportedError(f"np.dot with a second operand of rank {y.ndim} is not available, at {user_line()}. "
-                               "Use np.matmul.")
-    return deliver("dot", result, out)
-
-
-@implements("outer")
-def outer(a: Any, b: Any, out: Any = None) -> Tensor:
-    """Return the products of all pairs of elements."""
-    x, y = (strong(t).ravel() for t in lifted(a, b))
-    return deliver("outer", x.reshape((-1, 1) if x.size else (0, 1)).call("multiply", y), out)
-
-
-@implements("inner")
-def inner(a: Any, b: Any, /) -> Tensor:
-    """Return the sum of products over the last axes."""
-    x, y = (strong(t) for t in lifted(a, b))
-    if not x.ndim or not y.ndim:
-        return x.call("multiply", y)
-    return x.call("matmul", y if y.ndim == 1 else y.swapaxes(-1, -2)) if y.ndim <= 2 else dot(x, moveaxis(y, -1, -2))
 
 
 # ---------------------------------------------------------------- facts about arrays

@@ -34,6 +34,7 @@ _SCALAR: Final[Kind] = (lambda v: isinstance(v, bool) or _is_number(v), "a bool,
 _NUMBERS: Final[Kind] = (
     lambda v: isinstance(v, tuple) and all(isinstance(n, bool | int | float | complex) for n in v), "a tuple of numbers"
 )
+_PATH: Final[Kind] = (lambda v: isinstance(v, tuple) and all(map(_is_ints, v)), "a tuple of tuples of ints")
 _WORD: Final[Kind] = (lambda v: isinstance(v, str), "a string")
 _BYTES: Final[Kind] = (lambda v: isinstance(v, bytes), "bytes")
 
@@ -45,7 +46,8 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "eps": _NUMBER, "status": _COUNT,
     "method": _WORD, "sorting": _WORD, "side": _WORD, "positions": _INTS,
     "shifts": _INTS, "reps": _EXTENTS, "times": _COUNT, "before": _EXTENTS, "after": _EXTENTS, "mode": _WORD,
-    "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "place": _COUNT, "combine": _WORD, "k": _INT, "offset": _INT,
+    "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "place": _COUNT, "combine": _WORD,
+    "subscripts": _WORD, "path": _PATH, "k": _INT, "offset": _INT,
 }
 """What an attribute of each name holds: the check, and the words for it."""
 

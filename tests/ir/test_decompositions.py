@@ -148,10 +148,20 @@ def test_take(mode: str) -> None:
         check(composite("take"), [np.arange(12.0).reshape(3, 4), index], axis=1, mode=mode)
 
 
+def test_einsum() -> None:
+    x = np.arange(12.0).reshape(3, 4)
+    for subscripts, operands, path in (
+        ("ab->ba", [x], ()), ("ab,bc->ac", [x, x.T], ((0, 1),)), ("aab->b", [np.arange(36).reshape(3, 3, 4)], ()),
+        ("ab,bc,cd->ad", [x, x.T, x], ((1, 2), (0, 1))), ("ab,ab->a", [x > 3, x > 7], ((0, 1),)),
+        ("ab,ab->b", [x.astype("int32"), x[:, :1].astype("int32")], ((0, 1),)),
+    ):
+        check(composite("einsum"), operands, subscripts=subscripts, path=path)
+
+
 def test_every_composite_operator_is_checked_here() -> None:
     assert {op.name for op in COMPOSITE} == {
         "clip", "mean", "var", "softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", *CORRECTED, *PLAIN,
         *POSITIONS,
-        *FUNCTIONS, "take",
+        *FUNCTIONS, "take", "einsum",
         *(name for name, _ in ARRANGEMENTS),
     }

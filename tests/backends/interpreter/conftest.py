@@ -81,6 +81,13 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
         yield from _indexed(op, x, shape)
     elif op.name in ARRANGEMENTS:
         yield from (([x, special(shape, "float32", 2)][: 1 + (op.arity != 1)], a) for a in ARRANGEMENTS[op.name](shape))
+    elif op.name == "einsum":
+        small = np.asarray(special(shape, "int32", 1) % 3, dtype)
+        letters = "abcd"[:rank]
+        yield [small], {"subscripts": f"{letters}->{letters[::-1]}", "path": ()}
+        yield [small, small], {"subscripts": f"{letters},{letters}->{letters[:1]}", "path": ((0, 1),)}
+        path = ((0, 1), (0, 1))
+        yield [small, small, small], {"subscripts": f"{letters},{letters},{letters}->{letters[1:]}", "path": path}
     elif op.name == "reshape":
         yield from (([x], {"shape": new}) for new in [(size,), (1, *shape), shape[::-1]])
     elif op.name == "transpose":

@@ -142,6 +142,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "roll": lambda x, shifts, axes: np.roll(x, shifts, axes), "stack": lambda *xs, axis: np.stack(xs, axis),
     "repeat": lambda x, times, axis: np.repeat(x, times, axis), "pad": padded,
     "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
+    "einsum": lambda *xs, subscripts, path: np.einsum(subscripts, *xs),
     "gather": gathered, "scatter": scattered, "take": lambda x, index, axis, mode: np.take(x, index, axis, mode=mode),
     "take_along_axis": lambda x, index, axis: np.take_along_axis(x, index, axis),
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
