@@ -228,10 +228,42 @@ class Body:
         if uniform:
             # the launch's words are memory that can be read
             return self.memory.load_one(instr.dtype, address.base, self._scalar(mask), self.launch.words)
-        masks = self.masks(mask, frame)
+        if mask is None:
+            return self._load_lanes(instr.dtype, operand, address, frame, self.masks(None, frame))
+        if self.analysis.info[mask].uniform:
+            wanted, masks = self.values[mask].values[0], self.masks(None, frame)
+        else:
+            masks = self.masks(mask, frame)
+            wanted = any_lane(self.context.batch([m for m in masks if m is not None]))
+        return self._load_if(wanted, instr.dtype, operand, address, frame, masks)
+
+    def _load_lanes(
+        self, dtype: str, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
+    ) -> Batch:
         if address.kind == "runs":
-            return self._load_runs(instr.dtype, operand, address.base, frame, masks)
-        return self.memory.load_each(instr.dtype, address, masks)
+            return self._load_runs(dtype, operand, address.base, frame, masks)
+        return self.memory.load_each(dtype, address, masks)
+
+    def _load_if(
+        self, wanted: Value, dtype: str, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
+    ) -> Batch:
+        """Load some lanes where `wanted` says that one of them is on at all, else 0, by a branch.
+
+        A masked load that is off as a whole takes a hundred times as long where its address is not mapped: the fault
+        is found and dropped.
+        """
+        f = self.f
+        if address.kind == "runs":
+            frame.run()  # what the frame remembers must not be made inside the branch
+        inside, end, before = f.fresh("wanted"), f.fresh("loaded"), f.block
+        f.cond_br(wanted, inside, end)
+        f.label(inside)
+        found = self._load_lanes(dtype, operand, address, frame, masks)
+        last = f.block
+        f.br(end)
+        f.label(end)
+        values = [f.phi(v.type, [(v, last), (f.const(v.type, 0), before)]) for v in found.values]
+        return self.context.batch(values)
 
     def _load_runs(
         self, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
