@@ -9,7 +9,7 @@ import string
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from jitfuse.dtypes import result_type
+from jitfuse.dtypes import kind, result_type
 from jitfuse.errors import ShapeError
 
 Tensor = Any
@@ -144,8 +144,12 @@ def _summed(term: Term, wanted: str) -> Term:
 
 
 def _pair(a: Term, b: Term, wanted: str) -> Term:
-    """Contract two terms over the labels that neither the result nor another term wants."""
-    a, b = _summed(a, wanted + b.labels), _summed(b, wanted + a.labels)
+    """Contract two terms over the labels that neither the result nor another term wants.
+
+    Labels of one term alone are summed before the product in integers; in floats after it, for infinities and NaN.
+    """
+    if kind(a.tensor.dtype) not in ("float", "complex"):
+        a, b = _summed(a, wanted + b.labels), _summed(b, wanted + a.labels)
     summed = [c for c in a.labels if c in b.labels and c not in wanted]
     batch = "".join(c for c in a.labels if c in b.labels and c in wanted)
     left = "".join(c for c in a.labels if c not in b.labels)
@@ -159,7 +163,7 @@ def _pair(a: Term, b: Term, wanted: str) -> Term:
     found = one.call("matmul", two)
     sizes = {**dict(zip(a.labels, a.tensor.shape, strict=True)), **dict(zip(b.labels, b.tensor.shape, strict=True))}
     labels = batch + left + right
-    return Term(_reshaped(found, tuple(sizes[c] for c in labels)), labels)
+    return _summed(Term(_reshaped(found, tuple(sizes[c] for c in labels)), labels), wanted)
 
 
 def _placed(term: Term, labels: str) -> Tensor:

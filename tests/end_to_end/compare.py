@@ -203,6 +203,9 @@ def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
         return ULPS * (wide + sum(np.abs(np.asarray(v, "float64")) for v in before.values()) + 3)
     if kind == "softmax":
         return (64 + r.shape[int(slack[1])]) * wide
+    if kind == "einsum":
+        a, b = (np.abs(np.asarray(before[n], "float64")) for n in slack[2:])
+        return (np.einsum(slack[1], a, b) + wide) * (a.size + b.size + 1)
     if kind == "matmul":
         a, b = (np.abs(np.asarray(before[n], "float64")) for n in slack[1:])
         return (np.matmul(a, b) + wide) * (a.shape[-1] + 1)

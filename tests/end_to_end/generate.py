@@ -64,7 +64,7 @@ class _Statements(Drawing):
             (self._astype, 2), (self._reduction, 4), (self._softmax, 1), (self._slice, 4), (self._axes, 4),
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
             (self._reduced, 3), (self._scanned, 3),
-            (self._library, 2), (self._rearranged, 4), (self._gathered, 4), (self._assign, 2),
+            (self._library, 2), (self._rearranged, 4), (self._gathered, 4), (self._product, 2), (self._assign, 2),
             (self._in_place, 1), (self._derived, 3),
         ]
         draws, weights = zip(*kinds)
@@ -267,6 +267,25 @@ class _Statements(Drawing):
         grown = {"repeat": 3, "tile": 9, "pad": 8 ** len(shape), "stack": 2}
         if np.size(self.values[x]) * max((g for n, g in grown.items() if n in text), default=1) <= self.max_size:
             self._assign_to(text, (x,))
+
+    def _product(self) -> None:
+        """Contract two arrays over some of the axes that have equal extents."""
+        rng = self.rng
+        x, y = self._pick(lambda v: isinstance(v, np.ndarray)), self._pick(lambda v: isinstance(v, np.ndarray))
+        if x is None or y is None or x == y:
+            return
+        sizes = dict(zip("abcdefg", np.shape(self.values[x])))
+        left, right = "".join(sizes), ""
+        for k, n in enumerate(np.shape(self.values[y])):
+            same = [c for c in left if sizes[c] == n]
+            right += rng.choice(same) if same and rng.random() < 0.8 else "uvwxyz"[k]
+            sizes.setdefault(right[-1], n)
+        if int(np.prod(list(sizes.values()))) > self.max_size:
+            return
+        every = sorted(sizes)
+        output = "".join(rng.sample(every, rng.randint(0, len(every))))
+        subscripts = f"{left},{right}->{output}"
+        self._assign_to(f"np.einsum({subscripts!r}, {x}, {y})", (x, y), f"einsum {subscripts} {x} {y}")
 
     def _gathered(self) -> None:
         """Index by integers that are data, or that are known; write there too."""

@@ -57,6 +57,12 @@ def test_einsum(text: str, shapes: list[tuple[int, ...]], dtype: str) -> None:
         same(lambda *xs: np.einsum(text, *[x[..., ::-1] if x.ndim else x for x in xs], optimize=True) + 1, *operands)
 
 
+def test_infinities_nan_and_empty_sums() -> None:
+    x, y = np.array([2.0, -1.0]), np.array([[np.inf, np.nan, 1.0], [1.0, 2.0, 3.0]])
+    same(lambda x, y: (np.einsum("a,uv->v", x, y), np.einsum("u,uv->v", x, y)), x, y)
+    same(lambda x, y: np.einsum("a,uv->v", x, y), x[:0], y)
+
+
 def test_options_of_einsum() -> None:
     a, b, c = array(3, 4), array(4, 5), array(5, 2)
     for optimize in (False, "greedy", "optimal", ["einsum_path", (0, 1), (0, 1)], ["einsum_path", (1, 2), (0, 1)]):
