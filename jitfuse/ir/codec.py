@@ -34,9 +34,19 @@ def canonical_bytes(program: FusedProgram) -> bytes:
     return json.dumps(_encode(program, sources=False), separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
+def document(program: FusedProgram) -> dict[str, Any]:
+    """Return the program with its sources as lists, dicts and JSON's scalars."""
+    return _encode(program, sources=True)
+
+
+def program_of(document: Any) -> FusedProgram:
+    """Return the program of a document; raises JitfuseError where it is another kind or has an unknown version."""
+    return _decode(document, "the program")
+
+
 def to_json(program: FusedProgram) -> str:
     """Return the program with its sources as JSON text that carries the format's name and version."""
-    return json.dumps(_encode(program, sources=True), allow_nan=False)
+    return json.dumps(document(program), allow_nan=False)
 
 
 def from_json(text: str) -> FusedProgram:
@@ -45,11 +55,11 @@ def from_json(text: str) -> FusedProgram:
     Raises JitfuseError where the text is damaged, is another kind of document, or has an unknown version.
     """
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
+        found = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, TypeError, RecursionError) as error:
         raise JitfuseError(f"this is no program: the text is not JSON ({error})") from error
     try:
-        return _decode(document, "the program")
+        return program_of(found)
     except RecursionError as error:
         raise JitfuseError("this is no program: its values are nested too deeply") from error
 
@@ -70,6 +80,16 @@ def text_float(text: str) -> float:
             raise ValueError(f"{text!r} is no NaN")
         return value
     return float.fromhex(text)
+
+
+def bytes_text(data: bytes) -> str:
+    """Return bytes as text that `text_bytes` reads back."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def text_bytes(text: str) -> bytes:
+    """Return the bytes that `bytes_text` wrote; raises ValueError on anything else."""
+    return base64.b64decode(text, validate=True)
 
 
 # ---------------------------------------------------------------- writing
@@ -113,7 +133,7 @@ def _encode_value(value: AttrValue, sources: bool) -> Any:
     if isinstance(value, float):
         return {"float": float_text(value)}
     if isinstance(value, bytes):
-        return {"bytes": base64.b64encode(value).decode("ascii")}
+        return {"bytes": bytes_text(value)}
     if isinstance(value, tuple):
         return [_encode_value(v, sources) for v in value]
     assert isinstance(value, FusedProgram), type(value)
@@ -249,7 +269,7 @@ def _decode_value(value: Any, where: str) -> AttrValue:
             if tag == "float":
                 return text_float(_str(content, where))
             if tag == "bytes":
-                return base64.b64decode(_str(content, where), validate=True)
+                return text_bytes(_str(content, where))
         except (ValueError, OverflowError, struct.error, binascii.Error) as error:
             raise _wrong(where, f"{tag} content", content) from error
         if tag == "program":

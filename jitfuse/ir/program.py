@@ -195,6 +195,19 @@ class FusedProgram:
 
         return from_json(text)
 
+    def to_messagepack(self) -> bytes:
+        """Return the program as MessagePack with its version; `from_messagepack` gives back an equal program."""
+        from jitfuse.ir.messagepack import to_messagepack
+
+        return to_messagepack(self)
+
+    @staticmethod
+    def from_messagepack(data: bytes) -> FusedProgram:
+        """Return the program that `to_messagepack` wrote; raises JitfuseError on foreign or damaged bytes."""
+        from jitfuse.ir.messagepack import from_messagepack
+
+        return from_messagepack(data)
+
 
 RANDOM_STATE: Final = "jf.random.state"
 """The feed name of the random generator's state: int64[2], the seed and the call counter."""
