@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitfuse.ir.kernel import KernelForm, form_text
 from jitfuse.ir.program import FusedProgram
@@ -52,24 +52,37 @@ def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
-def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan) -> str:
+class Section(NamedTuple):
+    """A part of the report: its title and its lines."""
+
+    title: str
+    lines: Sequence[str]
+
+
+def heading(function: Any, spec: Any, training: bool) -> str:
+    """Return the report's first line."""
+    return f"{function.name}, {'training' if training else 'evaluation'}, traced in {spec.trace.trace_ms:.2f} ms"
+
+
+def report(spec: Any, plan: RuntimePlan) -> list[Section]:
     """Return the report of one mode of one signature, whose plan on its device is given."""
     trace = spec.trace
     sections = [
-        [f"{function.name}, {'training' if training else 'evaluation'}, traced in {trace.trace_ms:.2f} ms"],
-        _titled("program (as written)", _steps(trace.program)),
-        _titled("feeds", _feeds(trace)),
-        _titled("guards", [str(g) for g in trace.guards] + _values(trace)),
-        _titled(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
-        _titled("refused merges", _refusals(plan)),
-        _titled("memory", _memory(plan)),
-        _titled("kernels", [line for k in _distinct(plan.launches) for line in form_text(k.form).split("\n")]),
+        Section("program (as written)", _steps(trace.program)),
+        Section("feeds", _feeds(trace)),
+        Section("guards", [str(g) for g in trace.guards] + _values(trace)),
+        Section(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
+        Section("refused merges", _refusals(plan)),
+        Section("memory", _memory(plan)),
+        Section("kernels", [line for k in _distinct(plan.launches) for line in form_text(k.form).split("\n")]),
     ]
-    return "\n\n".join("\n".join(s) for s in sections if s)
+    return [section for section in sections if section.lines]
 
 
-def _titled(title: str, lines: Sequence[str]) -> list[str]:
-    return [title, *("  " + line for line in lines)] if lines else []
+def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan) -> str:
+    """Return the report as text."""
+    parts = ["\n".join([s.title, *("  " + line for line in s.lines)]) for s in report(spec, plan)]
+    return "\n\n".join([heading(function, spec, training), *parts])
 
 
 def _steps(program: FusedProgram) -> list[str]:

@@ -354,17 +354,28 @@ class FusedFunction(NativeCallable):
         assert isinstance(result, FusedProgram)
         return result
 
-    def explain(self, *args: Any, **kwargs: Any) -> str:
-        """Return a readable report of how a call with these arguments runs; compiles it where it is new."""
-        from jitfuse.explain import explain
+    def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
+        """Return a readable report of how a call with these arguments runs; compiles it where it is new.
+
+        `html` names a file that gets the report as one self-contained page, with pictures of the program and of the
+        arena and the source of every kernel.
+        """
+        from jitfuse.explain import explain, kernels_of
 
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
             spec = self._signature(training, args, kwargs)
             if self._runs_on_gpu(spec, args, kwargs):
-                return explain(self, spec, training, self._gpu_call(spec, training, args, kwargs).plan().plan)
-            self._compile(spec, training)
-            return explain(self, spec, training, spec.plans[training].runtime)
+                made = self._gpu_call(spec, training, args, kwargs).plan()
+                plan, kernels = made.plan, made.kernels
+            else:
+                self._compile(spec, training)
+                plan, kernels = spec.plans[training].runtime, kernels_of([spec])
+            if html is not None:
+                from jitfuse.explain_html import write_page
+
+                write_page(html, self, spec, training, plan, kernels)
+            return explain(self, spec, training, plan)
 
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace and compile for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""

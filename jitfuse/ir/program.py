@@ -182,6 +182,14 @@ class FusedProgram:
 
         return to_text(self)
 
+    def to_svg(self) -> str:
+        """Return a picture of the program, its steps in layers, as a self-contained SVG document."""
+        from jitfuse.ir.picture import program_svg
+
+        return program_svg(self)
+
+    _repr_svg_ = to_svg  # what notebooks show
+
     def to_json(self) -> str:
         """Return the program as JSON text with its version; `from_json` gives back an equal program."""
         from jitfuse.ir.codec import to_json

@@ -17,7 +17,7 @@ from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.plans.chain import chain
 from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
-from jitfuse.plans.groups import Grouping, RefusedMerge, computed_twice
+from jitfuse.plans.groups import Group, Grouping, RefusedMerge, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
@@ -54,6 +54,13 @@ class HostCall(NamedTuple):
 RuntimeStep = Launch | HostCall
 
 
+class PlannedGroup(NamedTuple):
+    """What one kernel or library call computes: the values that are made in it, stored or not."""
+
+    name: str
+    values: frozenset[int]
+
+
 class RuntimePlan(NamedTuple):
     """Everything that a call of one shape does, in order."""
 
@@ -64,10 +71,12 @@ class RuntimePlan(NamedTuple):
     outputs: tuple[int, ...]
     views: Mapping[int, View]
     offsets: Mapping[Any, int]
+    sizes: Mapping[Any, int]
     arena_bytes: int
     score: Score
     losers: tuple[tuple[str, Score], ...]
     refusals: tuple[RefusedMerge, ...]
+    groups: tuple[PlannedGroup, ...]
 
     @property
     def launches(self) -> tuple[Launch, ...]:
@@ -110,9 +119,11 @@ class SymbolicPlan:
         program, keeps_rows = plan.program, False
         self.outputs = _output_buffers(program, grouping.values)
         self.steps: list[RuntimeStep] = [*build_reservations(program, grouping)]
+        self._groups: list[PlannedGroup] = []
         written = [grouping.values.base(c.value) for c in grouping.values.commits]
         for number in execution_order(grouping, self._arena_values(), written, schedule):
             group = grouping.groups[number]
+            self._groups.append(_planned(group, sum(g.name.startswith("kernel") for g in self._groups)))
             if group.host is not None:
                 self.steps.append(_host_call(program, grouping.values, group.host))
                 continue
@@ -122,7 +133,7 @@ class SymbolicPlan:
         commits = [build_commit(program, grouping, c) for c in grouping.values.commits]
         self.commits = [launch for launch in commits if not launch.empty]
         chains = self._chain()
-        self.offsets, self.arena_bytes, self._temporaries = self._plan_memory()
+        self.offsets, self.sizes, self.arena_bytes = self._plan_memory()
         rows = {"keep"} if keeps_rows or not policy.keep else set()
         self.choices = frozenset(grouping.choices | grouping.values.choices | rows | ({"chain"} if chains else set()))
 
@@ -150,7 +161,7 @@ class SymbolicPlan:
             self.steps = made
         return found
 
-    def _plan_memory(self) -> tuple[dict[Any, int], int, list[int]]:
+    def _plan_memory(self) -> tuple[dict[Any, int], dict[Any, int], int]:
         program = self.plan.program
         sizes: dict[Any, int] = {}
         for step in self.steps:
@@ -162,12 +173,12 @@ class SymbolicPlan:
         touched = [[b for b, _ in buffers_of(s)] for s in (*self.steps, *self.commits)]
         intervals = live_intervals(sizes, touched)
         offsets, total = plan_arena(intervals)
-        return offsets, total, [i.size for i in intervals.values()]
+        return offsets, {b: i.size for b, i in intervals.items()}, total
 
     @cached_property
     def score(self) -> Score:
         """The plan's cost over size classes."""
-        return score(self.launches, self._libraries, self.arena_bytes, self._temporaries)
+        return score(self.launches, self._libraries, self.arena_bytes, list(self.sizes.values()))
 
     @property
     def _libraries(self) -> list[int]:
@@ -198,8 +209,15 @@ class SymbolicPlan:
         grouping = self.grouping
         return RuntimePlan(
             self.plan.program, self.kind, tuple(self.steps), tuple(self.commits), self.outputs,
-            grouping.values.views, self.offsets, self.arena_bytes, self.score, losers, tuple(grouping.refusals),
+            grouping.values.views, self.offsets, self.sizes, self.arena_bytes, self.score, losers,
+            tuple(grouping.refusals), tuple(self._groups),
         )
+
+
+def _planned(group: Group, kernels: int) -> PlannedGroup:
+    if group.host is not None:
+        return PlannedGroup(f"library call: {group.host.op_name}", frozenset(group.host.result_ids))
+    return PlannedGroup(f"kernel {kernels}", frozenset(group.inlined | group.fused | set(group.roots)))
 
 
 def _grouping(plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
