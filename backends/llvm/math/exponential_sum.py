@@ -1,16 +1,31 @@
 """softplus, logaddexp and logaddexp2 for float32 and float64: logarithms of sums of exponentials.
 
-Owns: log(1 + exp(-d)) in two words for d >= 0, down to denormals, and its sum with the larger operand.
+Owns: log(1 + exp(-d)) in two words for d >= 0, down to denormals, and its sum with the larger operand; where that
+cancels, in rare lanes, the logarithm of the sum of exponentials of two words each.
 Does not own: the exponential and the logarithm, see `exponential` and `logarithm`.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
-from jitfuse.backends.llvm.math.exponential import LN2, LN2_LOW, ROUNDER, exp_parts, power_of_two, scaled
-from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.builder import Value
+from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, times, two_product, two_sum
+from jitfuse.backends.llvm.math.exponential import (
+    LN2,
+    LN2_HEAD,
+    LN2_LOW,
+    LN2_TAIL,
+    ROUNDER,
+    exp_parts,
+    power_of_two,
+    scaled,
+)
+from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.backends.llvm.math.logarithm import INV_LN2, INV_LN2_LOW, log_fraction
+from jitfuse.backends.llvm.math.rare_lanes import LaneBody, lane_function, patch_lanes
 
 _INFINITY = float("inf")
+_LN2_LAST = 1.94704509238075e-31
+"""What `LN2_HEAD` + `LN2_TAIL` lacks of ln 2."""
+_TERMS = 25
 
 
 def softplus_32(x: Batch) -> Batch:
@@ -46,15 +61,74 @@ def logaddexp2_64(a: Batch, b: Batch) -> Batch:
 
 
 def _log_sum(a: Batch, b: Batch, *, binary: bool) -> Batch:
-    """Return the logarithm of the sum, within 1 ulp of the larger of the result and its 64th part of an operand."""
+    """Return the logarithm of the sum of the exponentials.
+
+    Within 1 ulp, of the 2**-52th part of the larger operand where the result is below that: the exact sum of
+    exponentials of float64 may be closer to 1 than any fixed precision tells.
+    """
     first = a.compare("ogt", b)
     larger, smaller = a.where(first, b), b.where(first, a)
     d, d_low = two_sum(larger, -smaller)
     far = d.compare("ugt", 1100.0)
     hi, lo = _log1p_exp(d.replace(far, 1100.0), d_low.replace(far, 0.0), binary=binary)
     head, low = two_sum(larger, hi)
-    result = larger.where(abs(larger).compare("oeq", _INFINITY), head + (low + lo))
+    result = head + (low + lo)
+    cancels = abs(result * 5.0).compare("olt", abs(larger)) & larger.compare("ogt", -2.0)
+    result = patch_lanes(_cancelling(a.context, binary), cancels, [larger, smaller], [result])[0]
+    result = larger.where(abs(larger).compare("oeq", _INFINITY), result)
     return (a + b).where(a.compare("uno", b), result)
+
+
+def _cancelling(context: Context, binary: bool) -> str | LaneBody:
+    """Return the name of the module's function for operands whose exponentials add up to nearly 1.
+
+    The exponentials have 104 bits, so that where the first 53 of their sum cancel, as many are left.
+    """
+
+    def body(scalar: Context, inputs: list[Value]) -> list[Value]:
+        total: tuple[Batch, Batch] | None = None
+        for value in inputs:
+            x = scalar.batch([value]).at_least(-120.0)
+            hi, lo = times(x, LN2, LN2_LOW) if binary else (x, x.filled(0.0))
+            hi, lo = _long_exp(*fast_two_sum(hi, lo))
+            if total is None:
+                hi, rest = two_sum(hi.filled(-1.0), hi)
+                total = hi, rest + lo
+            else:
+                hi, rest = two_sum(total[0], hi)
+                total = fast_two_sum(hi, rest + (total[1] + lo))
+        assert total is not None
+        hi, lo = log_fraction(*total)
+        if binary:
+            hi, lo = _over_ln2(*fast_two_sum(hi, lo))
+        return list((hi + lo).values)
+
+    return lane_function(context, f"jitfuse.logaddexp{'2' if binary else ''}", 2, 1, body)
+
+
+def _long_exp(x: Batch, x_low: Batch) -> tuple[Batch, Batch]:
+    """Return exp(x + x_low) in two words, to about 2**-104, for a number from -120 to 1, by Taylor's series."""
+    biased = x.fma(1 / LN2, ROUNDER)
+    k = biased - ROUNDER
+    tail, e = two_product(k, x.filled(-LN2_TAIL))
+    r, rest = two_sum(k * -LN2_HEAD + x, tail)
+    r, r_low = fast_two_sum(r, rest + (k.fma(-_LN2_LAST, e) + x_low))
+    f = x.context.f
+    one, zero = x.filled(1.0), x.filled(0.0)
+    with f.loop(Value("0", "i64"), Value(str(_TERMS), "i64")) as loop:
+        p, p_low = (x.context.batch([loop.carry(v.values[0])]) for v in (one, zero))
+        n = _TERMS - x.context.batch([f.cast("sitofp", loop.index, "double")])
+        # p becomes 1 + p r/n
+        q = r / n
+        q_low = (less_product(r, q, n) + r_low) / n
+        t, t_low = two_product(p, q)
+        t_low = p.fma(q_low, p_low.fma(q, t_low))
+        s, s_low = fast_two_sum(1.0, t)
+        s, s_low = fast_two_sum(s, s_low + t_low)
+        loop.update(0, s.values[0])
+        loop.update(1, s_low.values[0])
+    scale = power_of_two(biased)
+    return tuple(x.context.batch([loop.result(j)]) * scale for j in range(2))  # type: ignore[return-value]
 
 
 def _log1p_exp(d: Batch, d_low: Batch | None, *, binary: bool) -> tuple[Batch, Batch]:

@@ -152,3 +152,22 @@ def test_power_within_an_ulp(target, kernel, scale):
             worst, at = error, (a, b)
     print(f"at most {worst:.4f} ulp")
     assert worst < 1, (worst, at)
+
+
+@pytest.mark.parametrize("target", ["host", "host without fma"])
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+def test_sums_of_exponentials_that_cancel(name, target, kernel, scale):
+    """Within an ulp while the result is more than an epsilon of the operands; float32 whatever they are."""
+    base = mpmath.e if name == "logaddexp" else mpf(2)
+    rng = np.random.default_rng(11)
+    for dtype in (np.float32, np.float64):
+        a = rng.uniform(-0.69, -1e-6, 200 * scale).astype(dtype)
+        with mpmath.workprec(200):
+            b = np.array([float(mpmath.log(1 - base ** mpf(v), base)) for v in a.tolist()]).astype(dtype)
+            b[::2] *= (1 + rng.normal(0, 1e-4, b[::2].size)).astype(dtype)
+            got = kernel(name, dtype, target=target)(a, b).tolist()
+            for x, y, result in zip(a.tolist(), b.tolist(), got, strict=True):
+                exact = mpmath.log(base ** mpf(x) + base ** mpf(y), base)
+                least = 0 if dtype == np.float32 else 2.0**-52 * max(abs(x), abs(y))
+                unit = mpf(2) ** (mpmath.frexp(max(abs(exact), least))[1] - 1 - np.finfo(dtype).nmant)
+                assert abs(mpf(result) - exact) <= unit, (x, y)

@@ -1,0 +1,61 @@
+"""docs/accuracy.md lists every inexact function within its promise, and a small sample of each keeps to it."""
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from jitfuse.ir import ops
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+INEXACT = [op for op in ops.table() if op.kind == ops.ELEMENTWISE and op.ulps]
+
+
+@pytest.fixture(scope="module")
+def accuracy() -> ModuleType:
+    pytest.importorskip("mpmath")
+    spec = importlib.util.spec_from_file_location("accuracy", ROOT / "benchmarks" / "accuracy.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules["accuracy"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rows() -> dict[str, list[str]]:
+    """The cells of the page's table by function."""
+    lines = [[c.strip() for c in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| ")]
+    return {cells[0]: cells[1:] for cells in lines if cells[0] not in ("function", "---")}
+
+
+def test_the_page_lists_every_inexact_function_within_its_promise() -> None:
+    assert list(rows()) == [op.name for op in INEXACT], "run: python benchmarks/accuracy.py > docs/accuracy.md"
+    for op in INEXACT:
+        promised, single, _, double, _, _ = rows()[op.name]
+        assert float(promised) == op.ulps
+        assert float(single) <= op.ulps and float(double) <= op.ulps, op.name
+
+
+def test_the_prose_is_the_tools(accuracy: ModuleType) -> None:
+    assert PAGE.startswith(accuracy.INTRODUCTION) and PAGE.endswith(accuracy.CONCLUSION)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", INEXACT, ids=lambda op: op.name)
+def test_a_sample_keeps_the_promise(accuracy: ModuleType, op: ops.Op, dtype: str) -> None:
+    worst = accuracy.measure(op, dtype, 60, seed=1)
+    assert worst.samples > 20
+    assert worst.ulps <= op.ulps, worst
+
+
+def test_errors_are_found(accuracy: ModuleType) -> None:
+    m = accuracy.m
+    assert accuracy.error(1.0, m.mpf(1), "float64", 0) == 0
+    assert accuracy.error(float(np.nextafter(1.0, 2.0)), m.mpf(1), "float64", 0) == 1
+    assert accuracy.error(np.inf, m.mpf(10) ** 400, "float64", 0) == 0
+    assert accuracy.error(np.inf, m.mpf(10) ** 300, "float64", 0) == np.inf
+    assert accuracy.error(5e-324, m.mpf(0), "float64", 0) == 1
