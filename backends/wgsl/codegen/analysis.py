@@ -77,7 +77,7 @@ class Analysis:
         if instr.op in ("load", "store"):
             strides = self.form.operands[access(instr).operand].strides[first:]
             return max(level, INNER if any(c != "0" for c in strides) else POINT)
-        return INNER if instr.op in ("keep", "kept") and self.form.inner else level
+        return INNER if instr.op in ("keep", "kept", "scan") and self.form.inner else level
 
     @cached_property
     def consumers(self) -> dict[int, list[Instr | Reduction]]:

@@ -42,6 +42,7 @@ class Body:
         self.names: dict[int, str] = {}
         self.types = [self._type(n, facts) for n in range(len(self.form.instructions))]
         self.positions: dict[int, str] = {}
+        self._scans: dict[int, str] = {}
         self.element = "0u"
         """The position in the row of inner elements."""
 
@@ -119,6 +120,8 @@ class Body:
             return self._kept(instr)
         if instr.op == "random":
             return self._random(instr)
+        if instr.op == "scan":
+            return self._scan(number, instr)
         if instr.op == "astype":
             (a,) = instr.args
             source = self.form.instructions[a].dtype
@@ -153,6 +156,23 @@ class Body:
         if type_ not in FLOATS:
             raise UnknownOperatorError("integers to run-time powers, which may have to raise, have no WGSL version")
         return apply("power", dtype, type_, args)
+
+    def open_scan(self, number: int) -> None:
+        """Declare what a scan carries from one inner point to the next."""
+        type_ = REGISTER[self.form.instructions[number].dtype]
+        name = self._scans[number] = self.text.fresh("carried")
+        self.text.line(f"var {name}: {type_} = {constant(0, type_)};")
+
+    def _scan(self, number: int, instr: Instr) -> str:
+        name, type_ = self._scans[number], REGISTER[instr.dtype]
+        x = self.value(instr.args[0], type_)
+        op = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}[instr.imm]
+        joined = apply(op, instr.dtype, type_, [name, x])
+        with self.text.block(f"if ({self.element} == 0u)"):
+            self.text.line(f"{name} = {x};")
+        with self.text.block("else"):
+            self.text.line(f"{name} = {joined};")
+        return name
 
     def _random(self, instr: Instr) -> str:
         seed, counter, index, element = (self.value(a, PAIR) for a in instr.args)

@@ -5,20 +5,20 @@ group 0: the words (uniform), the buffers of the operands, a buffer for each kep
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from jitfuse.backends.wgsl import library
 from jitfuse.backends.wgsl.codegen import words
 from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.backends.wgsl.codegen.body import Body, Numbered
-from jitfuse.backends.wgsl.codegen.combine import Part, parts
 from jitfuse.backends.wgsl.codegen.contract import emit_contraction
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError
 from jitfuse.backends.wgsl.codegen.reduce import Reducer
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts, memory_type
 from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
-from jitfuse.ir.kernel import CHUNK, KernelForm, Stage
+from jitfuse.ir.kernel import CHUNK, POSITIONS, KernelForm, Reduction
 
 ENTRY = "main"
 
@@ -75,8 +75,12 @@ def _bindings(form: KernelForm, variant: Variant, count: int) -> tuple[list[str]
 def _shared(analysis: Analysis, variant: Variant) -> list[str]:
     if variant.mode == POINTS:
         return []
-    types = {p.shared_type for _, _, reductions in analysis.stages for p in parts(reductions)}
-    return [f"var<workgroup> shared_{t}: array<{t}, {variant.group}>;" for t in sorted(types)]
+    reductions = [r for _, _, some in analysis.stages for _, r in some]
+    types = {"u32" if r.dtype == "bool" else REGISTER[r.dtype] for r in reductions}
+    lines = [f"var<workgroup> shared_{t}: array<{t}, {variant.group}>;" for t in sorted(types)]
+    if any(r.combine in POSITIONS for r in reductions):
+        lines.append(f"var<workgroup> shared_places: array<u32, {variant.group}>;")
+    return lines
 
 
 class _Frame:
@@ -102,9 +106,12 @@ class _Frame:
                 emit_contraction(self.body, instructions, stage.contraction, self._enter, self._loop("element"))
             elif not self.form.inner or stage.kind == "point":
                 self._point_stage(instructions)
+            elif stage.kind == "scan":
+                self._hoisted(instructions)
+                self._scan(instructions, reductions)
             elif reductions:
                 self._hoisted(instructions)
-                self._reduce(stage, instructions, parts(reductions))
+                Reducer(self.body, self._enter, self.first, self.count).reduce(instructions, reductions, effects=True)
             else:
                 self._map(instructions)
             if self.form.keeps and self.variant.mode != POINTS and k + 1 < len(stages):
@@ -186,12 +193,32 @@ class _Frame:
         start, step = ("0u", "1u") if self.variant.mode == POINTS else ("local", f"{self.variant.group}u")
         return f"for (var {at} = {start}; {at} < words[0].z; {at} += {step})"
 
-    def _reduce(self, stage: Stage, instructions: Numbered, reduced: list[Part]) -> None:
-        reducer = Reducer(self.body, self._enter, self.first, self.count)
-        if stage.reductions[0].phase == "final":
-            reducer.final(reduced)
-        elif self.variant.mode == POINTS:
-            reducer.by_point(instructions, reduced)
-        else:
-            reducer.by_group(instructions, reduced)
+    def _scan(self, instructions: Numbered, reductions: Sequence[tuple[int, Reduction]]) -> None:
+        """Run through the row in order; reductions, which may not read scans here, come after it."""
+        body = self.body
+        scans = [(n, i) for n, i in instructions if i.op == "scan"]
+        read = needed(body.analysis, [v for _, r in reductions for v in r.values])
+        if any(n in read for n, _ in scans):
+            raise UnknownOperatorError("a reduction of a scan in the same pass has no WGSL version")
+        for number, _ in scans:
+            body.open_scan(number)
+        at = self.text.fresh("element")
+        with self.text.block(self._loop(at)):
+            self._enter(at)
+            body.run(instructions)
+        if reductions:
+            others = [(n, i) for n, i in instructions if n in read]
+            Reducer(body, self._enter, self.first, self.count).reduce(others, reductions, effects=False)
 
+
+def needed(analysis: Analysis, values: Sequence[int]) -> set[int]:
+    """Return these values and all that they are computed from."""
+    found: set[int] = set()
+    stack = list(values)
+    while stack:
+        number = stack.pop()
+        if number not in found:
+            found.add(number)
+            instr = analysis.instructions.get(number)
+            stack += instr.args if instr is not None else ()
+    return found

@@ -24,7 +24,7 @@ def _call(name: str) -> Emit:
 
 
 def _float(suffix: str) -> dict[str, Emit]:
-    fence, apart = f"fence{suffix}", f"apart{suffix}"
+    fence, apart, one = f"fence{suffix}", f"apart{suffix}", "1.0lf" if suffix else "1.0"
 
     def call(name: str) -> Emit:
         return _call(name + suffix)
@@ -40,10 +40,11 @@ def _float(suffix: str) -> dict[str, Emit]:
         "not_equal": lambda a, b: f"!jf_equal{suffix}({a}, {b})",
         "greater": lambda a, b: f"jf_less{suffix}({b}, {a})",
         "greater_equal": lambda a, b: f"jf_less_equal{suffix}({b}, {a})",
+        "reciprocal": lambda x: f"{fence}({one} / {apart}({x}))",
         "isnan": call("is_nan"), "isinf": call("is_inf"), "isfinite": call("is_finite"), "rint": call("rint"),
         **{name: call(name) for name in (
             "negative", "abs", "sign", "minimum", "maximum", "floor", "ceil", "trunc", "remainder", "floor_divide",
-            "fmod", "copysign",
+            "fmod", "copysign", "fmin", "fmax", "signbit", "heaviside",
         )},
     }
 
@@ -70,7 +71,8 @@ def _integer(type_: str) -> dict[str, Emit]:
         "add": infix("+"), "subtract": infix("-"), "multiply": infix("*"), "floor_divide": call("floor_divide"),
         "remainder": call("remainder"), "negative": lambda x: f"({zero} - {x})",
         "abs": call("abs") if signed else identity, "sign": call("sign"), "square": lambda x: f"({x} * {x})",
-        "minimum": lambda a, b: f"min({a}, {b})", "maximum": lambda a, b: f"max({a}, {b})",
+        **dict.fromkeys(("minimum", "fmin"), lambda a, b: f"min({a}, {b})"),
+        **dict.fromkeys(("maximum", "fmax"), lambda a, b: f"max({a}, {b})"),
         "clip": lambda x, low, high: f"min(max({x}, {low}), {high})",
         "equal": infix("=="), "not_equal": infix("!="), "less": infix("<"), "less_equal": infix("<="),
         "greater": infix(">"), "greater_equal": infix(">="),
@@ -87,7 +89,8 @@ def _same(x: str) -> str:
 
 _BOOL: Final[dict[str, Emit]] = {
     "add": lambda a, b: f"({a} | {b})", "multiply": lambda a, b: f"({a} & {b})",
-    "maximum": lambda a, b: f"({a} | {b})", "minimum": lambda a, b: f"({a} & {b})",
+    **dict.fromkeys(("maximum", "fmax"), lambda a, b: f"({a} | {b})"),
+    **dict.fromkeys(("minimum", "fmin"), lambda a, b: f"({a} & {b})"),
     "equal": lambda a, b: f"({a} == {b})", "not_equal": lambda a, b: f"({a} != {b})",
     "less": lambda a, b: f"(!{a} & {b})", "less_equal": lambda a, b: f"(!{a} | {b})",
     "greater": lambda a, b: f"({a} & !{b})", "greater_equal": lambda a, b: f"({a} | !{b})",

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 
 from jitfuse.backends.wgsl.codegen import memory
 from jitfuse.backends.wgsl.codegen.body import Body, Numbered
-from jitfuse.backends.wgsl.codegen.combine import Part
-from jitfuse.ir.kernel import SUM_DEPTH
+from jitfuse.backends.wgsl.codegen.combine import Part, parts
+from jitfuse.backends.wgsl.codegen.positions import find, positions
+from jitfuse.backends.wgsl.codegen.variant import ROWS
+from jitfuse.ir.kernel import POSITIONS, SUM_DEPTH, Reduction
 
 _LEVELS = 32
 """Enough for 2**32 blocks."""
@@ -28,9 +30,11 @@ class Reducer:
     """The reduce stages of one kernel. `first` and `count` are the elements of the current grid point."""
 
     def __init__(self, body: Body, enter: Element, first: str, count: str) -> None:
+        """Reduce over elements `first` up to `first` + `count`; `enter` sets the inner position to one."""
         self.body, self.text = body, body.text
         self.group = body.variant.group
-        self._enter = enter
+        self.in_group = body.variant.mode == ROWS
+        self.enter = enter
         self._first, self._count = first, count
 
     def _classes(self, parts: Sequence[Part]) -> list[list[Part]]:
@@ -40,12 +44,29 @@ class Reducer:
         found[0] += [p for p in parts if not p.tree]
         return found
 
+    def reduce(self, instructions: Numbered, reductions: Sequence[tuple[int, Reduction]], *, effects: bool) -> None:
+        """Write all reductions of a stage; stores and kept rows are written once, with `effects`."""
+        plain = [(n, r) for n, r in reductions if r.combine not in POSITIONS]
+        reduced = parts(plain)
+        if reduced and reduced[0].reduction.phase == "final":
+            self.final(reduced)
+        elif reduced and self.in_group:
+            self.by_group(instructions, reduced, effects)
+        elif reduced:
+            self.by_point(instructions, reduced, effects)
+        found = [p for n, r in reductions if r.combine in POSITIONS for p in positions(n, r)]
+        for k, p in enumerate(found):
+            at = self.text.fresh("element")
+            start, step = ("local", f"{self.group}u") if self.in_group else ("0u", "1u")
+            head = f"for (var {at} = {start}; {at} < {self._count}; {at} += {step})"
+            find(self, instructions, p, head, at, effects=effects and not reduced and k == 0)
+
     # ------------------------------------------------------------------ pieces
     def _element(
         self, instructions: Numbered, at: str, parts: Sequence[Part], names: Sequence[str], effects: bool
     ) -> None:
         """Write the body at an element and join what it gives."""
-        self._enter(f"({self._first} + {at})")
+        self.enter(f"({self._first} + {at})")
         self.body.run(instructions, effects=effects)
         for p, name in zip(parts, names, strict=True):
             assert p.value is not None
@@ -89,19 +110,20 @@ class Reducer:
                 self._element(instructions, at, [*trees, *others], [*names, *other_names], effects)
 
     # ------------------------------------------------------------------ by one invocation
-    def by_point(self, instructions: Numbered, parts: Sequence[Part]) -> None:
+    def by_point(self, instructions: Numbered, parts: Sequence[Part], effects: bool) -> None:
         """Reduce all inner elements in one invocation."""
         for k, some in enumerate(self._classes(parts)):
             trees, others = [p for p in some if p.tree], [p for p in some if not p.tree]
             names = self._variables(others, "total")
             tree_names = self._variables(trees, "sum")
+            first = effects and k == 0
             with self.text.block(""):
                 if trees:
-                    self._lanes_in_turn(instructions, trees, tree_names, others, names, effects=k == 0)
+                    self._lanes_in_turn(instructions, trees, tree_names, others, names, effects=first)
                 else:
                     at = self.text.fresh("element")
                     with self.text.block(f"for (var {at} = 0u; {at} < {self._count}; {at}++)"):
-                        self._element(instructions, at, others, names, k == 0)
+                        self._element(instructions, at, others, names, first)
             for p, name in zip([*others, *trees], [*names, *tree_names], strict=True):
                 self._finish(p, name)
 
@@ -134,20 +156,21 @@ class Reducer:
             t.line(f"{total} = {stack}[countTrailingZeros({used})];")
 
     # ------------------------------------------------------------------ by a workgroup
-    def by_group(self, instructions: Numbered, parts: Sequence[Part]) -> None:
+    def by_group(self, instructions: Numbered, parts: Sequence[Part], effects: bool) -> None:
         """Reduce all inner elements, or those of a chunk, in a workgroup."""
         for k, some in enumerate(self._classes(parts)):
             trees, others = [p for p in some if p.tree], [p for p in some if not p.tree]
             names = self._variables(others, "total")
             sums = self._variables(trees, "sum")
+            first = effects and k == 0
             with self.text.block(""):
                 if trees:
-                    block_of = functools.partial(self._block_of_run, instructions, trees, others, names, k == 0)
+                    block_of = functools.partial(self._block_of_run, instructions, trees, others, names, first)
                     self._runs_of_blocks(trees, sums, block_of)
                 else:
                     at = self.text.fresh("element")
                     with self.text.block(f"for (var {at} = local; {at} < {self._count}; {at} += {self.group}u)"):
-                        self._element(instructions, at, others, names, k == 0)
+                        self._element(instructions, at, others, names, first)
             for p, name in zip([*trees, *others], [*sums, *names], strict=True):
                 self._fold(p, name)
 
@@ -165,7 +188,7 @@ class Reducer:
             def row(block: str, lane: str, values: Sequence[str], part: Part = p) -> None:
                 (o,) = part.reduction.load_from
                 with self.text.block(f"if ({block} < {self._count})"):
-                    self._enter(block)
+                    self.enter(block)
                     at = self.text.fresh("at")
                     size = 128 // part.lanes
                     self.text.line(f"let {at} = {self.body.address(o)} + {lane} * {size}u;")

@@ -63,6 +63,8 @@ def layout(form: KernelForm, sizes: Sequence[int]) -> tuple[str, int]:
     inner, points = math.prod(sizes[len(form.grid) : axes]), math.prod(sizes[: len(form.grid)])
     if analysis.phases - {"whole"}:
         return ROWS, ROW_GROUP
+    if any(s.kind == "scan" for s in form.stages):
+        return POINTS, POINT_GROUP
     if form.contracted and inner > 1:
         return ROWS, SMALL_ROW_GROUP
     on_grid = form.lane_axis < len(form.grid)

@@ -29,6 +29,21 @@ fn jf_maximum@(a: FLOAT, b: FLOAT) -> FLOAT {
   if (jf_is_nan@(a) || jf_less@(b, a)) { return a; }
   return b;
 }
+fn jf_fmin@(a: FLOAT, b: FLOAT) -> FLOAT {
+  if (jf_is_nan@(b) || jf_less@(a, b)) { return a; }
+  return b;
+}
+fn jf_fmax@(a: FLOAT, b: FLOAT) -> FLOAT {
+  if (jf_is_nan@(b) || jf_less@(b, a)) { return a; }
+  return b;
+}
+fn jf_signbit@(x: FLOAT) -> bool { return (bitcast<BITS>(x) & SIGN) != NONE; }
+fn jf_heaviside@(x: FLOAT, at_zero: FLOAT) -> FLOAT {
+  if (jf_is_nan@(x)) { return x; }
+  if (x > ZERO) { return ONE; }
+  if (x == ZERO) { return at_zero; }
+  return PLUS_ZERO;
+}
 fn jf_lowest@(a: FLOAT, b: FLOAT) -> FLOAT {
   if (jf_is_nan@(a) || jf_less@(a, b)) { return a; }
   if (jf_is_nan@(b) || jf_less@(b, a)) { return b; }

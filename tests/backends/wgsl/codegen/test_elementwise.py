@@ -12,7 +12,7 @@ from harness import Builder, filled
 from jitfuse.ir.kernel import KernelForm, Operand
 
 N = 1501
-ARITHMETIC = ("add", "subtract", "multiply", "minimum", "maximum", "floor_divide", "remainder")
+ARITHMETIC = ("add", "subtract", "multiply", "minimum", "maximum", "floor_divide", "remainder", "fmin", "fmax")
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
@@ -30,12 +30,13 @@ def applied(op: str, dtypes: tuple[str, ...], result: str) -> KernelForm:
 
 def cases() -> list[tuple[str, tuple[str, ...], str]]:
     found = [(op, (d, d), d) for op in ARITHMETIC for d in FLOATS + INTS]
-    found += [("divide", (d, d), d) for d in FLOATS] + [("sqrt", (d,), d) for d in FLOATS]
+    found += [(op, (d, d), d) for op in ("divide", "fmod", "copysign", "heaviside") for d in FLOATS]
+    found += [(op, (d,), d) for op in ("sqrt", "rint", "reciprocal") for d in FLOATS]
     found += [(op, (d, d), "bool") for op in COMPARISONS for d in (*FLOATS, *INTS, "bool")]
     found += [(op, (d, d), d) for op in BITWISE for d in INTS]
     found += [(op, ("bool", "bool"), "bool") for op in LOGICAL + BITWISE[:3] + ARITHMETIC[:1] + ARITHMETIC[2:5]]
     found += [(op, (d,), d) for op in UNARY for d in FLOATS + INTS]
-    found += [(op, (d,), "bool") for op in ("isnan", "isinf", "isfinite") for d in FLOATS]
+    found += [(op, (d,), "bool") for op in ("isnan", "isinf", "isfinite", "signbit") for d in FLOATS]
     return [*found, ("logical_not", ("bool",), "bool"), *((op, ("bool", d, d), d) for op in ("where",) for d in FLOATS)]
 
 

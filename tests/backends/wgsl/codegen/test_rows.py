@@ -178,3 +178,38 @@ def test_several_inner_axes(device: Any, inner: tuple[int | None, ...]) -> None:
         views.append(np.zeros(sizes, "f4"))
         form = b.form(1, inner, len(inner), [memory(v).operand(j == 2) for j, v in enumerate(views)])
         check(device, form, sizes, [memory(v) for v in views])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])
+@pytest.mark.parametrize("combine", ["argmin", "argmax"])
+def test_positions(device: Any, combine: str, dtype: str, mode: str) -> None:
+    b = Builder()
+    (at,) = b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),)))
+    b.store(1, "int64", at)
+    b.stage("point")
+    form = b.form(1, 1, 1, [Operand(dtype, ("n", "1")), Operand("int64", ("1", "0"), True)])
+    for n in (1, 2, 33, 300, 1000):
+        x = filled(dtype, (5, n), n, special=dtype != "bool")
+        if dtype.startswith("float"):
+            x[0] = np.where(np.isnan(x[0]), 3, x[0])
+            x[1] = 0.0
+            x[1, ::2] = -0.0
+        check(device, form, x.shape, [memory(x), per_point(np.zeros(5, "int64"), 1)], mode=mode)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("combine", ["sum", "prod", "min", "max"])
+def test_scans(device: Any, combine: str, dtype: str) -> None:
+    b = Builder()
+    x = b.load(0, dtype)
+    b.store(1, dtype, b.add("scan", dtype, x, imm=combine))
+    (largest,) = b.stage("scan", Reduction("max", dtype, (x,)))
+    b.store(2, dtype, largest)
+    b.stage("point")
+    operands = [Operand(dtype, ("n", "1")), Operand(dtype, ("n", "1"), True), Operand(dtype, ("1", "0"), True)]
+    form = b.form(1, 1, 1, operands)
+    for n in (1, 7, 500):
+        values = filled(dtype, (3, n), n)
+        outs = [memory(np.zeros((3, n), dtype)), per_point(np.zeros(3, dtype), 1)]
+        check(device, form, (3, n), [memory(values), *outs])
