@@ -1,6 +1,7 @@
 """Fused functions on the GPU: residency, writes, randomness, closures, fallbacks, the cache."""
 from __future__ import annotations
 
+import gc
 import warnings
 from typing import Any
 
@@ -236,6 +237,18 @@ def test_kernels_and_explain() -> None:
     again = jf.fuse(lambda x: np.exp(x).sum(axis=0), device="gpu")
     again(filled((3, 6)))
     assert again.kernels[0].key == kernel.key
+
+
+def test_kernels_come_from_the_disk() -> None:
+    def made() -> Any:
+        fused = jf.fuse(lambda x: x * 3 + 0.125, device="gpu")
+        fused(filled((5, 4)))
+        return fused.kernels[0].key, fused.kernels[0].from_cache
+
+    key, _ = made()
+    gc.collect()  # the process keeps kernels as long as somebody has them
+    again, from_cache = made()
+    assert again == key and from_cache
 
 
 def test_warm_uploads_nothing() -> None:
