@@ -119,3 +119,11 @@ def test_buffers_go_back_to_the_pool() -> None:
         assert np.asarray(view).shape == (12_342,)
         del view
     assert pool.made <= made + 2
+
+
+def test_free_buffers_are_bounded() -> None:
+    pool = pool_of(default_device())
+    for k in range(8):
+        on_gpu(np.zeros((40 << 20) + k * (10 << 20), "bool"))
+    assert pool._free_bytes <= 1 << 28
+    assert pool._free_bytes == sum(length * len(free) for (_, length), free in pool._free.items())

@@ -6,6 +6,7 @@ under way. Owns: the pool, uploads and downloads. Does not own what lies in a bu
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections import deque
 from typing import Any, Final
@@ -24,6 +25,8 @@ _SMALLEST: Final = 256
 _STEPS: Final = 4
 _KEPT: Final = 8
 """Free buffers of one class that are kept."""
+_KEPT_BYTES: Final = 1 << 28
+"""Bytes of free buffers past which all of them go: sizes that come no more must not stay for ever."""
 
 
 def length_class(size: int) -> int:
@@ -57,6 +60,8 @@ class Pool:
         self._free: dict[tuple[str, int], deque[Any]] = {}
         # the collector may end a buffer before the block in the same cycle: what is on loan is held here too
         self._lent: dict[int, Any] = {}
+        self._free_bytes = 0
+        self._lock = threading.RLock()
         self.made = 0
 
     def get(self, size: int, usage: str = STORAGE) -> Block:
@@ -68,10 +73,11 @@ class Pool:
             )
         if usage == STORAGE:
             length = min(length, self.device.binding_bytes & ~3)
-        free = self._free.get((usage, length))
-        try:
-            handle = free.pop() if free else self._make(length, usage)
-        except IndexError:  # another thread was faster
+        with self._lock:
+            free = self._free.get((usage, length))
+            handle = free.pop() if free else None
+            self._free_bytes -= length if handle is not None else 0
+        if handle is None:
             handle = self._make(length, usage)
         self._lent[id(handle)] = handle
         return Block(self, usage, handle)
@@ -93,9 +99,14 @@ class Pool:
     def take_back(self, usage: str, handle: Any) -> None:
         """Keep a buffer for the next user; runs in whatever thread drops the last reference."""
         self._lent.pop(id(handle), None)
-        free = self._free.setdefault((usage, int(handle.size)), deque())
-        if len(free) < _KEPT:
-            free.append(handle)
+        size = int(handle.size)
+        with self._lock:  # reentrant: the collector may come here in the middle of it
+            if self._free_bytes + size > _KEPT_BYTES:
+                self._free, self._free_bytes = {}, 0
+            free = self._free.setdefault((usage, size), deque())
+            if len(free) < _KEPT:
+                free.append(handle)
+                self._free_bytes += size
 
     # ------------------------------------------------------------------ host and GPU
     def upload(self, data: np.ndarray[Any, Any]) -> Block:

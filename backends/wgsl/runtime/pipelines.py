@@ -20,7 +20,7 @@ MAX_GROUPS: Final = 4_096
 """Workgroups of a dispatch, enough to fill any device; WebGPU has at most 65,535 along one dimension."""
 MAX_POINTS: Final = 2**32 - 2**24
 """Grid points of a dispatch, such that another step does not overflow."""
-_BIND_GROUPS: Final = 32
+_BIND_GROUPS: Final = 8
 
 
 class Window(NamedTuple):
