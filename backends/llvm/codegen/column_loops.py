@@ -219,7 +219,10 @@ class Columns:
 
     def _everywhere(self, linear: Value) -> Positions:
         """Return what makes vectors of the position along the inner axes, which all lanes share."""
-        return lambda: self.body.context.batch([self.f.splat(linear, self.body.lanes)] * self.frame.count)
+        splat = self.f.splat
+        return Positions(
+            linear, lambda: self.body.context.batch([splat(linear, self.body.lanes)] * self.frame.count)
+        )
 
     def _positions(self, linear: Value) -> list[Value]:
         return [linear] if len(self.axes) == 1 else decode(self.f, linear, self.extents)

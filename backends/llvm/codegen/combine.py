@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from jitfuse.backends.llvm.builder import lanes
+from jitfuse.backends.llvm.builder import Value, lanes
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, LARGEST, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
@@ -18,8 +18,16 @@ from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
 State = tuple[Batch, ...]
 Constant = Callable[[str, "float | int | bool"], Batch]
 """Makes a batch that holds a constant of a dtype."""
-Positions = Callable[[], Batch]
-"""Makes the row-major positions of the lanes among the inner points."""
+
+
+class Positions(NamedTuple):
+    """Where a group of vectors lies among the inner points, in row-major order: the position of its first lane, and
+    what makes those of all lanes.
+    """
+
+    first: Value
+    lanes: Callable[[], Batch]
+
 
 
 def identity(combine: str, dtype: str) -> float | int | bool:

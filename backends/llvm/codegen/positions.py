@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import with_element
+from jitfuse.backends.llvm.builder import lanes, with_element
 from jitfuse.backends.llvm.codegen import elementwise
 from jitfuse.backends.llvm.codegen.combine import Constant, Part, Positions, State
-from jitfuse.backends.llvm.codegen.types import KIND
+from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import POSITIONS, Reduction
 
@@ -33,9 +33,10 @@ class PositionPart(Part):
 
     def _better(self, x: Batch, y: Batch) -> Batch:
         """Return where an element comes before another whatever their positions; NaN comes first."""
-        name = "greater" if self.combine == "argmax" else "less"
-        better = elementwise.apply(name, self.dtype, [x, y])
-        return better | (x.is_nan() & y.compare("ord", y)) if KIND[self.dtype] == "float" else better
+        largest = self.combine == "argmax"
+        if KIND[self.dtype] == "float":
+            return x.compare("ugt" if largest else "ult", y) & y.compare("ord", y)
+        return elementwise.apply("greater" if largest else "less", self.dtype, [x, y])
 
     def merge(self, a: State, b: State) -> State:
         """Take the better element, of equal ones the one at the lower position."""
@@ -47,13 +48,53 @@ class PositionPart(Part):
     def absorb(self, state: State, x: Batch, positions: Positions) -> State:
         """Take elements that are better than what came before them."""
         extremes, found = state
-        n, where = len(extremes.values), positions()
+        n, where = len(extremes.values), positions.lanes()
         for k in range(0, len(x.values), n):
             group, at = x.context.batch(x.values[k : k + n]), x.context.batch(where.values[k : k + n])
             better = self._better(group, extremes)
             extremes, found = group.where(better, extremes), at.where(better, found)
         return extremes, found
 
+    # ------------------------------------------------------------------ loops along the lanes
+    @property
+    def _count_type(self) -> str:
+        """Integers as wide as the elements: a loop notes in them which vector, from the first on, a lane is from.
+
+        That is enough for rows of 2**36 elements of 4 bytes, which no memory holds.
+        """
+        return "i64" if ITEMSIZE[self.dtype] == 8 else "i32"
+
+    def opened(self, state: State) -> State:
+        """Return what a loop carries: the extremes, the numbers of their vectors (-1: none of the loop's), and the
+        positions before the loop.
+        """
+        extremes, found = state
+        none = extremes.context.constant(with_element(found.type, self._count_type), -1)
+        return extremes, extremes.context.batch([none] * len(found.values)), found
+
+    def gather(self, carried: State, x: Batch, positions: Positions) -> State:
+        """Take better elements and the numbers of their vectors; groups begin at whole vectors."""
+        extremes, numbers, before = carried
+        f, width, n = x.context.f, lanes(x.type), len(extremes.values)
+        first = f.lshr(positions.first, i64(width.bit_length() - 1))
+        first = first if self._count_type == "i64" else f.cast("trunc", first, "i32")
+        number = x.context.batch([f.splat(first, width)])
+        for k in range(0, len(x.values), n):
+            group = x.context.batch(x.values[k : k + n])
+            at = x.context.batch([(number + j).values[0] for j in range(k, k + n)])
+            better = self._better(group, extremes)
+            extremes, numbers = group.where(better, extremes), at.where(better, numbers)
+        return extremes, numbers, before
+
+    def closed(self, carried: State) -> State:
+        """Return the extremes and their positions."""
+        extremes, numbers, before = carried
+        f, width = extremes.context.f, lanes(extremes.type)
+        wide = numbers if self._count_type == "i64" else numbers.cast("zext", "i64")
+        lane = extremes.context.batch([f.vector_const("i64", range(width)) if width > 1 else i64(0)] * len(wide.values))
+        return extremes, before.where(numbers.compare("eq", -1), (wide << (width.bit_length() - 1)) + lane)
+
+    # ------------------------------------------------------------------ results
     def finished(self, state: State) -> Batch:
         """Return the position."""
         return state[1]

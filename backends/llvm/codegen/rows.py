@@ -11,7 +11,7 @@ from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import UNIT
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
-from jitfuse.backends.llvm.codegen.combine import Constant, Part, State
+from jitfuse.backends.llvm.codegen.combine import Constant, Part, Positions, State
 from jitfuse.backends.llvm.codegen.counter import Counter
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import ROW_PADDING
@@ -194,12 +194,13 @@ class Row:
         inside = [carried.add_all(s) for s in state]
         self.body.run(instructions, frame)
         following: list[State] = []
+        positions = Positions(frame.first, lambda: self.body.context.batch(frame.linear()))
         for p, s in zip(reduced, inside, strict=True):
             assert p.value is not None
             x = self.body.vectors(p.value, frame)
             if frame.masks is not None:
                 x = x.where(self.body.context.batch(frame.masks), p.identity)
-            following.append(p.gather(s, x, lambda: self.body.context.batch(frame.linear())))
+            following.append(p.gather(s, x, positions))
         carried.update_all(following)
         return carried.results(state)
 
@@ -220,7 +221,7 @@ class Row:
         if part.tree:
             return total
         if len(total.values) >= vectors:
-            return part.absorb(part.start(self._filled(vectors)), total, _no_positions)[0]
+            return part.absorb(part.start(self._filled(vectors)), total, Positions(i64(0), _no_positions))[0]
         (missing,) = part.start(self._filled(vectors - len(total.values)))
         return total.context.batch([*total.values, *missing.values])
 
