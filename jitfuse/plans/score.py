@@ -174,7 +174,7 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
     few = final or (inner >= 2 * CHUNK and points < FEW)
     if few:
         rows = 1 if points <= THREADS else 4
-        lead: tuple[int, ...] = (rows, *(1,) * (grid - chunked - 1))
+        lead: tuple[int, ...] = (rows, *(1,) * (grid - chunked - 1))[: grid - chunked]
         row = (4,) if final else (*(1,) * (len(launch.sizes) - grid - 1), (1 << REFERENCE_BITS) // rows)
     else:
         bits = 2 if inner <= MAX_STATIC_EXTENT else 18 if inner >= 2 * CHUNK else 10

@@ -168,6 +168,20 @@ def test_what_a_kernel_raises_for_names_the_reason() -> None:
         required(x[0], 1.0)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_long_single_rows_are_split_over_threads(dtype: str) -> None:
+    x = make((300_007,), dtype, 4)
+    for function in (np.sum, np.max, np.argmin, np.prod, np.nanargmax):
+        fused = jf.fuse(function)
+        assert_agrees(function, np.clip(x, 0.9999, 1.0001) if function is np.prod and dtype == "float32" else x)
+        fused(x)
+        assert fused.stats()["launches"] == 2
+    for first in (3, 70_000, 300_000):  # equal elements in several chunks
+        y = np.zeros(300_007, dtype)
+        y[first::50_000] = 7
+        assert jf.fuse(np.argmax)(y) == first
+
+
 def test_logsumexp_is_stable() -> None:
     for x in ([1000.0, 1000.5], [-1e5, -1e5 - 3], [0.0, -50.0], [-np.inf, -np.inf], [np.inf, 1.0], [np.inf, -np.inf],
               [np.nan, 1.0], [], [0.0, 0.0, 0.0]):
