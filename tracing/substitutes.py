@@ -29,6 +29,7 @@ _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
 def substitute(value: Any) -> Callable[..., Any] | None:
     """Return what user code in a trace sees in place of a callable, or None where it stays."""
     _know_random_modules()
+    _know_scipy()
     found = _TABLE.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
@@ -269,6 +270,18 @@ def _know_random_modules() -> None:
                 _in_place_of(member)(_refuse(f"{shown}.{name}", _RANDOM_WAY_OUT))
         _generators.extend(names[c] for c in classes)
         _known_modules.add(module)
+
+
+def _know_scipy() -> None:
+    """Take the place of SciPy's plain functions once something has imported them."""
+    special = sys.modules.get("scipy.special")
+    if special is None or "scipy.special" in _known_modules or not hasattr(special, "log_softmax"):
+        return
+    from jitfuse.tracing import scipy_functions  # for users of SciPy alone
+
+    for original, function in scipy_functions.replacements(vars(special)):
+        _in_place_of(original)(function)
+    _known_modules.add("scipy.special")
 
 
 for _name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time"):

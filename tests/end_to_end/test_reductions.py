@@ -190,6 +190,17 @@ def test_logsumexp_is_stable() -> None:
             np.testing.assert_allclose(jf.fuse(lambda v: jf.logsumexp(v))(a), special.logsumexp(a), rtol=1e-14)
 
 
+def test_functions_of_scipy() -> None:
+    def fn(x: Any) -> Any:
+        return (special.logsumexp(x), special.logsumexp(x, axis=1, keepdims=True), special.softmax(x, axis=-1),
+                special.log_softmax(x, axis=0), special.softmax(x), special.logsumexp([1.0, 2.0]))
+
+    for dtype in ("float32", "float64"):
+        assert_agrees(fn, make((6, 30), dtype, 1))
+    with pytest.raises(jf.JitfuseError, match="logsumexp with b"):
+        jf.fuse(lambda x: special.logsumexp(x, b=x), strict=True)(np.ones(3))
+
+
 NORMALISATIONS: dict[str, Callable[..., Any]] = {
     "softmax": jf.nn.softmax, "log_softmax": jf.nn.log_softmax, "layer_norm": jf.nn.layer_norm,
     "rms_norm": jf.nn.rms_norm,
