@@ -268,21 +268,30 @@ class Body:
     def _load_runs(
         self, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
     ) -> Batch:
-        """Load evenly spaced lanes where the group stays in one run, else every lane from its own address."""
+        """Load evenly spaced lanes where the group stays in one run, vectors in two pieces where each may pass from
+        one run to the next once, else every lane from its own address.
+        """
         f = self.f
         apart, end = f.fresh("apart"), f.fresh("loaded")
         together = f.fresh("together")
+        ways: list[tuple[Batch, str]] = []
         f.cond_br(frame.run()[0], together, apart, likely=True)
         f.label(together)
-        straight = self.memory.load_each(dtype, frame.straight(operand, base), masks)
-        first = f.block
+        ways.append((self.memory.load_each(dtype, frame.straight(operand, base), masks), f.block))
         f.br(end)
         f.label(apart)
-        bent = self.memory.load_each(dtype, frame.bent(operand, base, here=True), masks)
-        second = f.block
+        if frame.breaks(operand):
+            broken, scattered = f.fresh("broken"), f.fresh("scattered")
+            f.cond_br(frame.runs_are_long(), broken, scattered)
+            f.label(broken)
+            ways.append((self.memory.load_broken(dtype, frame.pieces(operand, base), masks), f.block))
+            f.br(end)
+            f.label(scattered)
+        ways.append((self.memory.load_each(dtype, frame.bent(operand, base, here=True), masks), f.block))
         f.label(end)
-        pairs = zip(straight.values, bent.values, strict=True)
-        return self.memory.context.batch([f.phi(a.type, [(a, first), (b, second)]) for a, b in pairs])
+        columns = zip(*(batch.values for batch, _ in ways), strict=True)
+        blocks = [block for _, block in ways]
+        return self.memory.context.batch([f.phi(c[0].type, list(zip(c, blocks, strict=True))) for c in columns])
 
     def _store_runs(
         self, x: Batch, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]

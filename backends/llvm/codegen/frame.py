@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import Analysis
@@ -98,6 +99,16 @@ class Address:
     offsets: Sequence[Value] = ()
 
 
+class Piece(NamedTuple):
+    """A vector in two pieces: where it would begin if all of it lay in its first run, in its second one, and how
+    many lanes the first run has left for it.
+    """
+
+    first: Value
+    second: Value
+    left: Value
+
+
 @dataclass
 class Frame:
     """A group of `count` vectors whose first lane is at position `first` along the lanes.
@@ -185,6 +196,34 @@ class Frame:
             return Address("next" if step == "1" else "same", base)
         stride = launch.stride(operand, axes[-1])
         return Address("step", base, f.mul(f.splat(stride, launch.lanes), launch.iota), stride)
+
+    def breaks(self, operand: int) -> bool:
+        """Return whether an operand is adjacent along the last of two axes: its vectors break between runs."""
+        axes = sorted(self.launch.analysis.varying)
+        return len(axes) == 2 and self.launch.form.operands[operand].strides[axes[-1]] == "1"
+
+    def runs_are_long(self) -> Value:
+        """Return whether a vector passes from one run to the next at most once."""
+        last = max(self.launch.analysis.varying)
+        return self.launch.f.icmp("sge", self.launch.extents[last], i64(self.launch.lanes))
+
+    def pieces(self, operand: int, base: Value) -> list[Piece]:
+        """Return where the two pieces of each vector lie, for runs at least as long as a vector."""
+        launch, f = self.launch, self.launch.f
+        outer, last = sorted(launch.analysis.varying)
+        extent, (row, at) = launch.extents[last], self.run()[1]
+        result = []
+        for j in range(self.count):
+            if j:
+                at = f.add(at, i64(launch.lanes))
+                passed = f.icmp("sge", at, extent)
+                at = f.select(passed, f.sub(at, extent), at)
+                row = f.add(row, f.cast("zext", passed, "i64"))
+            left = f.sub(extent, at)
+            here = launch.moved(launch.moved(base, operand, outer, row), operand, last, at)
+            following = launch.moved(base, operand, outer, f.add(row, i64(1)))
+            result.append(Piece(here, launch.moved(following, operand, last, f.sub(i64(0), left)), left))
+        return result
 
     def bent(self, operand: int, base: Value, *, here: bool = False) -> Address:
         """Return the address of a group wherever it lies; `here`: in a block that does not reach what follows."""

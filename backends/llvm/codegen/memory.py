@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.backends.llvm.builder import Value, vector
-from jitfuse.backends.llvm.codegen.frame import Address
+from jitfuse.backends.llvm.codegen.frame import Address, Piece
+from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.stream import alignment
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64, memory_type, register_type
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
@@ -62,6 +63,20 @@ class Memory:
             else:
                 every = m or f.const(vector("i1", self.lanes), True)
                 loaded.append(f.masked_gather(type_, self._pointers(address, j), every, zero, size))
+        return self.context.batch([self.from_memory(v, dtype) for v in loaded])
+
+    def load_broken(self, dtype: str, pieces: Sequence[Piece], masks: Sequence[Value | None]) -> Batch:
+        """Return vectors of adjacent elements that pass from one run to the next; 0 in lanes that are off."""
+        f, size = self.f, ITEMSIZE[dtype]
+        type_ = memory_type(dtype, self.lanes)
+        loaded = []
+        for piece, m in zip(pieces, masks, strict=True):
+            (first,) = tail_masks(f, i64(0), piece.left, self.lanes, 1, 4 * self.lanes)
+            second = f.xor(first, f.const(first.type, True))
+            if m is not None:
+                first, second = f.and_(first, m), f.and_(second, m)
+            v = f.masked_load(type_, piece.first, first, f.const(type_, 0), size)
+            loaded.append(f.masked_load(type_, piece.second, second, v, size))
         return self.context.batch([self.from_memory(v, dtype) for v in loaded])
 
     def _load_steps(self, dtype: str, address: Address, count: int) -> Batch:

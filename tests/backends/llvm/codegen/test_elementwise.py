@@ -19,7 +19,7 @@ SIZES = (0, 1, 2, 15, 16, 17, 33, 1000, 4097)
 def elementwise_form(op: str, inputs: tuple[str, ...], result: str) -> KernelForm:
     b = Builder()
     args = [b.load(k, d) for k, d in enumerate(inputs)]
-    b.store(len(inputs), result, b.add(op, result, *args))
+    b.store(len(inputs), result, b.add(op, result, *args, imm=2 if op == "require" else None))
     b.stage("map")
     operands = [Operand(d, ("1",)) for d in inputs] + [Operand(result, ("1",), True)]
     return b.form(1, 0, 0, operands)

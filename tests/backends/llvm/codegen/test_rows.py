@@ -219,3 +219,23 @@ def test_rows_of_a_deep_grid() -> None:
     got = check(form, sizes, [memory(x), result], pieces=5)[1]
     assert np.allclose(got.buffer.view("f8").reshape(sizes[:3]), x.sum(axis=3))
     assert math.prod(sizes[:3]) == out.size
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bool"])
+def test_rows_of_runs_that_no_vector_divides(dtype: str) -> None:
+    """Two inner axes that do not merge, the last adjacent: runs shorter and longer than vectors and their groups."""
+    combine = "all" if dtype == "bool" else "sum"
+    b = Builder()
+    (total,) = b.stage("reduce", Reduction(combine, dtype, (b.load(0, dtype),)))
+    b.store(1, dtype, total)
+    b.stage("point")
+    out = scalar(dtype)
+    out.strides = (0, 0)
+    form = b.form(0, 2, 1, [Operand(dtype, ("n", "1")), Operand(dtype, ("0", "0"), True)])
+    for n, m in ((3, 1), (40, 7), (9, 16), (33, 17), (20, 31), (50, 64), (50, 65), (21, 100), (7, 1000)):
+        x = filled(dtype, (n, m + 3), n, special=n % 2 == 0)
+        check(form, (n, m), [memory(x[:, :m]), out])
+        if dtype == "bool":
+            x[:] = True
+            x[n - 1, m - 1] = n % 2
+            check(form, (n, m), [memory(x[:, :m]), out])
