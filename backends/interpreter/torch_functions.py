@@ -194,13 +194,14 @@ def _update_slice(x: Tensor, value: Tensor, *, starts: Any, steps: Any, counts: 
 
 def _gather(x: Tensor, *indices: Tensor, axes: tuple[int, ...], place: int) -> Tensor:
     rest = [a for a in range(x.ndim) if a not in axes]
-    found = x.permute((*axes, *rest))[tuple(indices)]
+    found = x.permute((*axes, *rest))[tuple(i.long() for i in indices)]
     count = found.ndim - len(rest)
     return torch.movedim(found, tuple(range(count)), tuple(range(place, place + count)))
 
 
 def _take_along_axis(x: Tensor, index: Tensor, *, axis: int) -> Tensor:
     extent = x.shape[axis]
+    index = index.long()
     index = torch.where(index < 0, index + extent, index)
     if bool(((index < 0) | (index >= extent)).any()):
         raise IndexError(f"an index is out of bounds for axis {axis} with size {extent}")

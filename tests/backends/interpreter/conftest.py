@@ -154,10 +154,10 @@ def _indexed(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
             along = np.arange(2).reshape(tuple(2 if k == axis else 1 for k in range(len(shape))))
             yield from (([x, part], {"axis": axis}) for part in (along - 1, -along.astype("int32") // 2))
         else:
-            two = {"axes": (0, axis), "place": 0} if axis else {"axes": (0,), "place": 0}
-            operands = [x, np.int64(3), index][:: 1 if op.name == "scatter" else 2]
-            yield operands, {"axes": (axis,), "place": axis}
-            yield [*operands, np.array([0, -1])][: len(two["axes"]) + len(operands) - 1], two  # type: ignore[arg-type]
+            operands = [x, np.int64(3)] if op.name == "scatter" else [x]
+            yield [*operands, index], {"axes": (axis,), "place": axis}
+            if axis:
+                yield [*operands, np.array([0, -1]), index], {"axes": (0, axis), "place": 0}
 
 
 def _made(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
