@@ -129,7 +129,7 @@ def compile_mode(
         distinct = {launch.form.content_hash: launch.form for launch in runtime.launches}
         forms = [distinct[key] for key in sorted(distinct)]
         kernels = kernel_object(forms, origin, use_cache=use_cache) if forms else None
-        made = ModePlan(program, runtime, kernels, literal_arrays(program))
+        made = ModePlan(runtime.program, runtime, kernels, literal_arrays(runtime.program))
         index = {form.content_hash: k for k, form in enumerate(forms)}
         tables = PlanBinder(spec.bound, runtime, kernels, index, made.constants).build()
     spec.plans[training] = made

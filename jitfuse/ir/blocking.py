@@ -20,6 +20,7 @@ COLUMN_LANES: Final = 64
 """Lanes of a block that has whole columns."""
 _SMALLEST_ROWS: Final = 28
 _SMALLEST_LANES: Final = 64
+_SMALLEST_SWEPT: Final = 8
 
 
 def row_axis(form: KernelForm) -> int:
@@ -47,7 +48,7 @@ def block_counts(form: KernelForm, sizes: Sequence[int]) -> tuple[int, int]:
     batch = max(1, math.prod(sizes[: len(form.grid) - 1]))
     if sweeps(form) or form.then is not None:
         block = min(BLOCK_ROWS, max(_SMALLEST_ROWS // 2, SWEPT_BYTES // (size * max(lanes, 1))))
-        several = min(-(-_wanted(math.prod(sizes)) // batch), rows // _SMALLEST_ROWS)
+        several = min(-(-_wanted(math.prod(sizes)) // batch), rows // _SMALLEST_SWEPT)
         return max(1, -(-rows // block), several), 1
     return _balanced(batch, rows, lanes, math.prod(sizes), size)
 

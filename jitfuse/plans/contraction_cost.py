@@ -18,12 +18,15 @@ THREADS: Final = 2
 """Threads that a launch or a large library call has."""
 PRODUCT_BYTES_PER_NS: Final = 480
 """Bytes of one operand for which products are formed and summed: 120 of float32, 60 of float64."""
-TILE_ROWS: Final = 14
-TILE_LANE_BYTES: Final = 128
-PACK_ELEMENTS_PER_NS: Final = 24
+TILE_ROWS: Final = 4
+TILE_LANE_BYTES: Final = 64
+"""What rows and lanes are rounded up to."""
+IN_PLACE_ROWS: Final = 130
+"""Rows of a block up to which a right operand that is adjacent along the lanes is not packed."""
+PACK_ELEMENTS_PER_NS: Final = 16
 CALL_NS: Final = 1_000
 """A library call, which goes through Python and makes arrays."""
-LIBRARY_BYTES_PER_NS: Final = 16
+LIBRARY_BYTES_PER_NS: Final = 32
 """Operands that a library reads in place."""
 LIBRARY_THREADED: Final = 1 << 20
 """Products from which on a library uses threads."""
@@ -51,8 +54,21 @@ def contraction_ns(form: KernelForm, sizes: Sequence[int], counts: tuple[int, in
     whole_rows = -(-rows // TILE_ROWS) * TILE_ROWS
     whole_bytes = -(-lanes * size // TILE_LANE_BYTES) * TILE_LANE_BYTES
     products = whole_rows * whole_bytes * depth // PRODUCT_BYTES_PER_NS
-    packed = (rows * lane_blocks + lanes * row_blocks) * depth // PACK_ELEMENTS_PER_NS
+    packed = rows * lane_blocks * depth // PACK_ELEMENTS_PER_NS
+    if rows > IN_PLACE_ROWS * row_blocks or not _lies_in_rows(form):
+        packed += lanes * row_blocks * depth // PACK_ELEMENTS_PER_NS
     return batch * (products + packed)
+
+
+def _lies_in_rows(form: KernelForm) -> bool:
+    """Return whether the right operand is read as it lies, adjacent along the lanes."""
+    contraction = form.contraction
+    assert contraction is not None
+    made = form.stages[0].body[contraction.right]
+    if made.op != "load":
+        return False
+    operand, *unusual = made.imm
+    return form.operands[operand].strides[form.lane_axis] == "1" and not any(unusual)
 
 
 def library_ns(dtype: str, batch: int, rows: int, lanes: int, depth: int) -> int:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
+from jitfuse.plans.algebra import regrouped, vectors_summed
 from jitfuse.plans.chain import chain
 from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
 from jitfuse.plans.groups import Group, Grouping, RefusedMerge, computed_twice
@@ -100,6 +101,22 @@ class AbstractPlan:
         """Return the plans that compete, by their cost over the reference shapes of their class, the best first."""
         return descend(self.lower, lambda plan, choice: (plan.cost_ns(choice), plan.score[1:]))
 
+    def written_by(self, policy: LoweringPolicy) -> tuple[FusedProgram, set[str]]:
+        """Return the program with its products as a policy has them, and which of its choices make a difference."""
+        program, choices = self.program, set()
+        if self._regrouped is not program:
+            choices.add("regroup")
+        if policy.regroup:
+            program = self._regrouped
+        summed = vectors_summed(program)
+        if summed is not program:
+            choices.add("own")
+        return summed if policy.own else program, choices
+
+    @cached_property
+    def _regrouped(self) -> FusedProgram:
+        return regrouped(self.program)
+
     def best(self) -> RuntimePlan:
         """Return the runtime plan of the best candidate."""
         winner, *losers = self.candidates()
@@ -115,8 +132,9 @@ class SymbolicPlan:
     def __init__(self, plan: AbstractPlan, policy: LoweringPolicy, schedule: str) -> None:
         self.plan = plan
         self.policy = policy
-        self.grouping = grouping = _grouping(plan, policy)
-        program, keeps_rows = plan.program, False
+        self.program, algebra = plan.written_by(policy)
+        self.grouping = grouping = _grouping(self.program, plan, policy)
+        program, keeps_rows = self.program, False
         self.outputs = _output_buffers(program, grouping.values)
         self.steps: list[RuntimeStep] = [*build_reservations(program, grouping)]
         self._groups: list[PlannedGroup] = []
@@ -135,7 +153,8 @@ class SymbolicPlan:
         chains = self._chain()
         self.offsets, self.sizes, self.arena_bytes = self._plan_memory()
         rows = {"keep"} if keeps_rows or not policy.keep else set()
-        self.choices = frozenset(grouping.choices | grouping.values.choices | rows | ({"chain"} if chains else set()))
+        found = algebra | ({"chain"} if chains else set())
+        self.choices = frozenset(grouping.choices | grouping.values.choices | rows | found)
 
     @property
     def kind(self) -> str:
@@ -144,7 +163,7 @@ class SymbolicPlan:
 
     def _arena_values(self) -> dict[int, int]:
         """Return the bytes of the values that lie in the arena: all that groups store but the results."""
-        meta = self.plan.program.meta
+        meta = self.program.meta
         return {
             value: meta[value].size * itemsize(meta[value].dtype)
             for group in self.grouping.groups for value in group.roots if value not in self.outputs
@@ -162,7 +181,7 @@ class SymbolicPlan:
         return found
 
     def _plan_memory(self) -> tuple[dict[Any, int], dict[Any, int], int]:
-        program = self.plan.program
+        program = self.program
         sizes: dict[Any, int] = {}
         for step in self.steps:
             if isinstance(step, Launch):
@@ -188,16 +207,17 @@ class SymbolicPlan:
     def cost_ns(self, choice: str) -> int:
         """Return the estimated time by which a choice is made: over the reference shapes of the launches.
 
-        Who contracts, and what is chained, depends on sizes: it is compared over extents rounded up to powers of two.
+        How, and by whom, products are formed depends on sizes: it is compared over extents rounded up to powers of
+        two.
         """
-        if choice in ("own", "chain"):
+        if choice in ("regroup", "own", "chain"):
             return class_ns(self.launches, self._libraries)
         return self.reference_ns
 
     @cached_property
     def reference_ns(self) -> int:
         """The estimated time over the reference shapes of the launches."""
-        return reference_ns(self.launches, max((m.size for m in self.plan.program.meta.values()), default=1))
+        return reference_ns(self.launches, max((m.size for m in self.program.meta.values()), default=1))
 
     @property
     def launches(self) -> list[Launch]:
@@ -208,7 +228,7 @@ class SymbolicPlan:
         """Return the runtime plan for the call's shapes."""
         grouping = self.grouping
         return RuntimePlan(
-            self.plan.program, self.kind, tuple(self.steps), tuple(self.commits), self.outputs,
+            self.program, self.kind, tuple(self.steps), tuple(self.commits), self.outputs,
             grouping.values.views, self.offsets, self.sizes, self.arena_bytes, self.score, losers,
             tuple(grouping.refusals), tuple(self._groups),
         )
@@ -220,12 +240,12 @@ def _planned(group: Group, kernels: int) -> PlannedGroup:
     return PlannedGroup(f"kernel {kernels}", frozenset(group.inlined | group.fused | set(group.roots)))
 
 
-def _grouping(plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
+def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
     """Return the fusion groups; dear values that several groups would compute are stored once where that pays."""
-    values = Values(plan.program, plan.layouts, policy)
-    first = Grouping(plan.program, values, policy=policy)
-    twice = {v for v in computed_twice(plan.program, first) if values.store(v)}
-    return Grouping(plan.program, values, twice, policy) if twice else first
+    values = Values(program, plan.layouts, policy)
+    first = Grouping(program, values, policy=policy)
+    twice = {v for v in computed_twice(program, first) if values.store(v)}
+    return Grouping(program, values, twice, policy) if twice else first
 
 
 def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:

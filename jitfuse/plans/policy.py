@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 class LoweringPolicy(NamedTuple):
     """One way to lower a program.
 
-    own       contractions are kernels, with what comes before and after; otherwise a library computes them
+    regroup   chains of products are formed in their cheapest order; otherwise as written
     chain     a product of a product is one kernel, with a block of rows at a time between them; otherwise two
+    own       contractions are kernels, with what comes before and after; otherwise a library computes them
     one_pass  values that need a row's reduction at every element share its kernel, which sweeps the row again;
               otherwise reductions come first and a kernel of their own maps over everything
     split     reductions of few, long rows are done in partial ones over chunks, where no kernel sweeps their rows again
@@ -22,8 +23,9 @@ class LoweringPolicy(NamedTuple):
     keep      dear values of a row that several stages need stay in a scratch row; otherwise each computes them
     """
 
-    own: bool = True
+    regroup: bool = True
     chain: bool = True
+    own: bool = True
     one_pass: bool = True
     split: bool = True
     store: bool = True
@@ -37,6 +39,7 @@ class LoweringPolicy(NamedTuple):
 
 
 _NAMES: Final[dict[str, tuple[str, str]]] = {
+    "regroup": ("products regrouped", "products as written"),
     "own": ("own contractions", "contractions by a library"),
     "chain": ("products of products chained", "products of products stored between"),
     "one_pass": ("rows swept again in one kernel", "reductions first, then maps over their results"),

@@ -32,7 +32,8 @@ def towers(x: Any, weights: Any) -> Any:
     """Several deep branches that meet at the end: breadth first keeps all of them in memory."""
     total = x[:, :8]
     for a, b in weights:
-        total = total + np.exp(-((x @ a) @ b) ** 2)
+        wide = np.tanh(x @ a)
+        total = total + np.exp(-((wide @ b) ** 2)) + (wide @ a.T)[:, :8]
     return total
 
 
