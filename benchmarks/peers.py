@@ -96,6 +96,27 @@ def chain(x: Any, a: Any, b: Any) -> Any:
     return x
 
 
+def product(a: Any, b: Any) -> Any:
+    return a @ b
+
+
+def layers(x: Any, w: Any, b: Any, v: Any, c: Any) -> Any:
+    scores = np.maximum(x @ w + b, 0.0) @ v + c
+    e = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def attention(q: Any, k: Any, v: Any) -> Any:
+    scores = (q @ np.swapaxes(k, -1, -2)) * 0.125
+    e = np.exp(scores - np.max(scores, axis=-1, keepdims=True))
+    return (e / np.sum(e, axis=-1, keepdims=True)) @ v
+
+
+def power_step(a: Any, b: Any) -> Any:
+    c = a @ b
+    return c / np.sqrt(np.sum(c * c, axis=0))
+
+
 @dataclass(frozen=True)
 class Row:
     """One workload: the function, its arguments for a scale, and the relative error that counts as equal."""
@@ -136,6 +157,15 @@ ROWS: Final = (
     Row("heat step 4096x4096 f32", heat_step, lambda s: (_normal(_size(s, 4096), 4096),), 1e-3),
     Row("100 operations 4M f32", chain,
         lambda s: (_normal(_size(s, 4_000_000)), np.float32(0.99), np.float32(0.01)), 1e-3),
+    Row("product 1024x1024x1024 f32", product,
+        lambda s: (_normal(_size(s, 1024), _size(s, 1024)), _normal(_size(s, 1024), 1024)), 1e-3),
+    Row("layers 256x784x512x10 f32", layers,
+        lambda s: (
+            _normal(_size(s, 256), 784), _normal(784, 512) / np.float32(28), _normal(512), _normal(512, 10), _normal(10)
+        ), 1e-2),
+    Row("attention 8x512x64 f32", attention, lambda s: tuple(_normal(_size(s, 8), 512, 64) for _ in range(3)), 1e-3),
+    Row("power step 1024x1024x256 f32", power_step,
+        lambda s: (_normal(_size(s, 1024), 1024), _normal(1024, 256)), 1e-3),
     Row("sin(x)*x+b 16 elements f32", sin_times_x, lambda s: (_normal(16), 1.0)),
 )
 
