@@ -26,11 +26,13 @@ IN_PLACE_ROWS: Final = 130
 PACK_ELEMENTS_PER_NS: Final = 16
 CALL_NS: Final = 1_000
 """A library call, which goes through Python and makes arrays."""
-LIBRARY_BYTES_PER_NS: Final = 32
-"""Operands that a library reads in place."""
+LIBRARY_BYTES_PER_NS: Final = 64
+"""A matrix that a library multiplies with one row or column, in place."""
+LIBRARY_PACKED_BYTES_PER_NS: Final = 20
+"""Operands that a library packs for other products."""
 LIBRARY_THREADED: Final = 1 << 20
 """Products from which on a library uses threads."""
-_LIBRARY_PRODUCTS_PER_NS: Final = {"float32": 100, "float64": 50, "complex64": 30, "complex128": 15}
+_LIBRARY_PRODUCTS_PER_NS: Final = {"float32": 120, "float64": 55, "complex64": 30, "complex128": 15}
 _SLOW_PRODUCTS_PER_NS: Final = 1
 """NumPy's loops for dtypes that BLAS does not know."""
 
@@ -77,5 +79,6 @@ def library_ns(dtype: str, batch: int, rows: int, lanes: int, depth: int) -> int
     rate = _LIBRARY_PRODUCTS_PER_NS.get(dtype, _SLOW_PRODUCTS_PER_NS)
     if rows * lanes * depth >= LIBRARY_THREADED and rate > _SLOW_PRODUCTS_PER_NS:
         rate *= THREADS
-    read = (rows * depth + depth * lanes) * itemsize(dtype) // LIBRARY_BYTES_PER_NS
-    return CALL_NS + batch * (200 + max(rows * lanes * depth // rate, read))
+    read = (rows * depth + depth * lanes) * itemsize(dtype)
+    once = read // (LIBRARY_BYTES_PER_NS if min(rows, lanes) <= 1 else LIBRARY_PACKED_BYTES_PER_NS)
+    return CALL_NS + batch * (200 + rows * lanes * depth // rate + once)

@@ -26,6 +26,18 @@ def same(got: Any, expected: Any, tolerance: float = 0) -> None:
     np.testing.assert_allclose(host, expected, rtol=tolerance, atol=tolerance)
 
 
+def test_a_product_of_a_product() -> None:
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        scores = q @ k.T
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True) @ v
+
+    args = [filled(s, seed) for seed, s in enumerate(((40, 16), (50, 16), (50, 24)))]
+    fused = jf.fuse(attention, device="gpu")
+    same(fused(*args), attention(*args), 1e-5)
+    assert fused.stats()["fallbacks"] == 0
+
+
 def test_a_chain_shows_no_transfers() -> None:
     @jf.fuse
     def affine(x: Any, b: Any) -> Any:

@@ -42,8 +42,8 @@ def gram(x: Any) -> Any:
     return np.maximum(x.T @ x, 0)
 
 
-def few_columns(x: Any) -> Any:
-    return x @ x[:, :4]
+def one_column(x: Any) -> Any:
+    return x @ x[:, :1]
 
 
 def twice(x: Any) -> Any:
@@ -57,7 +57,7 @@ def chained_products(x: Any) -> Any:
 WON = [
     ("regroup", True, chained_products, (500, 20)), ("regroup", False, chained_products, (16, 4)),
     ("chain", True, twice, (300, 200)), ("chain", False, twice, (16_000, 512)),
-    ("own", True, gram, (300, 200)), ("own", False, few_columns, (2000, 2000)),
+    ("own", True, gram, (300, 200)), ("own", False, one_column, (500, 500)),
     ("one_pass", True, softmax, (5, LONG)), ("one_pass", False, centred, (LONG, 80)),
     ("split", True, total, (1, LONG)), ("split", False, total, (5, LONG)),
     ("store", True, both_sums, (50, 60)), ("store", False, differences, (50, 60)),

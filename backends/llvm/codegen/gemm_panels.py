@@ -21,7 +21,10 @@ from jitfuse.backends.llvm.jit import Target
 from jitfuse.ir.kernel import CONTRACTION_BLOCK, Instr, KernelForm
 
 FEW_ROWS = 130
-"""Rows of a product up to which its right operand is read in place."""
+"""Rows of a product up to which its right operand is read in place where its own rows are at most `NEAR_BYTES` apart:
+further apart they compete for the same places in the first-level cache. What is read but once is read in place always.
+"""
+NEAR_BYTES = 2048
 
 Numbered = list[tuple[int, Instr]]
 
@@ -142,7 +145,9 @@ class Side:
         base = self.launch.addresses[operand]
         for axis, index in batch.items():
             base = self.launch.moved(base, operand, axis, index)
-        return InPlace(self, f.icmp("sle", rows, i64(FEW_ROWS)), base)
+        once = f.icmp("sle", rows, i64(self.tile.rows))
+        near = f.icmp("ule", self.launch.stride(operand, self.contracted), i64(NEAR_BYTES))
+        return InPlace(self, f.or_(once, f.and_(f.icmp("sle", rows, i64(FEW_ROWS)), near)), base)
 
     @property
     def _size(self) -> int:
