@@ -212,6 +212,16 @@ def test_layers_keep_what_lies_between_once() -> None:
     assert launches == 1
 
 
+@pytest.mark.parametrize("shapes", [
+    ((4, 5), (5, 0)), ((0, 5), (5, 4)), ((0, 5), (5, 0)), ((4, 0), (0, 3)), ((2, 4, 0), (0, 3)),
+])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_sums_of_empty_products(shapes: tuple[tuple[int, ...], tuple[int, ...]], axis: int) -> None:
+    a, b = (np.ones(s, "f4") for s in shapes)
+    result, expected = jf.fuse(lambda a, b: (a @ b).sum(axis=axis) + 1)(a, b), (a @ b).sum(axis=axis) + 1
+    np.testing.assert_array_equal(result, expected)
+
+
 # ---------------------------------------------------------------------- chains
 def attention(q: Any, k: Any, v: Any) -> Any:
     scores = q @ np.swapaxes(k, -1, -2) * 0.125

@@ -23,7 +23,7 @@ from jitfuse.backends.llvm.codegen.odometer import decode
 from jitfuse.backends.llvm.codegen.rows import Row
 from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
-from jitfuse.ir.blocking import row_axis
+from jitfuse.ir.blocking import row_axis, sweeps
 from jitfuse.ir.kernel import CONTRACTION_BLOCK, KernelForm, Reduction, Stage
 
 
@@ -58,6 +58,7 @@ class _Kernel:
         self.f, self.form, self.tile, self.tiles = f, form, tile, tiles
         self.vector_bytes = target.vector_bytes
         self.rows_axis, self.lanes_axis = row_axis(form), form.lane_axis
+        self.swept, self.on_grid = sweeps(form), form.lane_axis < len(form.grid)
         self.left = Side(f, form, words, target, tile, contraction.left, self.rows_axis, tile.rows)
         self.right = Side(f, form, words, target, tile, contraction.right, self.lanes_axis, tile.columns)
         analysis = Analysis(form)
@@ -108,8 +109,10 @@ class _Kernel:
             batch = dict(zip(batch_axes, positions, strict=False))
             rows = self._range(0, positions[-1])
             lanes = self._range(1, positions[-2])
-            some = f.and_(f.icmp("slt", rows.start, rows.stop), f.icmp("slt", lanes.start, lanes.stop))
-            with f.if_(some):
+            # where whole rows or columns are reduced, nothing along them is something to reduce
+            along = (rows, lanes) if not self.swept else (lanes,) if self.on_grid else (rows,)
+            some = [f.icmp("slt", k.start, k.stop) for k in along]
+            with f.if_(some[0] if len(some) == 1 else f.and_(*some)):
                 self._contract(batch, rows, lanes, places)
                 self._finish(batch, rows, lanes, places)
 
