@@ -216,8 +216,9 @@ class Loop:
         self._f = f
         self._before = len(f._lines)
         name, signed = f.fresh("i"), _SIGNED[TYPES[start.type]]
+        first, last = _spelled(start).ref, _spelled(stop).ref
         f._lines.append(
-            f"for (var {name} = {_spelled(start).ref}; bitcast<{signed}>({name}) < bitcast<{signed}>({stop.ref}); "
+            f"for (var {name} = {first}; bitcast<{signed}>({name}) < bitcast<{signed}>({last}); "
             f"{name} += {_literal(start.type, step)}) {{"
         )
         self.index = Value(name, start.type)

@@ -12,6 +12,8 @@ from evaluate import memory
 from gpu_harness import launch
 from harness import Builder
 
+from jitfuse.backends.wgsl.math import SHARED
+from jitfuse.ir import ops
 from jitfuse.ir.kernel import Operand
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -68,6 +70,19 @@ def test_power_of_float32(device: Any) -> None:
     with np.errstate(all="ignore"):
         exact = np.power(x.astype("f8"), y.astype("f8"))
     assert errors(computed(device, "power", x, y), exact).max() <= 2.3
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("op", sorted(SHARED - {"power"}))
+def test_every_function_near_numpys(device: Any, op: str, dtype: str) -> None:
+    row = ops.get(op)
+    if row is None:
+        pytest.skip(f"{op} is part of other operators alone")
+    r = np.random.default_rng(2)
+    operands = [(r.random(64) * 3 + 0.01).astype(dtype) for _ in range(row.arity)]
+    with np.errstate(all="ignore"):
+        expected = row.numpy(*operands)
+    np.testing.assert_allclose(computed(device, op, *operands), expected, rtol=3e-6 if dtype == "float32" else 1e-14)
 
 
 @pytest.mark.parametrize("op", ["exp", "log", "sin", "cos", "tan", "tanh", "expm1", "log1p", "atan", "asinh", "power"])
