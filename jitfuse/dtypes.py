@@ -23,13 +23,20 @@ KINDS: Final[dict[str, str]] = {
 }
 """Every dtype and its kind, in promotion order of kinds: bool, int and uint, float, complex."""
 
-SUPPORTED: Final[dict[str, str]] = {d: KINDS[d] for d in ("bool", "int32", "int64", "float32", "float64")}
+SUPPORTED: Final[dict[str, str]] = {d: k for d, k in KINDS.items() if k != "complex"}
 """The dtypes that programs may hold."""
 
 _RANK: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
+_LOOPS: Final = ("float32", "float64", "complex64", "complex128")
+"""Where a ufunc looks for a loop that takes bfloat16 with others, in this order."""
 _COMPLEX_OF: Final = {"float16": "complex64", "bfloat16": "complex64", "float32": "complex64"}
 WEAK_DTYPE: Final[dict[type, str]] = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 """The dtype of a Python scalar's own value. Python bools are strong in NEP 50 as far as results go."""
+
+
+def weak_dtype(value: bool | int | float | complex) -> str:
+    """Return the weak dtype that holds a Python scalar's value: uint64 for ints from 2**63 on."""
+    return "uint64" if type(value) is int and value >= 2**63 else WEAK_DTYPE[type(value)]
 
 
 def kind(dtype: str) -> str:
@@ -40,6 +47,11 @@ def kind(dtype: str) -> str:
 def is_integer(dtype: str) -> bool:
     """Return whether a dtype is a signed or unsigned integer."""
     return KINDS[dtype] in ("int", "uint")
+
+
+def is_narrow(dtype: str) -> bool:
+    """Return whether a dtype is a float of 16 bits: those are computed with in float32, and rounded each time."""
+    return dtype in ("float16", "bfloat16")
 
 
 @cache
@@ -63,6 +75,12 @@ def integer_range(dtype: str) -> tuple[int, int]:
     """Return the smallest and the largest value of an integer dtype."""
     bits = 8 * itemsize(dtype)
     return (0, 2**bits - 1) if KINDS[dtype] == "uint" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+@cache
+def largest_float(dtype: str) -> float:
+    """Return the largest finite value of a float dtype."""
+    return float.fromhex("0x1.fep+127") if dtype == "bfloat16" else float(np.finfo(dtype).max)
 
 
 # ---------------------------------------------------------------- promotion
@@ -96,7 +114,7 @@ def _promoted(operands: tuple[tuple[str, bool], ...], bfloat16_with_float: str, 
     result = _common(strong, exact)
     for d in weak_:
         if _RANK[KINDS[d]] > _RANK[KINDS[result]]:
-            result = d if KINDS[d] != "complex" else _COMPLEX_OF.get(result, d)
+            result = _COMPLEX_OF.get(result, d) if KINDS[d] == "complex" else "int64" if d == "uint64" else d
         elif result == "bfloat16" and KINDS[d] == "float":
             result = bfloat16_with_float
     return result, False
@@ -106,16 +124,16 @@ def _common(dtypes: list[str], exact: bool) -> str:
     others = [d for d in dtypes if d != "bfloat16"]
     if not others:
         return "bfloat16"
-    common = np.result_type(*others).name
     if len(others) == len(dtypes):
-        return common
-    if common in ("bool", "int8", "uint8"):
+        return str(np.result_type(*others).name)
+    if set(others) <= {"bool", "int8", "uint8"}:
         return "bfloat16"
-    if _RANK[KINDS[common]] >= 2 and common != "float16":
-        return common
-    if exact:
+    if not exact:
+        return next(d for d in _LOOPS if all(np.can_cast(other, d, "safe") for other in others))
+    common = str(np.result_type(*others).name)
+    if _RANK[KINDS[common]] < 2 or common == "float16":
         raise DTypeError(f"bfloat16 and {common} have no common dtype; cast one of them with astype first")
-    return "float32" if itemsize(common) == 2 else "float64"
+    return common
 
 
 def promote(dtypes: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 
 
@@ -26,13 +27,13 @@ class ArraySpec:
 def spec(shape: Sequence[int] | int, dtype: Any = "float64") -> ArraySpec:
     """Describe a C-contiguous array for `.warm`; only its address range is reserved there, and for a moment."""
     extents = (int(shape),) if isinstance(shape, int) else tuple(int(n) for n in shape)
-    return ArraySpec(extents, np.dtype(dtype).name)
+    return ArraySpec(extents, numpy_dtype(dtype).name if isinstance(dtype, str) else np.dtype(dtype).name)
 
 
 def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with arrays in the place of specs; their pages are never touched."""
     def real(leaf: Any) -> Any:
-        return np.empty(leaf.shape, leaf.dtype) if isinstance(leaf, ArraySpec) else leaf
+        return np.empty(leaf.shape, numpy_dtype(leaf.dtype)) if isinstance(leaf, ArraySpec) else leaf
 
     import optree
 
@@ -107,13 +108,18 @@ def _viewed(torch: Any, tensor: Any) -> Any:
             "a tensor with requires_grad=True: its gradients would be lost; pass tensor.detach(), or call under "
             "torch.no_grad()"
         )
+    if tensor.dtype == torch.bfloat16:
+        raise ArgumentError(
+            "a tensor of dtype bfloat16: NumPy computes x * 2.0 in float32, torch in bfloat16; pass a NumPy array "
+            "(tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)), or tensor.float()"
+        )
     return tensor.detach().numpy()
 
 
 def _refuse_mixed(arrays: list[Any]) -> None:
     """Refuse the dtypes for which torch and NumPy promote differently: results must not depend on luck."""
     dtypes = {a.dtype.name for a in arrays}
-    if len(dtypes) > 1 or not dtypes <= {"float32", "float64"}:
+    if len(dtypes) > 1 or not dtypes <= {"float16", "float32", "float64"}:
         raise ArgumentError(
             f"torch tensors of dtypes {', '.join(sorted(dtypes))}: torch's promotion differs from NumPy's here; pass "
             "tensors of one floating dtype, or NumPy arrays (tensor.numpy())"

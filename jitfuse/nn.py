@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse import random
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.namespace import operate
 from jitfuse.tracing.mode import ModeFlag, is_training
@@ -131,4 +132,4 @@ def dropout(x: Any, p: float = 0.5, training: Any = None) -> Any:
     if not flag or p == 0.0:
         return x
     keep = random.uniform(x.shape, dtype=x.dtype) >= p
-    return np.where(keep, x * (1.0 / (1.0 - p)), np.dtype(str(x.dtype)).type(0))
+    return np.where(keep, x * (1.0 / (1.0 - p)), numpy_dtype(str(x.dtype)).type(0))

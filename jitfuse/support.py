@@ -72,9 +72,20 @@ def rows() -> Iterator[tuple[str, ...]]:
     for op in ops.table():
         operands = "any" if op.arity == ops.VARIADIC else str(op.arity)
         attributes = ", ".join(op.attrs) or "-"
-        dtypes = ", ".join(accepted_dtypes(op))
-        taken = "all" if dtypes == ", ".join(SUPPORTED) else dtypes
-        yield f"`{op.name}`", op.kind, operands, attributes, taken, _runs(op)
+        yield f"`{op.name}`", op.kind, operands, attributes, _in_words(accepted_dtypes(op)), _runs(op)
+
+
+_GROUPS: Final = {"bool": "bool", "int": "integers", "uint": "integers", "float": "floats", "complex": "complex"}
+
+
+def _in_words(dtypes: list[str]) -> str:
+    """Return dtypes as text, by kinds where all of a kind are among them."""
+    words = []
+    for group in dict.fromkeys(_GROUPS.values()):
+        members = [d for d, kind in SUPPORTED.items() if _GROUPS[kind] == group]
+        given = [d for d in members if d in dtypes]
+        words += [group] if given == members and members else given
+    return "all" if len(dtypes) == len(SUPPORTED) else ", ".join(words)
 
 
 def support_page() -> str:

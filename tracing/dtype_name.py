@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import SUPPORTED
+from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import DTypeError
 
 
@@ -20,9 +20,9 @@ class DTypeName(str):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
-            return str.__eq__(self, other) or (len(other) < 3 and np.dtype(self) == other)
+            return str.__eq__(self, other) or (len(other) < 3 and numpy_dtype(str(self)) == other)
         try:
-            return other is not None and bool(np.dtype(str(self)) == np.dtype(other))  # type: ignore[call-overload]
+            return other is not None and bool(numpy_dtype(str(self)) == np.dtype(other))  # type: ignore[call-overload]
         except TypeError:
             return False
 
@@ -32,12 +32,12 @@ class DTypeName(str):
     __hash__ = str.__hash__
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(np.dtype(str(self)), name)
+        return getattr(numpy_dtype(str(self)), name)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """Answer isinstance(x.dtype, np.dtype) as NumPy code expects."""
-        return type(np.dtype(str(self)))
+        return type(numpy_dtype(str(self)))
 
     def __repr__(self) -> str:
         return f"dtype('{self!s}')"

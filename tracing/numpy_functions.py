@@ -131,6 +131,10 @@ def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, mi
     low = min if a_min is None or a_min is NO_VALUE else a_min
     high = max if a_max is None or a_max is NO_VALUE else a_max
     x = lifted(a, *[v for v in (low, high) if v is not None])[0]
+    if dtypes.is_integer(str(x.dtype)) and not x.weak:  # Python ints that limit nothing, as NumPy has it
+        smallest, largest = dtypes.integer_range(str(x.dtype))
+        low = None if type(low) is int and low <= smallest else low
+        high = None if type(high) is int and high >= largest else high
     if low is not None and high is not None:
         result = strong(x).call("clip", low, high)
     elif low is not None:

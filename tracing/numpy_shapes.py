@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ShapeError
 from jitfuse.ir import rules
 from jitfuse.tracing.abstract import AbstractTensor
@@ -253,9 +254,9 @@ def size(a: Tensor, axis: int | None = None) -> int:
 @implements("result_type")
 def result_type(*args: Any) -> Any:
     """Return the dtype that operands promote to."""
-    zero = {"bool": False, "int64": 0, "float64": 0.0}
+    zero = {"bool": False, "int64": 0, "uint64": 0, "float64": 0.0}
     traced = [a if isinstance(a, AbstractTensor) else None for a in args]
-    plain = [a if t is None else zero[str(t.dtype)] if t.weak else np.dtype(str(t.dtype))
+    plain = [a if t is None else zero[str(t.dtype)] if t.weak else numpy_dtype(str(t.dtype))
              for a, t in zip(args, traced, strict=True)]
     return np.result_type(*plain)
 

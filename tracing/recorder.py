@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse import dtypes
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.errors import DTypeError, OutOfRangeError, ReadOnlyError
 from jitfuse.ir import ops
@@ -163,17 +164,17 @@ class Recorder:
         """Return the weak constant of a Python scalar; one step for each value and type."""
         kind = type(value)
         if type(value) is int:
-            check_int(value, *_INT64, "int64")
+            check_int(value, -(2**63), 2**64 - 1, "uint64" if value > 0 else "int64")
         key = (kind, value.hex() if kind is float else value)  # type: ignore[union-attr]
         found = self.session.literals.get(key)
         if found is None:
-            attrs = {"shape": (), "value": value, "dtype": WEAK_DTYPE[kind], "weak": True}
+            attrs = {"shape": (), "value": value, "dtype": dtypes.weak_dtype(value), "weak": True}
             found = self.session.literals[key] = self.emit("full", (), attrs)
         return found
 
     def scalar(self, value: Any, dtype: str) -> int:
         """Return the strong rank-0 constant of a NumPy scalar."""
-        number = np.dtype(dtype).type(value)
+        number = dtypes.numpy_dtype(dtype).type(value)
         key = (dtype, number.tobytes())
         found = self.session.literals.get(key)
         if found is None:
@@ -184,7 +185,7 @@ class Recorder:
     def constant(self, array: np.ndarray[Any, Any]) -> int:
         """Return an array's data as a constant step."""
         dtype = dtype_name(array.dtype, "array")
-        data = np.ascontiguousarray(array, np.dtype(dtype).newbyteorder("<")).tobytes()
+        data = np.ascontiguousarray(array, dtypes.numpy_dtype(dtype).newbyteorder("<")).tobytes()
         key = (array.shape, dtype, data)
         found = self.session.literals.get(key)
         if found is None:
@@ -258,7 +259,7 @@ class Recorder:
         meta = self.graph.metas[value]
         node = self.graph.node(value)
         if meta.weak and node is not None and node.op_name == "full":
-            number = np.dtype(dtype).type(dict(node.attrs)["value"]).item()
+            number = dtypes.numpy_dtype(dtype).type(dict(node.attrs)["value"]).item()
             return self.emit("full", (), {"shape": shape, "value": number, "dtype": dtype, "weak": False})
         if meta.dtype != dtype or meta.weak:
             value = self.emit("astype", (value,), {"dtype": dtype})

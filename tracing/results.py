@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.dtype_name import DTypeName
@@ -143,7 +144,7 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
     if type(value) is ModeFlag:
         value = bool(value)
     if type(value) is DTypeName:
-        value = np.dtype(str(value))
+        value = numpy_dtype(str(value))
     if type(value) is np.ndarray:
         value = lift(run, value)
     if type(value) is TracedTensor:

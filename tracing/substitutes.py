@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
 from jitfuse.tracing import numpy_functions, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
@@ -154,7 +155,7 @@ def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retste
     result = arange(count, dtype="float64") * span + begin
     if endpoint and count > 1:
         result[-1] = end
-    if name.startswith("int"):
+    if is_integer(name):
         return result.call("floor").astype(name)
     return result.astype(name, copy=False)
 

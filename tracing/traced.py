@@ -24,7 +24,7 @@ from jitfuse.tracing.recorder import Feed, Path, Recorder, Storage
 from jitfuse.tracing.source import user_line
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
-_PYTHON_TYPE: Final = {"bool": bool, "int64": int, "float64": float}
+_PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float}
 
 
 class TracedTensor(ArrayMethods):
@@ -151,8 +151,9 @@ class TracedTensor(ArrayMethods):
             )
         self._id()
         new = tensor_id(value)
-        if self._meta.dtype == "int32" and value._meta.weak and value._meta.dtype == "int64":
-            weak.check_int32(self._run, new)
+        own, other = self._meta.dtype, value._meta
+        if other.weak and dtypes.is_integer(own) and dtypes.is_integer(other.dtype) and own != other.dtype:
+            weak.check_fits(self._run, new, own)
         self._run.write(self._storage, self._path if path is None else path, new,
                         self.shape if shape is None else shape)
 
@@ -237,7 +238,7 @@ class TracedTensor(ArrayMethods):
         """Answer isinstance as the plain run would: float for a Python float, np.ndarray for an array."""
         if self._meta.weak:
             return _PYTHON_TYPE[self._meta.dtype]
-        return np.dtype(self._meta.dtype).type if self._scalar else np.ndarray
+        return dtypes.numpy_dtype(self._meta.dtype).type if self._scalar else np.ndarray
 
     def __getattr__(self, name: str) -> Any:
         if self._meta.weak and not name.startswith("__") and hasattr(_PYTHON_TYPE[self._meta.dtype], name):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.look import known_value
@@ -16,12 +17,13 @@ _KEEPS_BOOL: Final = frozenset({
     "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater",
     "greater_equal", "divide",
 })
-_INT32: Final = (-(2**31), 2**31 - 1)
 
 
 def needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: list[Meta]) -> bool:
     """Tell whether the type of a result among Python scalars depends on their values or leaves 64 bits."""
     if name in ("bitwise_left_shift", "bitwise_right_shift", "bitwise_invert"):
+        return True
+    if any(m.dtype == "uint64" for m in metas):
         return True
     if all(m.dtype == "bool" for m in metas):
         return name not in _KEEPS_BOOL
@@ -41,20 +43,22 @@ def _literal(run: Recorder, tensor: int) -> Any:
 
 
 def check_int_operands(run: Recorder, op: ops.Op, ids: tuple[int, ...], metas: list[Meta]) -> None:
-    """Refuse Python ints that an operator would have to cast to int32 where they do not fit."""
-    if not any(m.dtype == "int32" and not m.weak for m in metas):
-        return
+    """Refuse Python ints that an operator would have to cast to an integer dtype that does not hold them."""
+    if op.name == "where" or not any(m.weak and is_integer(m.dtype) for m in metas):
+        return  # np.where cuts them off instead
     assert op.loop is not None
     loop = op.loop(op.name, metas)
     for tensor, meta, dtype in zip(ids, metas, loop.inputs, strict=True):
-        if meta.weak and meta.dtype == "int64" and dtype == "int32":
-            check_int32(run, tensor)
+        if meta.weak and is_integer(meta.dtype) and is_integer(dtype) and dtype != meta.dtype:
+            check_fits(run, tensor, dtype)
 
 
-def check_int32(run: Recorder, tensor: int) -> None:
-    """Refuse a Python int that does not fit int32, now and, as a range on its feed, in every later call."""
+def check_fits(run: Recorder, tensor: int, dtype: str) -> None:
+    """Refuse a Python int that does not fit an integer dtype, now and, as a range on its feed, in later calls."""
     feed = run.session.feeds.get(tensor)
     value = feed.value if feed is not None else known_value(run.session, tensor)
-    check_int(value, *_INT32, "int32")
+    low, high = integer_range(dtype)
+    check_int(value, low, high, dtype)
     if feed is not None:
-        run.session.int_ranges[tensor] = _INT32
+        known_low, known_high = run.session.int_ranges.get(tensor, (-(2**63), 2**63 - 1))
+        run.session.int_ranges[tensor] = max(low, known_low), min(high, known_high)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from jitfuse.dtypes import WEAK_DTYPE
+from jitfuse.dtypes import WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import ArgumentError, JitfuseError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
@@ -35,7 +33,7 @@ class EagerTensor(AbstractTensor):
             if meta.weak and hasattr(value, "item") and value.ndim == 0 and cls(value).dtype == meta.dtype:
                 value = value.item()
             elif not meta.weak and WEAK_DTYPE.get(type(value)) == meta.dtype:
-                value = np.dtype(meta.dtype).type(value)
+                value = numpy_dtype(meta.dtype).type(value)
         return cls(value)
 
     def storage(self) -> object:

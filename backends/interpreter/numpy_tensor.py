@@ -2,16 +2,21 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from jitfuse.backends.interpreter.eager import EagerTensor
-from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, weak_dtype
 from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.ir import ops
 
-_NAMES = {np.dtype(name): name for name in SUPPORTED}
+
+@lru_cache(maxsize=64)
+def _name(dtype: np.dtype[Any]) -> str | None:
+    """Return the name of a supported dtype; building it takes NumPy some microseconds."""
+    return dtype.name if dtype.name in SUPPORTED and dtype.isnative else None
 
 
 class NumPyTensor(EagerTensor):
@@ -24,7 +29,7 @@ class NumPyTensor(EagerTensor):
         if type(value) not in WEAK_DTYPE:
             if not isinstance(value, np.ndarray | np.generic):
                 raise ArgumentError(f"{type(value).__name__} is no array, NumPy scalar, float, int or bool")
-            if value.dtype not in _NAMES:
+            if _name(value.dtype) is None:
                 raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(SUPPORTED)}")
         self.value = value
 
@@ -36,7 +41,7 @@ class NumPyTensor(EagerTensor):
     @property
     def dtype(self) -> str:
         """The dtype's name."""
-        return WEAK_DTYPE.get(type(self.value)) or _NAMES[self.value.dtype]
+        return weak_dtype(self.value) if self.weak else _name(self.value.dtype) or ""
 
     def storage(self) -> object:
         """Return the id of the array that owns the memory; None for a scalar."""

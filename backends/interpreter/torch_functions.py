@@ -11,13 +11,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir import ops, rules
 
 Tensor = Any
+_UNSIGNED = frozenset({torch.uint8, torch.uint16, torch.uint32, torch.uint64})
+"""Torch stores these; it computes with the first alone, and not with NumPy's results."""
 
 
 def call(name: str, operands: Sequence[Tensor], attrs: dict[str, Any]) -> Tensor:
-    """Carry out an operator on operands of its loop's dtypes."""
+    """Carry out an operator on operands of its loop's dtypes; by the reference where torch has no such loop."""
+    op = ops.get(name)
+    assert op is not None
+    if any(x.dtype in _UNSIGNED for x in operands) or (name == "matmul" and operands[0].dtype == torch.bool):
+        return by_reference(op, operands, attrs, operands[0].device)
     return _FUNCTIONS[name](*operands, **attrs)
 
 
@@ -29,14 +36,24 @@ def names() -> frozenset[str]:
 def from_numpy(value: Any) -> Tensor:
     """Return a tensor over an array's memory; a copy where torch cannot share it."""
     array = np.asarray(value)
+    if array.dtype.name == "bfloat16":  # torch does not read ml_dtypes
+        return from_numpy(array.view(np.int16)).view(torch.bfloat16)
     shareable = array.flags.writeable and array.ndim > 0 and all(s >= 0 for s in array.strides)
     return torch.from_numpy(array if shareable else np.array(array, order="C"))
 
 
+def to_numpy(x: Tensor) -> Any:
+    """Return a tensor as an array on the CPU, over the same memory where it can be."""
+    if x.dtype == torch.bfloat16:
+        return x.view(torch.int16).numpy(force=True).view(numpy_dtype("bfloat16"))
+    return x.numpy(force=True)
+
+
 def by_reference(op: ops.Op, values: Sequence[Any], attrs: dict[str, Any], device: Any) -> Any:
     """Carry out an operator by its NumPy reference; a Python scalar stays one."""
-    arrays = [v.numpy(force=True) if isinstance(v, torch.Tensor) else v for v in values]
-    result = op.numpy(*arrays, **attrs)
+    arrays = [to_numpy(v) if isinstance(v, torch.Tensor) else v for v in values]
+    with np.errstate(all="ignore"):
+        result = op.numpy(*arrays, **attrs)
     return result if isinstance(result, bool | int | float) and not isinstance(result, np.generic) else (
         from_numpy(result).to(device)
     )
@@ -46,7 +63,7 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     """Cast as NumPy on x86-64 does, out of range included."""
     if x.dtype == dtype:
         return x
-    if x.dtype.is_floating_point and not dtype.is_floating_point and dtype != torch.bool:
+    if dtype != torch.bool and (x.dtype.is_floating_point != dtype.is_floating_point or dtype.itemsize == 2):
         name = str(dtype).removeprefix("torch.")
         row = ops.get("astype")
         assert row is not None
@@ -72,8 +89,7 @@ def _inexact_in_torch(name: str, a: Tensor, b: Tensor) -> Tensor:
     """Divide by the reference: torch's vectorised fmod gives NaN for huge quotients and loses signs of zero."""
     op = ops.get(name)
     assert op is not None
-    with np.errstate(all="ignore"):
-        return by_reference(op, [a, b], {}, a.device)
+    return by_reference(op, [a, b], {}, a.device)
 
 
 def _harmless_divisor(b: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.eager import EagerTensor
-from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, kind
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, kind, weak_dtype
 from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.ir import ops, rules
 from jitfuse.ir.program import Meta
@@ -49,7 +49,7 @@ class TorchTensor(EagerTensor):
     @property
     def dtype(self) -> str:
         """The dtype's name."""
-        return WEAK_DTYPE.get(type(self.value)) or _NAMES[self.value.dtype]
+        return weak_dtype(self.value) if self.weak else _NAMES[self.value.dtype]
 
     @property
     def device(self) -> str:
@@ -70,7 +70,7 @@ class TorchTensor(EagerTensor):
         return self.value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.value if self.weak else self.value.numpy(force=True), dtype, copy=copy)
+        return np.array(self.value if self.weak else torch_functions.to_numpy(self.value), dtype, copy=copy)
 
     def _lift(self, value: Any) -> TorchTensor:
         if isinstance(value, type(self)):

@@ -56,7 +56,7 @@ def host_target() -> Target:
     triple = llvm.get_process_triple()
     on = {name for name, present in features.items() if present}
     width = 64 if "avx512f" in on else 32 if "avx2" in on else 16
-    has_fma = "fma" in on or triple.startswith(("aarch64", "arm64"))
+    has_fma = {"fma", "f16c"} <= on or triple.startswith(("aarch64", "arm64"))
     return Target(triple, llvm.get_host_cpu_name(), features.flatten(), width, has_fma)
 
 

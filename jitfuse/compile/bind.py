@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.tables import EntryBuilder, Handler
+from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.ir.program import RANDOM_STATE, Meta
 from jitfuse.plans import Check
 from jitfuse.tracing.tracer import Trace
@@ -113,10 +114,10 @@ class BoundEntry:
         if source.kind == "array":
             exact = None if is_c_order(source.meta, source.strides) else source.strides
             self.feed_values[feed] = b.guard_array(
-                slot, source.meta.dtype, source.meta.shape, exact, writeable=feed in trace.program.writes
+                slot, numpy_dtype(source.meta.dtype), source.meta.shape, exact, writeable=feed in trace.program.writes
             )
         elif source.kind == "numpy":
-            self.feed_values[feed] = b.guard_numpy_scalar(slot, source.meta.dtype)
+            self.feed_values[feed] = b.guard_numpy_scalar(slot, numpy_dtype(source.meta.dtype))
         else:
             self._bind_number(feed, slot)
 
@@ -156,7 +157,7 @@ def _has(key: Any) -> Callable[[Any], bool]:
 
 def is_c_order(meta: Meta, strides: tuple[int, ...]) -> bool:
     """Return whether elements follow each other in row-major order, whatever the strides of extents of 1."""
-    expected = np.dtype(meta.dtype).itemsize
+    expected = itemsize(meta.dtype)
     if 0 in meta.shape:
         return True
     for extent, stride in zip(reversed(meta.shape), reversed(strides), strict=True):
@@ -171,4 +172,4 @@ def _extent(meta: Meta, strides: tuple[int, ...]) -> tuple[int, int]:
     if 0 in meta.shape:
         return 0, 0
     reach = [(n - 1) * s for n, s in zip(meta.shape, strides, strict=True)]
-    return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + np.dtype(meta.dtype).itemsize
+    return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0) + itemsize(meta.dtype)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
 from jitfuse.tracing.tracer import Trace
 from jitfuse.tracing.view import Chain
@@ -40,13 +41,13 @@ def _leaf(leaf: Any, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> An
     value = outputs[leaf.path]
     if leaf.kind == "array":
         return np.asarray(value)
-    number = np.asarray(value).astype(leaf.dtype)[()]
+    number = np.asarray(value).astype(numpy_dtype(leaf.dtype))[()]
     return number if leaf.kind == "scalar" else number.item()
 
 
 def window(whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> np.ndarray[Any, Any]:
     """Return the view of an argument that a function returns."""
-    return np.asarray(_Window(whole, leaf))
+    return np.asarray(_Window(whole, leaf)).view(whole.dtype)
 
 
 class _Window:

@@ -16,6 +16,7 @@ from jitfuse.compile.delivery import State, bind_feeds, build_result
 from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import KernelObject
 from jitfuse.compile.plan_binding import literal_arrays
+from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.tracing.tracer import Trace
 
@@ -39,12 +40,13 @@ class DirectCall:
         self._arena_at = -(-self._arena.ctypes.data // 64) * 64
         meta = plan.program.meta
         for value in plan.outputs:
-            self._arrays["value", value] = np.empty(meta[value].shape, meta[value].dtype)
+            self._arrays["value", value] = np.empty(meta[value].shape, numpy_dtype(meta[value].dtype))
         for value, data in literal_arrays(plan.program).items():
             self._arrays["const", value] = data
         for feed, given in bound.items():
             source = trace.feeds[feed]
-            self._arrays["feed", feed] = given if isinstance(given, np.ndarray) else np.array(given, source.meta.dtype)
+            dtype = numpy_dtype(source.meta.dtype)
+            self._arrays["feed", feed] = given if isinstance(given, np.ndarray) else np.array(given, dtype)
 
     def run(self, on_status: Callable[[int, Any, int], Any]) -> Any:
         """Run all steps and return the result; `on_status` raises for a kernel's status."""
@@ -78,10 +80,11 @@ class DirectCall:
 
     def _view(self, address: int, dtype: str, layout: Any) -> np.ndarray[Any, Any]:
         interface = {
-            "shape": layout.shape, "strides": layout.strides, "typestr": np.dtype(dtype).str,
+            "shape": layout.shape, "strides": layout.strides, "typestr": f"|V{itemsize(dtype)}",
             "data": (address, False), "version": 3,
         }
-        return np.asarray(type("Memory", (), {"__array_interface__": interface, "owner": self})())
+        memory = np.asarray(type("Memory", (), {"__array_interface__": interface, "owner": self})())
+        return memory.view(numpy_dtype(dtype))
 
     def _output(self, value: int) -> np.ndarray[Any, Any]:
         view = self._plan.views.get(value)

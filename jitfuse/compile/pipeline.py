@@ -16,6 +16,7 @@ from jitfuse.backends.llvm.runtime.tables import Handler
 from jitfuse.compile.bind import BoundEntry, is_c_order
 from jitfuse.compile.objects import KernelObject, Origin, kernel_object
 from jitfuse.compile.plan_binding import PlanBinder, literal_arrays
+from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan, RuntimePlan
@@ -142,7 +143,7 @@ def feed_layouts(trace: Trace) -> dict[int, Layout]:
     layouts = {}
     for feed, source in trace.feeds.items():
         if source.kind == "array":
-            layouts[feed] = strided(source.meta.shape, source.strides, np.dtype(source.meta.dtype).itemsize)
+            layouts[feed] = strided(source.meta.shape, source.strides, itemsize(source.meta.dtype))
     return layouts
 
 

@@ -26,6 +26,7 @@ from jitfuse.backends.llvm.runtime.tables import (
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import KernelObject
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir.program import FusedProgram
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.plans.layout import Layout
@@ -63,7 +64,7 @@ class PlanBinder:
         aliases = [v for v, view in self.plan.views.items() if view.base == value and v in self._delivered()]
         if aliases and self.plan.views[aliases[0]].layout.contiguous:
             shape = self.plan.views[aliases[0]].layout.shape
-        return self._builder.output(meta.dtype, shape)
+        return self._builder.output(numpy_dtype(meta.dtype), shape)
 
     def _delivered(self) -> set[int]:
         return set(self.plan.program.outputs.values())
@@ -112,7 +113,7 @@ class PlanBinder:
         slot = slots.get(kind)
         layout: Layout = operand.layout
         strides = None if layout.contiguous else layout.strides
-        return HostArray(value, operand.dtype, layout.shape, strides, offset, slot, writeable)
+        return HostArray(value, numpy_dtype(operand.dtype), layout.shape, strides, offset, slot, writeable)
 
     # ------------------------------------------------------------------ results
     def _result(self) -> Any:
@@ -126,14 +127,14 @@ class PlanBinder:
         if isinstance(leaf, SameLeaf):
             return SlotResult(self.bound.feed_slots[leaf.feed])
         if isinstance(leaf, ViewLeaf):
-            dtype = self.bound.trace.feeds[leaf.feed].meta.dtype
+            dtype = numpy_dtype(self.bound.trace.feeds[leaf.feed].meta.dtype)
             return ViewResult(self.bound.feed_slots[leaf.feed], dtype, leaf.shape, leaf.strides, leaf.offset)
         assert isinstance(leaf, OutputLeaf)
         value = self.plan.program.outputs[leaf.path]
         if leaf.kind == "array":
             return self._array(value)
         place, offset = self._place(("value", value), 0)
-        scalar = ScalarResult(place, self.plan.program.meta[value].dtype, offset)
+        scalar = ScalarResult(place, numpy_dtype(self.plan.program.meta[value].dtype), offset)
         return scalar if leaf.kind == "scalar" else CallResult(_python_scalar, (scalar,))
 
     def _array(self, value: int) -> Any:
@@ -177,6 +178,6 @@ def literal_arrays(program: FusedProgram) -> dict[int, np.ndarray[Any, Any]]:
     arrays = {}
     for step in program.steps:
         if step.op_name == "constant":
-            data = np.frombuffer(step.attr("data"), np.dtype(step.attr("dtype")).newbyteorder("<"))
-            arrays[step.result_id] = data.astype(step.attr("dtype"))
+            dtype = numpy_dtype(step.attr("dtype"))
+            arrays[step.result_id] = np.frombuffer(step.attr("data"), dtype.newbyteorder("<")).astype(dtype)
     return arrays

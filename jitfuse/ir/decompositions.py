@@ -7,9 +7,10 @@ first (two passes), softmax subtracts the maximum.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from jitfuse.dtypes import result_type
+from jitfuse.dtypes import is_narrow, kind, ufunc_type
 
 Tensor = Any
 
@@ -22,12 +23,25 @@ def _extents(x: Tensor, axis: Any) -> int:
 
 
 def _as_float(x: Tensor) -> Tensor:
-    return x if x.dtype in ("float32", "float64") else x.astype(dtype="float64")
+    return x.astype(dtype="float64") if kind(x.dtype) in ("bool", "int", "uint") else x
+
+
+def rounded_once(decompose: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the decomposition that carries out all of it in float32 for floats of 16 bits, as NumPy's mean does."""
+
+    def decomposition(x: Tensor, **attrs: Any) -> Tensor:
+        if not is_narrow(x.dtype):
+            return decompose(x, **attrs)
+        result = decompose(x.astype(dtype="float32"), **attrs)
+        return result.astype(dtype=x.dtype) if result.dtype == "float32" else result
+
+    return decomposition
 
 
 def clip(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Limit x to [low, high]; NaN stays NaN, and low > high gives high, as in NumPy."""
-    common, _ = result_type(tuple((t.dtype, t.weak) for t in (x, low, high)))
+    common, _ = ufunc_type(tuple((t.dtype, t.weak) for t in (x, low, high)))
+    common = "float32" if common == "bfloat16" else common
     x = x if x.dtype == common and not x.weak else x.astype(dtype=common)
     return x.maximum(low).minimum(high)
 
@@ -59,5 +73,7 @@ def dropout(x: Tensor, state: Tensor, index: Tensor, *, p: float, training: bool
     """Zero each element with probability p in training and scale the rest; x itself in evaluation."""
     if not training or p == 0.0:
         return x
-    keep = state.random_uniform(index, shape=x.shape, dtype=x.dtype).greater_equal(x.literal(p))
-    return keep.where(x.multiply(x.literal(1.0 / (1.0 - p))), x.literal(0.0))
+    drawn = "float64" if x.dtype == "float64" else "float32"
+    keep = state.random_uniform(index, shape=x.shape, dtype=drawn).greater_equal(x.literal(p))
+    scale, zero = (x.literal(v).astype(dtype=x.dtype) for v in (1.0 / (1.0 - p), 0.0))
+    return keep.where(x.multiply(scale), zero)

@@ -69,6 +69,8 @@ def searchsorted(sorted_: Array, values: Array, *, side: Any) -> Array:
 def statistic_dtype(name: str, dtypes: tuple[str, ...], weak: bool, **attrs: Any) -> str:
     """Return the dtype of a statistic over operands of these dtypes; raises DTypeError where NumPy refuses them."""
     arrays: list[Any] = [np.ones(1, numpy_dtype(d)) for d in dtypes]
+    if name.startswith("nan") and dtypes[0] == "bfloat16":
+        raise DTypeError(f"{name} does not take bfloat16, in which NumPy knows no NaN; cast first with astype")
     if weak:
         arrays[1] = 1.0
     try:

@@ -27,11 +27,9 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
     return quiet
 
 
-def _floats(name: str, x: Array) -> Array:
-    """Return floats as they are and integers as float64; bools are refused."""
+def _floats(x: Array) -> Array:
+    """Return floats as they are, and integers and bools as float64."""
     x = np.asarray(x)
-    if x.dtype == np.bool_:
-        raise TypeError(f"{name} does not take bool")
     return x if kind(x.dtype.name) == "float" else x.astype("float64")
 
 
@@ -88,7 +86,7 @@ def ptp(x: Array, *, axis: Any, keepdims: bool) -> Array:
 
 def logsumexp(x: Array, *, axis: Any, keepdims: bool) -> Array:
     """Return log(sum(exp(x))), -inf of nothing, without overflow: the largest elements are counted, not added."""
-    x = _floats("logsumexp", x)
+    x = _floats(x)
     high = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     top = x == high
     with np.errstate(all="ignore"):
@@ -104,21 +102,21 @@ def _dropped(x: Array, axis: Any) -> Array:
 
 def log_softmax(x: Array, *, axis: Any) -> Array:
     """Return x - max - log(sum(exp(x - max)))."""
-    x = _floats("log_softmax", x)
+    x = _floats(x)
     centred = x - np.max(x, axis=axis, keepdims=True)
     return centred - np.log(np.sum(np.exp(centred), axis=axis, keepdims=True))
 
 
 def layer_norm(x: Array, *, axis: Any, eps: float) -> Array:
     """Return (x - mean) / sqrt(variance + eps)."""
-    x = _floats("layer_norm", x)
+    x = _floats(x)
     centred = x - reference.mean(x, axis=axis, keepdims=True)
     return centred / np.sqrt(reference.mean(centred * centred, axis=axis, keepdims=True) + eps)
 
 
 def rms_norm(x: Array, *, axis: Any, eps: float) -> Array:
     """Return x / sqrt(mean(x * x) + eps)."""
-    x = _floats("rms_norm", x)
+    x = _floats(x)
     return x / np.sqrt(reference.mean(x * x, axis=axis, keepdims=True) + eps)
 
 

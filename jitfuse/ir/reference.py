@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from jitfuse.dtypes import is_narrow, numpy_dtype
 from jitfuse.ir import statuses
 from jitfuse.ir.reference_functions import FUNCTIONS
 
@@ -30,14 +31,11 @@ def ufunc(name: str) -> Callable[..., Any]:
     return function
 
 
-def _refuse_bool(name: str, x: Array) -> None:
-    if x.dtype == np.bool_:
-        raise TypeError(f"{name} does not take bool")
-
-
 def clip(x: Array, low: Array, high: Array) -> Array:
     """Limit by minimum and maximum in the common dtype, in which Python scalars are weak."""
-    return np.minimum(np.maximum(np.asarray(x, np.result_type(x, low, high)), low), high)
+    like = [np.zeros(0, v.dtype) if isinstance(v, np.ndarray | np.generic) else type(v)(1) for v in (x, low, high)]
+    common = np.asarray(np._core.umath.clip(*like)).dtype  # type: ignore[attr-defined]
+    return np.minimum(np.maximum(np.asarray(x, common), low), high)
 
 
 def copy(x: Array) -> Array:
@@ -56,10 +54,27 @@ def require(x: Array, ok: Array, *, status: int = statuses.REQUIREMENT) -> Array
 def astype(x: Array, *, dtype: str) -> Array:
     """Cast as x86-64 does."""
     x = np.asarray(x)
-    if x.dtype.kind != "f" or dtype == "float64":  # nothing to warn of, and errstate is slow
-        return x.astype(dtype)[()]
+    target = numpy_dtype(dtype)
+    if x.dtype.kind in "biu" and dtype != "float16":  # nothing to warn of, and errstate is slow
+        return x.astype(target)[()]
     with np.errstate(all="ignore"):
-        return x.astype(dtype)[()]
+        if dtype == "uint32":  # NumPy has two answers out of range, and this one for elements that are not adjacent
+            x = np.repeat(x[..., None], 2, axis=-1)[..., 0]
+        return x.astype(target)[()]
+
+
+def rounded_once(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Return the function that computes all of it in float32 for floats of 16 bits."""
+
+    def reference(x: Array, **attrs: Any) -> Array:
+        x = np.asarray(x)
+        if not is_narrow(x.dtype.name):
+            return function(x, **attrs)
+        with np.errstate(all="ignore"):
+            result = function(x.astype("float32"), **attrs)
+            return result.astype(x.dtype) if result.dtype == np.float32 else result
+
+    return reference
 
 
 def sum(x: Array, *, axis: Any, keepdims: bool) -> Array:
@@ -88,7 +103,7 @@ def all(x: Array, *, axis: Any, keepdims: bool) -> Array:
 
 
 def _as_float(x: Array) -> Array:
-    return np.asarray(x, None if np.asarray(x).dtype.kind == "f" else "float64")
+    return np.asarray(x, "float64" if np.asarray(x).dtype.kind in "biu" else None)
 
 
 def _reduced(x: Array, axis: Any) -> int:
@@ -116,8 +131,6 @@ def var(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
 
 def softmax(x: Array, *, axis: Any) -> Array:
     """Return exp(x - max) / sum."""
-    x = np.asarray(x)
-    _refuse_bool("softmax", x)
     x = _as_float(x)
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return e / np.sum(e, axis=axis, keepdims=True)
@@ -168,19 +181,17 @@ def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any
 
 def matmul(a: Array, b: Array) -> Array:
     """Return the matrix product over the last two axes."""
-    result = np.matmul(a, b)
-    _refuse_bool("matmul", result)
-    return result
+    return np.matmul(a, b)
 
 
 def zeros(*, shape: tuple[int, ...], dtype: str) -> Array:
     """Return zeros."""
-    return np.zeros(shape, dtype)
+    return np.zeros(shape, numpy_dtype(dtype))
 
 
 def full(*, shape: tuple[int, ...], value: Any, dtype: str, weak: bool) -> Array:
     """Return a constant array, a NumPy scalar for rank 0, the Python scalar itself where weak."""
-    return value if weak else np.full(shape, value, dtype)[()]
+    return value if weak else np.full(shape, value, numpy_dtype(dtype))[()]
 
 
 def extent(*, value: Any, dtype: str, weak: bool) -> Array:
@@ -190,14 +201,17 @@ def extent(*, value: Any, dtype: str, weak: bool) -> Array:
 
 def arange(*, start: Any, step: Any, count: int, dtype: str) -> Array:
     """Return start, start + step, ... as NumPy fills them: start + i * delta, delta = (start + step) - start."""
-    first = np.dtype(dtype).type(start)
-    delta = np.dtype(dtype).type(start + step) - first
-    return first + np.arange(count).astype(dtype) * delta
+    target = numpy_dtype(dtype)
+    wide = np.dtype("float32") if dtype in ("float16", "bfloat16") else target
+    first, second = (np.asarray(v).astype(target).astype(wide) for v in (start, start + step))
+    with np.errstate(over="ignore"):
+        return (first + np.arange(count).astype(wide) * (second - first)).astype(target)
 
 
 def constant(*, shape: tuple[int, ...], dtype: str, data: bytes) -> Array:
     """Return literal data."""
-    return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype).reshape(shape)
+    target = numpy_dtype(dtype)
+    return np.frombuffer(data, target.newbyteorder("<")).astype(target).reshape(shape)
 
 
 _PHILOX_M = (0xD2511F53, 0xCD9E8D57)
@@ -245,8 +259,10 @@ def dropout(x: Array, state: Array, index: Array, *, p: float, training: bool) -
         raise ValueError(f"the probability {p} is not in [0, 1)")
     if not training or p == 0.0:
         return x
-    keep = random_uniform(state, index, shape=np.shape(x), dtype=np.asarray(x).dtype.name) >= p
-    return np.where(keep, x * (1.0 / (1.0 - p)), np.asarray(x).dtype.type(0))
+    drawn = "float64" if np.asarray(x).dtype.name == "float64" else "float32"
+    keep = random_uniform(state, index, shape=np.shape(x), dtype=drawn) >= p
+    zero = np.asarray(x).dtype.type(0)
+    return np.where(keep, x * (zero + np.asarray(1.0 / (1.0 - p)).astype(x.dtype)), zero)
 
 
 def mode_select(a: Array, b: Array, *, training: bool) -> Array:

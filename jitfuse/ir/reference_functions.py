@@ -21,12 +21,24 @@ def _float_function(function: Callable[..., Array]) -> Callable[..., Array]:
 
     @wraps(function)
     def over_any(*operands: Array) -> Array:
-        common = np.result_type(*operands)
-        dtype = np.exp.resolve_dtypes((common, None))[1]
-        if dtype.name not in ("float16", "bfloat16", "float32", "float64") or common == np.bool_:
-            raise TypeError(f"{function.__name__} does not take {common}")
-        with np.errstate(all="ignore"):
-            return np.asarray(function(*[np.asarray(x).astype("float64") for x in operands])).astype(dtype)[()]
+        like = [np.zeros(0, x.dtype) if isinstance(x, np.ndarray | np.generic) else x for x in operands]
+        return _carry_out(function, operands, (np.exp if len(like) == 1 else np.hypot)(*like).dtype)
+
+    return over_any
+
+
+def _carry_out(function: Callable[..., Array], operands: tuple[Array, ...], dtype: np.dtype[Any]) -> Array:
+    with np.errstate(all="ignore"):
+        return np.asarray(function(*[np.asarray(x).astype("float64") for x in operands])).astype(dtype)[()]
+
+
+def _scipys_function(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """Return the function over any dtype, in float32 for that one alone, as SciPy's ufuncs of this kind."""
+
+    @wraps(function)
+    def over_any(x: Array) -> Array:
+        single = getattr(x, "dtype", None) == np.float32
+        return _carry_out(function, (x,), np.dtype("float32" if single else "float64"))
 
     return over_any
 
@@ -36,13 +48,13 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
     return np.vectorize(function, otypes=["float64"])
 
 
-@_float_function
+@_scipys_function
 def erf(x: Array) -> Array:
     """Return the error function, by `math.erf`."""
     return _each(math.erf)(x)
 
 
-@_float_function
+@_scipys_function
 def erfc(x: Array) -> Array:
     """Return 1 - erf(x), by `math.erfc`."""
     return _each(math.erfc)(x)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from jitfuse.dtypes import SUPPORTED, kind, result_type
+from jitfuse.dtypes import SUPPORTED, is_integer, itemsize, kind, result_type, ufunc_type
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.program import Meta
 
@@ -63,6 +63,10 @@ def normalize_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:
 
 # ---------------------------------------------------------------- dtype rules of elementwise operators
 def _promoted(metas: Sequence[Meta]) -> tuple[str, bool]:
+    return ufunc_type(tuple((m.dtype, m.weak) for m in metas))
+
+
+def _joined(metas: Sequence[Meta]) -> tuple[str, bool]:
     return result_type(tuple((m.dtype, m.weak) for m in metas))
 
 
@@ -78,36 +82,59 @@ def loop_same(name: str, metas: Sequence[Meta]) -> Loop:
 
 
 def loop_numeric(name: str, metas: Sequence[Meta]) -> Loop:
-    """Like `loop_same`, refusing bool where NumPy refuses it or answers in a dtype of 8 bits."""
+    """Like `loop_same`, refusing bool as NumPy does."""
     loop = loop_same(name, metas)
     if loop.result == "bool":
         raise _refuse(name, metas, "Use logical operators, or cast first with astype(int).")
     return loop
 
 
+def loop_arithmetic(name: str, metas: Sequence[Meta]) -> Loop:
+    """Like `loop_same`, in int8 for bools."""
+    dtype, weak = _promoted(metas)
+    if dtype == "bool":
+        dtype = "int8"
+    return Loop((dtype,) * len(metas), dtype, weak)
+
+
+_FLOAT_OF: Final = {"bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "uint16": "float32"}
+
+
 def loop_float(name: str, metas: Sequence[Meta]) -> Loop:
-    """Compute in floating point: integers become float64. A function of a Python scalar is strong, as NumPy's."""
+    """Compute in floating point, the smallest that holds each integer dtype, as NumPy's ufuncs.
+
+    A function of a Python scalar is strong.
+    """
     dtype, _ = _promoted(metas)
-    if kind(dtype) == "bool":
-        raise _refuse(name, metas, "NumPy answers in float16 here; cast first with astype(float).")
-    if kind(dtype) == "int":
-        dtype = "float64"
+    if kind(dtype) in ("bool", "int", "uint"):
+        given = [m.dtype for m in metas if not m.weak]
+        if all(d == "bool" for d in given):
+            given.append(dtype)  # a Python int among bools is NumPy's default integer
+        dtype = max((_FLOAT_OF.get(d, "float64") for d in given), key=itemsize)
+    return Loop((dtype,) * len(metas), dtype)
+
+
+def loop_double_first(name: str, metas: Sequence[Meta]) -> Loop:
+    """Compute float32 in float32, and everything else in float64: SciPy's ufuncs list their float64 loop first."""
+    single = all(m.dtype == "float32" and not m.weak for m in metas)
+    dtype = "float32" if single else "float64"
     return Loop((dtype,) * len(metas), dtype)
 
 
 def loop_divide(name: str, metas: Sequence[Meta]) -> Loop:
     """True division: integers and bools become float64."""
     dtype, weak = _promoted(metas)
-    if kind(dtype) != "float":
+    if kind(dtype) in ("bool", "int", "uint"):
         dtype = "float64"
     return Loop((dtype,) * len(metas), dtype, weak)
 
 
 def loop_compare(name: str, metas: Sequence[Meta]) -> Loop:
-    """Compare in the common dtype; Python ints meet integer arrays in int64, where both are exact."""
+    """Compare in the common dtype; integers that have none, and Python ints, each in 64 bits, which is exact."""
     dtype, weak = _promoted(metas)
-    if kind(dtype) == "int" and any(m.weak for m in metas):
-        dtype = "int64"
+    whole = all(kind(m.dtype) in ("bool", "int", "uint") for m in metas)
+    if whole and (kind(dtype) == "float" or any(m.weak and is_integer(m.dtype) for m in metas)):
+        return Loop(tuple("uint64" if m.dtype == "uint64" else "int64" for m in metas), "bool", weak)
     return Loop((dtype,) * len(metas), "bool", weak)
 
 
@@ -121,20 +148,20 @@ def loop_logical(name: str, metas: Sequence[Meta]) -> Loop:
     return Loop(("bool",) * len(metas), "bool")
 
 
-def loop_bitwise(name: str, metas: Sequence[Meta]) -> Loop:
-    """Work on the bits of bools and integers."""
-    loop = loop_same(name, metas)
-    if kind(loop.result) == "float":
+def _require_integers(name: str, metas: Sequence[Meta], loop: Loop) -> Loop:
+    if kind(loop.result) not in ("bool", "int", "uint"):
         raise _refuse(name, metas, "Bitwise operators want bool or integer arrays; cast with astype(int).")
     return loop
 
 
+def loop_bitwise(name: str, metas: Sequence[Meta]) -> Loop:
+    """Work on the bits of bools and integers."""
+    return _require_integers(name, metas, loop_same(name, metas))
+
+
 def loop_shift(name: str, metas: Sequence[Meta]) -> Loop:
-    """Shift integers."""
-    loop = loop_bitwise(name, metas)
-    if loop.result == "bool":
-        raise _refuse(name, metas, "Shifts want integer arrays; cast with astype(int).")
-    return loop
+    """Shift integers, bools as int8."""
+    return _require_integers(name, metas, loop_arithmetic(name, metas))
 
 
 def strong(rule: LoopRule) -> LoopRule:
@@ -147,13 +174,25 @@ def strong(rule: LoopRule) -> LoopRule:
 
 def loop_where(name: str, metas: Sequence[Meta]) -> Loop:
     """Take the condition as a truth value and promote the two choices."""
-    dtype, _ = _promoted(metas[1:])
+    dtype, _ = _joined(metas[1:])
     return Loop(("bool", dtype, dtype), dtype)
 
 
 def loop_require(name: str, metas: Sequence[Meta]) -> Loop:
     """Keep the first operand; take the second as a truth value."""
     return Loop((metas[0].dtype, "bool"), metas[0].dtype)
+
+
+def loop_clip(name: str, metas: Sequence[Meta]) -> Loop:
+    """Limit in the common dtype; ml_dtypes has no clip of its own, and NumPy takes float32."""
+    dtype = _promoted(metas)[0]
+    dtype = "float32" if dtype == "bfloat16" else dtype
+    return Loop((dtype,) * len(metas), dtype)
+
+
+def loop_matmul(name: str, metas: Sequence[Meta]) -> Loop:
+    """Multiply and add in the common dtype; ml_dtypes has no matrix product, and NumPy takes float32."""
+    return loop_clip(name, metas)
 
 
 def loop_rounding(name: str, metas: Sequence[Meta]) -> Loop:
@@ -188,13 +227,13 @@ def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool)
 
 
 def sum_dtype(name: str, m: Meta) -> str:
-    """Return the dtype of a sum: bools and small integers are added in int64."""
-    return "int64" if kind(m.dtype) in ("bool", "int") else m.dtype
+    """Return the dtype of a sum or product: bools and integers in 64 bits."""
+    return {"bool": "int64", "int": "int64", "uint": "uint64"}.get(kind(m.dtype), m.dtype)
 
 
 def float_dtype(name: str, m: Meta) -> str:
     """Return the dtype of a mean: float64 for bools and integers."""
-    return m.dtype if kind(m.dtype) == "float" else "float64"
+    return "float64" if kind(m.dtype) in ("bool", "int", "uint") else m.dtype
 
 
 def same_dtype(name: str, m: Meta) -> str:
@@ -205,11 +244,6 @@ def same_dtype(name: str, m: Meta) -> str:
 def bool_dtype(name: str, m: Meta) -> str:
     """Return bool."""
     return "bool"
-
-
-def float_only(name: str, m: Meta) -> str:
-    """Return the dtype of a float function of integers or floats; refuses bool as NumPy's float16 would be."""
-    return loop_float(name, [m]).result
 
 
 def reduction_meta(name: str, m: Meta, dtype: str, axes: tuple[int, ...], keepdims: bool) -> Meta:
@@ -267,7 +301,7 @@ def concat_meta(name: str, metas: Sequence[Meta], axis: int) -> Meta:
                 f"{name}: shapes {', '.join(str(m.shape) for m in metas)} must agree except on axis {axis}"
             )
     joined = sum(m.shape[axis] for m in metas)
-    dtype, _ = _promoted(metas)
+    dtype, _ = _joined(metas)
     return Meta(first[:axis] + (joined,) + first[axis + 1 :], dtype, common_device(name, metas))
 
 

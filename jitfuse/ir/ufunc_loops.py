@@ -6,17 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import SUPPORTED, numpy_dtype
+from jitfuse.dtypes import SUPPORTED, numpy_dtype, ufunc_type
 from jitfuse.errors import DTypeError
 from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import Loop, LoopRule
 
-_PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "float64": float, "complex128": complex}
+_PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, "float64": float, "complex128": complex}
 """What stands for a weak operand of each dtype."""
+_NARROW: Final = ("float16", "bfloat16")
+_REFUSED: Final = {
+    "spacing": _NARROW, "nextafter": _NARROW, "modf": ("bfloat16",), "frexp": ("bfloat16",), "ldexp": ("bfloat16",),
+    "float_power": ("bfloat16",),
+}
+"""What is about the format of a float, where computing in float32 does not do."""
 
 
 def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
@@ -27,9 +33,8 @@ def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
 
     def rule(name: str, metas: Sequence[Meta]) -> Loop:
         found = _resolved(ufunc, tuple((m.dtype, m.weak) for m in metas))
-        if found is None:
+        if found is None or any(d in _REFUSED.get(ufunc.__name__, ()) for d in found):
             raise DTypeError(f"{name} does not take {', '.join(m.dtype for m in metas)}. Cast first with astype.")
-        found = _in_supported(found, ufunc.nin, found[ufunc.nin + result])
         odd = [d for d in (*found[: ufunc.nin], found[ufunc.nin + result]) if d not in SUPPORTED]
         if odd:
             raise DTypeError(f"{name} of {', '.join(m.dtype for m in metas)} has the dtype {odd[0]} in NumPy, which "
@@ -39,17 +44,24 @@ def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
     return rule
 
 
-def _in_supported(found: tuple[str, ...], operands: int, result: str) -> tuple[str, ...]:
-    """Return the loop with float32 for a float16 that only operands have: bools, which are the same in it."""
-    if "float16" in SUPPORTED or result == "float16":
-        return found
-    return (*("float32" if d == "float16" else d for d in found[:operands]), *found[operands:])
-
-
 @lru_cache(maxsize=4096)
 def _resolved(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, ...] | None:
     given = [_PYTHON[d] if weak else numpy_dtype(d) for d, weak in operands]
+    if ("bfloat16", False) in operands:
+        return _resolved_by_trial(ufunc, operands)
     try:
         return tuple(d.name for d in ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout)))
     except TypeError:
         return None
+
+
+def _resolved_by_trial(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, ...] | None:
+    """Return the loop that a ufunc finds for ml_dtypes, which `resolve_dtypes` does not search as a call does."""
+    one = {"bool": True, "int64": 1, "uint64": 1, "float64": 1.0, "complex128": 1j}
+    empty = [one[d] if weak else np.zeros(0, numpy_dtype(d)) for d, weak in operands]
+    try:
+        results = ufunc(*empty)
+    except TypeError:
+        return None
+    results = results if isinstance(results, tuple) else (results,)
+    return (*(ufunc_type(operands)[0],) * len(operands), *(r.dtype.name for r in results))

@@ -1,6 +1,9 @@
 """Bring a program down to primitive operators in explicit dtypes: decompose, then promote."""
 from __future__ import annotations
 
+from typing import Final
+
+from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
@@ -37,8 +40,9 @@ def promote(program: FusedProgram) -> FusedProgram:
         metas = [program.meta[i] for i in step.input_ids]
         result = program.meta[step.result_id]
         if op.loop is not None:
-            loop = op.loop(op.name, metas)
-            wanted = loop.inputs
+            wanted = op.loop(op.name, metas).inputs
+            if step.op_name in COMPARISONS:
+                wanted = _narrowest(program, step, wanted)
         elif step.op_name in ("concat", "update_slice", "mode_select"):
             wanted = (result.dtype,) * len(inputs)
         elif step.op_name in ("sum", "prod", "cumsum", "cumprod"):
@@ -56,11 +60,25 @@ def promote(program: FusedProgram) -> FusedProgram:
     return rewrite(program, visit)
 
 
+COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+
+
+def _narrowest(program: FusedProgram, step: OpStep, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """Compare an integer with a literal that its dtype holds in that dtype, where the rule must allow for any."""
+    for literal, other in (step.input_ids, step.input_ids[::-1]):
+        dtype, maker = program.meta[other].dtype, program.producers.get(literal)
+        if program.meta[literal].weak and maker is not None and maker.op_name == "full" and is_integer(dtype):
+            low, high = integer_range(dtype)
+            if is_integer(program.meta[literal].dtype) and low <= maker.attr("value") <= high:
+                return (dtype, dtype)
+    return wanted
+
+
 def _cast(builder: ProgramBuilder, value: int, dtype: str, strengthen: bool) -> int:
     meta = builder.meta[value]
     if meta.dtype == dtype and not (strengthen and meta.weak):
         return value
-    if meta.weak and meta.dtype == "int64" and dtype == "float32":
+    if meta.weak and is_integer(meta.dtype) and dtype in ("float16", "float32"):
         # NumPy takes a Python int for a double first
         value = builder.step("astype", (value,), make_attrs({"dtype": "float64"}))
     return builder.step("astype", (value,), make_attrs({"dtype": dtype}))

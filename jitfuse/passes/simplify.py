@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.dtypes import is_narrow, numpy_dtype
 from jitfuse.ir import ops, rules
 from jitfuse.ir.kernel import POSITIONS
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
@@ -34,7 +35,7 @@ def fold_constants(program: FusedProgram) -> FusedProgram:
         meta = program.meta[step.result_id]
         if step.op_name == "full" and not meta.shape:
             new = builder.step(step.op_name, inputs, step.attrs)
-            literals[new] = np.asarray(step.attr("value")).astype(meta.dtype)[()]
+            literals[new] = np.asarray(step.attr("value")).astype(numpy_dtype(meta.dtype))[()]
             return new
         if op.kind != ops.ELEMENTWISE or meta.shape or not all(i in literals for i in inputs):
             return None
@@ -43,8 +44,9 @@ def fold_constants(program: FusedProgram) -> FusedProgram:
                 value = np.asarray(op.numpy(*(literals[i] for i in inputs), **step.attr_dict))
             except ValueError:  # an integer to a negative power: left for the kernel to raise
                 return None
-        new = literal(builder, value.astype(meta.dtype)[()].item(), meta.dtype)
-        literals[new] = value.astype(meta.dtype)[()]
+        literal_ = value.astype(numpy_dtype(meta.dtype))[()]
+        new = literal(builder, literal_.item(), meta.dtype)
+        literals[new] = literal_
         return new
 
     return rewrite(program, visit)
@@ -137,6 +139,11 @@ def _simpler(
     if name in POSITIONS and not meta.shape:
         return literal(builder, 0, "int64")
     if name == "astype":
+        maker = makers.get(x)
+        if maker is not None and maker.op_name == "astype" and meta.dtype == "float32":
+            source = maker.input_ids[0]  # what was widened for nothing, such as an element that is only moved
+            if builder.meta[source].dtype == step.attr("dtype") and is_narrow(step.attr("dtype")):
+                return source
         return x if step.attr("dtype") == meta.dtype and not meta.weak else None
     if name == "reshape":
         return _merged_view(builder, x, makers, "reshape", {"shape": step.attr("shape")}, step.attr("shape"))

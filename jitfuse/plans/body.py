@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import is_integer, itemsize, kind
+from jitfuse.dtypes import is_integer, is_narrow, itemsize, kind
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import products, sides, summed_in
@@ -302,9 +302,10 @@ class BodyBuilder(IndexMaps):
     def _make_full(self, step: OpStep, key: Key) -> Node:
         value, dtype = step.attr("value"), self.program.meta[key.value].dtype
         if isinstance(value, bool) or dtype == "bool":
-            return self.node("const", dtype, (), int(bool(value)) if dtype == "bool" else int(value))
-        if value in _SPECIAL_LITERALS and str(value)[0:2] != "-0":
-            return self.node("const", dtype, (), float(value) if dtype.startswith("float") else int(value))
+            value = int(bool(value)) if dtype == "bool" else int(value)
+            return self.node("const", dtype, (), value) if not is_narrow(dtype) else self.param(dtype, value)
+        if value in _SPECIAL_LITERALS and str(value)[0:2] != "-0" and not is_narrow(dtype):
+            return self.node("const", dtype, (), float(value) if kind(dtype) == "float" else int(value))
         found = self._literals.get(step.result_id)
         if found is None:
             found = self._literals[step.result_id] = self.param(dtype, value)
@@ -352,4 +353,5 @@ def _arange_terms(step: OpStep, dtype: str) -> tuple[Any, Any]:
     """Return (first, delta) as NumPy fills an arange: delta is the second element less the first, rounded."""
     first = np.dtype(dtype).type(step.attr("start"))
     second = np.dtype(dtype).type(step.attr("start") + step.attr("step"))
-    return first.item(), (second - first).item()
+    with np.errstate(over="ignore"):
+        return first.item(), (second - first).item()

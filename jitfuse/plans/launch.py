@@ -9,7 +9,9 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from jitfuse.dtypes import itemsize
+import numpy as np
+
+from jitfuse.dtypes import is_narrow, itemsize, numpy_dtype
 from jitfuse.ir.blocking import block_counts
 from jitfuse.ir.kernel import KernelForm
 
@@ -72,6 +74,9 @@ def bits(dtype: str, value: Any) -> int:
         raw = struct.pack("<d", value)
     elif dtype == "float32":
         raw = _float32(value)
+    elif is_narrow(dtype):
+        raw = np.asarray(value).astype(numpy_dtype(dtype)).tobytes()
+        return int.from_bytes(raw, "little")
     else:
         word = int(value) & 0xFFFFFFFFFFFFFFFF
         return word - (1 << 64) if word >= 1 << 63 else word

@@ -97,7 +97,7 @@ class _Statements(Drawing):
             f"np.concatenate([{x}, {y}], axis={axis})", f"np.stack([{x}, {y}])", f"np.broadcast_to({x}, (3, {axis}))",
             f"np.moveaxis({x}, {axis}, 0)", f"np.transpose({x}, ({axis}, 0))",
             f"np.{rng.choice(BINARY)}({x}, {y})", f"np.expand_dims({x}, {axis})", f"np.clip({x}, {y}, 2)",
-            f"np.where({x}, {y}, {x})", f"np.maximum({x}, 2**40)", f"{x}.astype('float16')",
+            f"np.where({x}, {y}, {x})", f"np.maximum({x}, 2**40)", f"{x}.astype('longdouble')",
         ))
         self.statements.append(Statement(f"{name} = {text}", name, tuple(n for n in (x, y) if n in self.values), "ulp"))
         self.values[name] = None

@@ -12,15 +12,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, broadcastable_shapes, mutually_broadcastable_shapes
 
-from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, result_type
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype, result_type
 from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
 from jitfuse.ir import ops, rules
 from jitfuse.ir.program import Meta
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 EXAMPLES = settings(max_examples=100 * SCALE, deadline=None)
-STRONG = [(Meta((), d), np.dtype(d).type(1)) for d in SUPPORTED]
-ARRAYS = [(Meta((2,), d), np.ones(2, d)) for d in SUPPORTED]
+STRONG = [(Meta((), d), numpy_dtype(d).type(1)) for d in SUPPORTED]
+ARRAYS = [(Meta((2,), d), np.ones(2, numpy_dtype(d))) for d in SUPPORTED]
 WEAK = [(Meta((), WEAK_DTYPE[type(v)], weak=True), v) for v in (True, 1, 1.0)]
 PYTHON_OPERATORS = {
     "negative", "positive", "abs", "bitwise_invert", "add", "subtract", "multiply", "divide", "floor_divide",
@@ -28,6 +28,10 @@ PYTHON_OPERATORS = {
     "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
 }
 ELEMENTWISE = [op for op in ops.table() if op.kind == ops.ELEMENTWISE and op.name != "astype"]
+ABOUT_FORMATS = {
+    "spacing", "nextafter", "ldexp", "frexp_mantissa", "frexp_exponent", "modf_fraction", "modf_whole", "nan_to_num",
+    "round", "float_power",
+}
 REDUCTIONS = [op for op in ops.table() if op.kind == ops.REDUCTION]
 
 
@@ -70,6 +74,8 @@ def test_every_dtype_pair_of_an_elementwise_operator_gives_numpys_result(op: ops
         metas = [m for m, _ in combination]
         numpy = numpy_answer(op, [v for _, v in combination], {})
         table = table_answer(op, metas, {})
+        if op.name in ABOUT_FORMATS and table is DTypeError:
+            continue  # of a float of 16 bits
         assert agrees(numpy, table), f"{op.name}({', '.join(map(str, metas))}): NumPy {numpy!r}, table {table}"
 
 
@@ -91,8 +97,10 @@ def test_the_loop_casts_operands_without_changing_the_result(op: ops.Op) -> None
             loop = op.loop(op.name, metas)
         except DTypeError:
             continue
-        cast = [np.asarray(v).astype(d)[()] for v, d in zip(values, loop.inputs, strict=True)]
+        cast = [np.asarray(v).astype(numpy_dtype(d))[()] for v, d in zip(values, loop.inputs, strict=True)]
         whole, in_loop = numpy_answer(op, values, {}), numpy_answer(op, cast, {})
+        if op.name in ABOUT_FORMATS and isinstance(in_loop, type):
+            continue  # NumPy takes mixed operands, but not what it casts them to
         assert in_loop.dtype.name == loop.result
         assert whole == in_loop
 
@@ -109,7 +117,7 @@ def test_python_ints_beyond_int32_compare_exactly() -> None:
 @pytest.mark.parametrize("dtype", SUPPORTED)
 def test_reductions_have_numpys_dtype(op: ops.Op, dtype: str) -> None:
     attrs = {**op.attrs, "axis": 0}
-    numpy = numpy_answer(op, [np.ones((2, 3), dtype)], attrs)
+    numpy = numpy_answer(op, [np.ones((2, 3), numpy_dtype(dtype))], attrs)
     assert agrees(numpy, table_answer(op, [Meta((2, 3), dtype)], attrs)), numpy
 
 
@@ -247,7 +255,8 @@ def test_a_reshape_may_hold_one_unknown_extent() -> None:
 # ---------------------------------------------------------------- promotion, devices, attributes
 def test_promotion_is_numpys_for_every_pair_of_arrays() -> None:
     for a, b in itertools.product(SUPPORTED, SUPPORTED):
-        assert result_type(((a, False), (b, False))) == (np.result_type(a, b).name, False)
+        if "bfloat16" not in (a, b):  # see test_dtypes
+            assert result_type(((a, False), (b, False))) == (np.result_type(a, b).name, False)
 
 
 def test_operands_on_two_devices_are_refused_and_weak_ones_live_anywhere() -> None:

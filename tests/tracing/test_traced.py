@@ -186,11 +186,11 @@ def test_leaked_tracers_name_the_line_that_made_them():
 
 
 def test_unsupported_dtypes_are_named():
-    for bad in (np.ones(3, "float16"), np.ones(3, "complex128"), np.array(["a"]), np.ones(3, ">f8")):
+    for bad in (np.ones(3, np.longdouble), np.array(["a"]), np.ones(3, ">f8")):
         with pytest.raises(DTypeError, match=r"args\[0\]"):
             trace(lambda x: x + x, (bad,), {})
     with pytest.raises(DTypeError, match="astype"):
-        trace(lambda x: x.astype(np.float16), (np.ones(3),), {})
+        trace(lambda x: x.astype(np.longdouble), (np.ones(3),), {})
 
 
 def test_source_lines_are_the_users():

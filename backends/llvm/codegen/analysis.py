@@ -37,6 +37,8 @@ _SHORT_TEXT: Final = 500
 """Instructions below which long ones are interleaved by four rather than two, at more time to compile."""
 _LONG_TEXT: Final = 50
 """Instructions that a long one becomes."""
+ROW_BYTES: Final = 128
+"""Bytes of all the virtual lanes of a float sum, the most that a vector of values takes."""
 _UNROLL_LIMIT: Final = 8
 """Points of a static inner space up to which its loop is written out."""
 
@@ -182,16 +184,22 @@ class Analysis:
 
     # ------------------------------------------------------------------ widths
     def lanes(self, vector_bytes: int) -> int:
-        """Return the lanes of a vector: those of the narrowest dtype computed with fill one register.
+        """Return the lanes of a vector: those of the narrowest dtype computed with fill one register, where the
+        widest takes no more bytes than the virtual lanes of a float sum.
 
         Wider values take several registers. Bools are masks, and count only where there is nothing else.
         """
+        sizes = self._sizes
+        return min(vector_bytes // min(sizes, default=1), ROW_BYTES // max(sizes, default=1))
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """Bytes of every dtype that vectors are loaded, computed, reduced or stored in, bools left out."""
         dtypes = [o.dtype for o in self.form.operands]
         for _, body, reductions in self.numbered():
             dtypes += [i.dtype for n, i in body if not self.info[n].uniform and i.op not in ("index", "store")]
-            dtypes += [r.dtype for _, r in reductions]
-        narrow = [ITEMSIZE[d] for d in dtypes if d != "bool"]
-        return vector_bytes // min(narrow, default=1)
+            dtypes += [d for _, r in reductions for d in (r.dtype, r.result_dtype)]
+        return [ITEMSIZE[d] for d in dtypes if d != "bool"]
 
     def vectors(self, vector_bytes: int, loop: Sequence[tuple[int, Instr]] | None = None) -> int:
         """Return how many vectors to work on side by side, a power of two: enough to hide latencies, few enough
@@ -201,7 +209,7 @@ class Analysis:
         """
         lanes = self.lanes(vector_bytes)
         registers = 32 if vector_bytes == 64 else 16
-        width = max([1] + [-(-ITEMSIZE[o.dtype] * lanes // vector_bytes) for o in self.form.operands])
+        width = max([1] + [-(-size * lanes // vector_bytes) for size in self._sizes])
         length, live, long = self._pressure
         if loop is not None:
             long = sum(self.is_long(i) for n, i in loop if self.in_lanes(n))

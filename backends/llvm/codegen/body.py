@@ -146,8 +146,11 @@ class Body:
             return elementwise.apply("power", instr.dtype, args) if simple is None else simple
         if known is not None and known >= 0:
             return integers.power_by_constant(x, int(known))
-        self._report_where(exponent.compare("slt", 0), NEGATIVE_POWER, frame, uniform)
-        return integers.power(x, exponent)
+        if KIND[instr.dtype] == "uint":
+            return integers.power(x, exponent)
+        below_zero = exponent.compare("slt", 0)
+        self._report_where(below_zero, NEGATIVE_POWER, frame, uniform)
+        return integers.power(x, exponent.replace(below_zero, 0))
 
     def _report_where(self, wrong: Batch, status: int, frame: Frame, uniform: bool) -> None:
         """Return a status from the kernel where a condition holds in some lane that is on."""

@@ -11,12 +11,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from jitfuse.backends.llvm.builder import Loop, Value
+from jitfuse.backends.llvm.codegen.analysis import ROW_BYTES
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum, used_lanes
 from jitfuse.backends.llvm.codegen.combine import Part, Positions, State
 from jitfuse.backends.llvm.codegen.frame import Address, Frame
-from jitfuse.backends.llvm.codegen.layout import ROW_BYTES, tree_sums
+from jitfuse.backends.llvm.codegen.layout import tree_sums
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
 from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64

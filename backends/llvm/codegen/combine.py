@@ -199,5 +199,7 @@ _JOIN: Final[dict[tuple[str, str], Callable[[Batch, Batch], Batch]]] = {
     ("prod", "float"): lambda a, b: a * b, ("prod", "int"): lambda a, b: a * b, ("prod", "bool"): _and,
     ("min", "float"): _intrinsic("minimum"), ("max", "float"): _intrinsic("maximum"),
     ("min", "int"): _intrinsic("smin"), ("max", "int"): _intrinsic("smax"),
+    ("sum", "uint"): lambda a, b: a + b, ("prod", "uint"): lambda a, b: a * b,
+    ("min", "uint"): _intrinsic("umin"), ("max", "uint"): _intrinsic("umax"),
     ("min", "bool"): _and, ("max", "bool"): _or, ("any", "bool"): _or, ("all", "bool"): _and,
 }

@@ -10,21 +10,22 @@ from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 
 
-def gcd(a: Batch, b: Batch) -> Batch:
+def gcd(a: Batch, b: Batch, *, signed: bool = True) -> Batch:
     """Return the greatest common divisor of the magnitudes; 0 of zeros."""
-    return _by_lanes(a, b, multiple=False)
+    return _by_lanes(a, b, multiple=False, signed=signed)
 
 
-def lcm(a: Batch, b: Batch) -> Batch:
+def lcm(a: Batch, b: Batch, *, signed: bool = True) -> Batch:
     """Return the least common multiple of the magnitudes, wrapping around; 0 where one is 0."""
-    return _by_lanes(a, b, multiple=True)
+    return _by_lanes(a, b, multiple=True, signed=signed)
 
 
-def _by_lanes(a: Batch, b: Batch, *, multiple: bool) -> Batch:
+def _by_lanes(a: Batch, b: Batch, *, multiple: bool, signed: bool) -> Batch:
     f, width = a.context.f, lanes(a.type)
     count = width * len(a.values)
     slots = [f.alloca("i64", count, align=64) for _ in range(2)]
-    for slot, batch in zip(slots, (absolute(a), absolute(b)), strict=True):
+    for slot, x in zip(slots, (a, b), strict=True):
+        batch = absolute(x) if signed else x
         wide = batch if bits(batch) == 64 else batch.cast("zext", "i64")
         for j, v in enumerate(wide.values):
             f.store(v, f.offset(slot, j * width, "i64"), 8)

@@ -94,6 +94,23 @@ _INT: Final[dict[str, Emit]] = {
     "isnan": _constant(False), "isinf": _constant(False), "isfinite": _constant(True),
 }
 
+_UINT: Final[dict[str, Emit]] = {
+    **_INT,
+    "floor_divide": lambda a, b: integers.divide(a, b, signed=False)[0],
+    "remainder": lambda a, b: integers.divide(a, b, signed=False)[1],
+    "fmod": lambda a, b: integers.divide(a, b, signed=False)[1],
+    "reciprocal": lambda x: integers.reciprocal(x, signed=False),
+    "gcd": lambda a, b: divisors.gcd(a, b, signed=False), "lcm": lambda a, b: divisors.lcm(a, b, signed=False),
+    "abs": _identity, "sign": lambda x: x.compare("ne", 0).cast("zext", element(x.type)),
+    "minimum": lambda a, b: a.where(a.compare("ult", b), b),
+    "maximum": lambda a, b: a.where(a.compare("ugt", b), b),
+    "fmin": lambda a, b: a.where(a.compare("ult", b), b), "fmax": lambda a, b: a.where(a.compare("ugt", b), b),
+    "clip": lambda x, low, high: _UINT["minimum"](_UINT["maximum"](x, low), high),
+    "less": _comparison("ult"), "less_equal": _comparison("ule"), "greater": _comparison("ugt"),
+    "greater_equal": _comparison("uge"),
+    "bitwise_right_shift": lambda a, b: integers.shift_right(a, b, signed=False),
+}
+
 _BOOL: Final[dict[str, Emit]] = {
     "add": lambda a, b: a | b, "multiply": lambda a, b: a & b, "abs": _identity, "positive": _identity,
     "minimum": lambda a, b: a & b, "maximum": lambda a, b: a | b,
@@ -108,7 +125,7 @@ _BOOL: Final[dict[str, Emit]] = {
     "isnan": _constant(False), "isinf": _constant(False), "isfinite": _constant(True),
 }
 
-_TABLES: Final = {"float": _FLOAT, "int": _INT, "bool": _BOOL}
+_TABLES: Final = {"float": _FLOAT, "int": _INT, "uint": _UINT, "bool": _BOOL}
 
 
 def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:

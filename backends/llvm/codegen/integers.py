@@ -19,20 +19,21 @@ def bits(x: Batch) -> int:
     return int(element(x.type)[1:])
 
 
-def divide(a: Batch, b: Batch) -> tuple[Batch, Batch]:
+def divide(a: Batch, b: Batch, *, signed: bool = True) -> tuple[Batch, Batch]:
     """Return (floor(a / b), a - floor(a / b) * b), both 0 where b is 0.
 
-    The smallest integer by -1 wraps around to itself. Vectors divide in float64, which is exact for 32 bits
-    and for 64 bits wherever no operand of the batch exceeds 2**52; else the lanes are divided one by one.
+    The smallest integer by -1 wraps around to itself. Vectors divide in floats, which is exact in float32 for up to
+    16 bits, in float64 for 32 bits, and for 64 bits wherever no operand of the batch exceeds 2**52; else the
+    lanes are divided one by one.
     """
     zero = b.compare("eq", 0)
     divisor = b.replace(zero, 1)
     if lanes(a.type) == 1:
-        quotient = _divide_lanes(a, divisor)
-    elif bits(a) == 32:
-        quotient = _divide_as_floats(a, divisor)
+        quotient = _divide_lanes(a, divisor, signed)
+    elif bits(a) <= 32:
+        quotient = _divide_as_floats(a, divisor, signed)
     else:
-        quotient = _divide_by_size(a, divisor)
+        quotient = _divide_by_size(a, divisor, signed)
     remainder = a - quotient * divisor
     return quotient.replace(zero, 0), remainder.replace(zero, 0)
 
@@ -44,23 +45,32 @@ def truncated_remainder(a: Batch, b: Batch) -> Batch:
     return (remainder - b).where(opposite, remainder)
 
 
-def reciprocal(x: Batch) -> Batch:
-    """Return 1/x towards 0; the smallest integer where x is 0, as what converts infinity on x86-64."""
+def reciprocal(x: Batch, *, signed: bool = True) -> Batch:
+    """Return 1/x towards 0; where x is 0 what converts infinity on x86-64: the smallest integer of 32 bits or more,
+    0 of fewer, and without a sign.
+    """
+    if not signed:
+        return x.where(x.compare("eq", 1), 0)
     is_unit = (x.compare("eq", 1) | x.compare("eq", -1))
-    return x.where(is_unit, 0).replace(x.compare("eq", 0), -(1 << (bits(x) - 1)))
+    return x.where(is_unit, 0).replace(x.compare("eq", 0), -(1 << (bits(x) - 1)) if bits(x) >= 32 else 0)
 
 
-def _divide_as_floats(a: Batch, b: Batch) -> Batch:
-    context = a.context
-    quotients = (a.cast("sitofp", "double") / b.cast("sitofp", "double")).values
+def _divide_as_floats(a: Batch, b: Batch, signed: bool) -> Batch:
+    context, width = a.context, bits(a)
+    to_float, float_ = "sitofp" if signed else "uitofp", "float" if width <= 16 else "double"
+    quotients = (a.cast(to_float, float_) / b.cast(to_float, float_)).values
     floored = emit_many(context.f, "floor", [(q,) for q in quotients], has_fma=context.has_fma)
     floats = context.batch(floored)
-    if bits(a) == 32:
+    if width == 32 and signed:
         floats = floats.replace(floats.compare("oeq", 2.0**31), -(2.0**31))
-    return floats.cast("fptosi", element(a.type))
+    if width <= 16:
+        return floats.cast("fptosi", "i32").cast("trunc", element(a.type))
+    return floats.cast("fptosi" if signed else "fptoui", element(a.type))
 
 
-def _divide_lanes(a: Batch, b: Batch) -> Batch:
+def _divide_lanes(a: Batch, b: Batch, signed: bool) -> Batch:
+    if not signed:
+        return a.zip(a.context.f.udiv, b)
     minus_one = b.compare("eq", -1)
     divisor = b.replace(minus_one, 1)
     f = a.context.f
@@ -72,17 +82,20 @@ def _divide_lanes(a: Batch, b: Batch) -> Batch:
     return a.filled(0).zip(f.sub, a).where(minus_one, floored)
 
 
-def _divide_by_size(a: Batch, b: Batch) -> Batch:
-    large = [(x + _EXACT).compare("ugt", 2 * _EXACT) for x in (a, b)]
+def _divide_by_size(a: Batch, b: Batch, signed: bool) -> Batch:
+    if signed:
+        large = [(x + _EXACT).compare("ugt", 2 * _EXACT) for x in (a, b)]
+    else:
+        large = [x.compare("ugt", _EXACT) for x in (a, b)]
     f = a.context.f
     slow, fast, end = f.fresh("slow"), f.fresh("fast"), f.fresh("divided")
     f.cond_br(any_lane(large[0] | large[1]), slow, fast, likely=False)
     f.label(slow)
-    by_lanes = _divide_in_memory(a, b)
+    by_lanes = _divide_in_memory(a, b, signed)
     after_slow = f.block
     f.br(end)
     f.label(fast)
-    by_floats = _divide_as_floats(a, b)
+    by_floats = _divide_as_floats(a, b, signed=True)  # small numbers have no sign bit
     after_fast = f.block
     f.label(end)
     return a.context.batch([
@@ -91,7 +104,7 @@ def _divide_by_size(a: Batch, b: Batch) -> Batch:
     ])
 
 
-def _divide_in_memory(a: Batch, b: Batch) -> Batch:
+def _divide_in_memory(a: Batch, b: Batch, signed: bool) -> Batch:
     """Divide lane by lane in a function of its own, so that rare code is there once and small."""
     f = a.context.f
     width = lanes(a.type)
@@ -100,13 +113,13 @@ def _divide_in_memory(a: Batch, b: Batch) -> Batch:
     for slot, batch in zip(slots, (a, b), strict=True):
         for j, v in enumerate(batch.values):
             f.store(v, f.offset(slot, j * width, "i64"), 8)
-    f.call(_division_function(a.context), "void", [i64(count), *slots])
+    f.call(_division_function(a.context, signed), "void", [i64(count), *slots])
     return a.context.batch([f.load(a.type, f.offset(slots[0], j * width, "i64"), 8) for j in range(len(a.values))])
 
 
-def _division_function(context: Context) -> str:
-    """Define, once in the module, what divides arrays of int64 in place; the divisors are not 0."""
-    name, module = "jf_floor_divide_i64", context.f.module
+def _division_function(context: Context, signed: bool) -> str:
+    """Define, once in the module, what divides arrays of 64 bits in place; the divisors are not 0."""
+    name, module = f"jf_floor_divide_{'i' if signed else 'u'}64", context.f.module
     if not module.defines(name):
         params = [("count", "i64"), ("a", "ptr"), ("b", "ptr")]
         f = module.function(name, "void", params, internal=True, attributes="nounwind noinline cold optsize")
@@ -115,7 +128,7 @@ def _division_function(context: Context) -> str:
         with f.loop(i64(0), count) as loop:
             target, divisor = (f.offset(p, loop.index, "i64") for p in (a, b))
             x, y = (inside.batch([f.load("i64", p)]) for p in (target, divisor))
-            f.store(_divide_lanes(x, y).values[0], target)
+            f.store(_divide_lanes(x, y, signed).values[0], target)
         f.ret()
     return name
 
@@ -127,9 +140,11 @@ def shift_left(a: Batch, count: Batch) -> Batch:
     return shifted.where(count.compare("ult", width), 0)
 
 
-def shift_right(a: Batch, count: Batch) -> Batch:
-    """Shift right, filling with the sign; counts that are negative or not below the width leave it alone."""
+def shift_right(a: Batch, count: Batch, *, signed: bool = True) -> Batch:
+    """Shift right, filling with the sign or zeros, which are all there is for counts out of the width."""
     width = bits(a)
+    if not signed:
+        return a.zip(a.context.f.lshr, count & (width - 1)).where(count.compare("ult", width), 0)
     return a.zip(a.context.f.ashr, count.where(count.compare("ult", width), width - 1))
 
 
@@ -146,12 +161,8 @@ def power_by_constant(x: Batch, exponent: int) -> Batch:
 
 
 def power(x: Batch, exponent: Batch) -> Batch:
-    """Return x to a power, by squaring, as many rounds as the largest exponent has bits.
-
-    Negative exponents count as 0: the caller reports them.
-    """
+    """Return x to a power that is not negative, by squaring, as many rounds as the largest exponent has bits."""
     f = x.context.f
-    exponent = exponent.replace(exponent.compare("slt", 0), 0)
     count = len(x.values)
     with f.loop(i64(0), _bit_length(exponent)) as loop:
         base, rest, result = (

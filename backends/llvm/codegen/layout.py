@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from jitfuse.backends.llvm.codegen.analysis import POINT, Analysis
+from jitfuse.backends.llvm.codegen.analysis import POINT, ROW_BYTES, Analysis
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, is_tree
 from jitfuse.ir.blocking import block_counts, chained, link_bytes, row_axis
 from jitfuse.ir.kernel import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, Instr, KernelForm, Reduction, sum_lanes
@@ -24,8 +24,6 @@ SUB_ROW_BYTES: Final = 1008
 """Rows of a contraction's left operand that are packed at once, times the bytes of an element."""
 SUB_LANE_BYTES: Final = 2048
 """Lanes of a contraction's right operand that are packed at once, times the bytes of an element."""
-ROW_BYTES: Final = 128
-"""Bytes of all the virtual lanes of a float sum."""
 
 
 def crossing_axis(analysis: Analysis) -> int | None:

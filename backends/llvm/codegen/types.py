@@ -1,19 +1,24 @@
 """LLVM types of the dtypes, in registers and in memory, and the small constants that go with them.
 
-Owns: the mapping alone. Bools are one byte in memory and one bit in registers.
+Owns: the mapping alone. Bools are one byte in memory and one bit in registers. Floats of 16 bits are their bits,
+an i16: they are moved and chosen, and cast to float32 for everything else (`narrow_floats`).
 """
 from __future__ import annotations
 
 from typing import Final
 
 from jitfuse.backends.llvm.builder import Value, vector
+from jitfuse.dtypes import KINDS, integer_range, is_integer, is_narrow, itemsize
 
-REGISTER: Final = {"float32": "float", "float64": "double", "int32": "i32", "int64": "i64", "bool": "i1"}
+ITEMSIZE: Final = {d: itemsize(d) for d in KINDS}
+KIND: Final = {d: "bits" if is_narrow(d) else k for d, k in KINDS.items()}
+REGISTER: Final = {
+    "float32": "float", "float64": "double", "bool": "i1", "float16": "i16", "bfloat16": "i16",
+    **{d: f"i{8 * itemsize(d)}" for d in KINDS if is_integer(d)},
+}
 MEMORY: Final = {**REGISTER, "bool": "i8"}
-ITEMSIZE: Final = {"float32": 4, "float64": 8, "int32": 4, "int64": 8, "bool": 1}
-KIND: Final = {"float32": "float", "float64": "float", "int32": "int", "int64": "int", "bool": "bool"}
-SMALLEST: Final = {"int32": -(2**31), "int64": -(2**63)}
-LARGEST: Final = {"int32": 2**31 - 1, "int64": 2**63 - 1}
+SMALLEST: Final = {d: integer_range(d)[0] for d in KINDS if is_integer(d)}
+LARGEST: Final = {d: integer_range(d)[1] for d in KINDS if is_integer(d)}
 
 
 def i64(value: int) -> Value:

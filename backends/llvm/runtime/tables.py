@@ -276,7 +276,7 @@ class EntryBuilder:
     def guard_numpy_scalar(self, slot: int, dtype: DTypeLike) -> int:
         """Pass for a NumPy scalar of exactly this dtype; returns the value that addresses its bytes."""
         d = np.dtype(dtype)
-        assert d.kind in "biufc" and d.itemsize <= 16 and d.isnative, d
+        assert not d.hasobject and d.itemsize <= 16 and d.isnative, d  # ml_dtypes are of kind V
         cells = -(-d.itemsize // layout.WORD)
         return self._scalar(Guard.NPSCALAR, slot, self._keep.ref(d.type), d.itemsize, cells=cells)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import result_type
-from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.errors import ArgumentError
 from jitfuse.ir import einsum, reference, rules
 from jitfuse.ir.op import CONTRACTION, REQUIRED, VARIADIC, Op, add
 from jitfuse.ir.program import Meta
@@ -15,13 +15,11 @@ from jitfuse.ir.program import Meta
 
 def _infer_matmul(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     a, b = metas
-    loop = rules.loop_same("matmul", metas)
-    if loop.result == "bool":
-        raise DTypeError("matmul does not take bool; cast first with astype(int)")
+    loop = rules.loop_matmul("matmul", metas)
     return Meta(rules.matmul_shape(a.shape, b.shape), loop.result, rules.common_device("matmul", metas))
 
 
-add(Op("matmul", 2, CONTRACTION, {}, _infer_matmul, reference.matmul, rules.loop_same))
+add(Op("matmul", 2, CONTRACTION, {}, _infer_matmul, reference.matmul, rules.loop_matmul))
 
 
 def _infer_einsum(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

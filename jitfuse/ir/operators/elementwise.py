@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import kind
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import decompositions, reference, rules, statuses
 from jitfuse.ir import function_decompositions as functions
 from jitfuse.ir.op import ELEMENTWISE, REQUIRED, Op, add
@@ -27,7 +27,7 @@ def _elementwise(
 
 for _name, _loop in {
     "negative": rules.loop_numeric, "positive": rules.loop_numeric, "abs": rules.loop_same,
-    "square": rules.strong(rules.loop_numeric), "sign": rules.strong(rules.loop_numeric),
+    "square": rules.strong(rules.loop_arithmetic), "sign": rules.strong(rules.loop_numeric),
     "sqrt": rules.loop_float,
     "floor": rules.loop_rounding, "ceil": rules.loop_rounding, "trunc": rules.loop_rounding,
     "copy": rules.loop_rounding,
@@ -37,13 +37,15 @@ for _name, _loop in {
     _elementwise(_name, 1, _loop)
 
 for _name in (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh", "erf", "erfc",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh",
 ):
     _elementwise(_name, 1, rules.loop_float, ulps=1.0)
+for _name in ("erf", "erfc"):
+    _elementwise(_name, 1, rules.loop_double_first, ulps=1.0)
 
 for _name, _loop in {
     "add": rules.loop_same, "subtract": rules.loop_numeric, "multiply": rules.loop_same,
-    "divide": rules.loop_divide, "floor_divide": rules.loop_numeric, "remainder": rules.loop_numeric,
+    "divide": rules.loop_divide, "floor_divide": rules.loop_arithmetic, "remainder": rules.loop_arithmetic,
     "minimum": rules.strong(rules.loop_same), "maximum": rules.strong(rules.loop_same),
     "equal": rules.loop_compare, "not_equal": rules.loop_compare, "less": rules.loop_compare,
     "less_equal": rules.loop_compare, "greater": rules.loop_compare, "greater_equal": rules.loop_compare,
@@ -53,7 +55,7 @@ for _name, _loop in {
 }.items():
     _elementwise(_name, 2, _loop)
 
-_elementwise("power", 2, rules.loop_numeric, ulps=1.0)
+_elementwise("power", 2, rules.loop_arithmetic, ulps=1.0)
 for _name in ("logaddexp", "logaddexp2"):
     _elementwise(_name, 2, rules.loop_float, ulps=1.0)
 
@@ -81,11 +83,19 @@ _elementwise("isposinf", 1, rules.loop_predicate, decompose=functions.isposinf)
 _elementwise("isneginf", 1, rules.loop_predicate, decompose=functions.isneginf)
 
 
+def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
+    if any(m.dtype == "bfloat16" for m in metas):
+        raise DTypeError(f"{name} does not take bfloat16, which NumPy does not count among its floats; cast first "
+                         "with astype")
+
+
 def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> rules.Loop:
+    _refuse_bfloat16(name, metas)
     return rules.Loop((metas[0].dtype,) * 4, metas[0].dtype)
 
 
 def _loop_round(name: str, metas: Sequence[Meta]) -> rules.Loop:
+    _refuse_bfloat16(name, metas)
     (dtype,) = rules.loop_numeric(name, metas).inputs
     return rules.Loop((dtype,), dtype)
 
@@ -101,6 +111,7 @@ def _loop_isclose(name: str, metas: Sequence[Meta]) -> rules.Loop:
 
 def _infer_nan_to_num(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     x = metas[0]
+    _refuse_bfloat16("nan_to_num", metas)
     if kind(x.dtype) == "float" and rules.broadcast("nan_to_num", [m.shape for m in metas]) != x.shape:
         raise ShapeError(f"nan_to_num: replacements of shapes {', '.join(str(m.shape) for m in metas[1:])} do not "
                          f"broadcast to {x.shape}")
@@ -152,7 +163,7 @@ for _name, _arity, _doc in (
     _elementwise(_name, _arity, rules.loop_float, ulps=1.0, doc=_doc)
 
 _elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
-_elementwise("clip", 3, rules.strong(rules.loop_same), decompose=decompositions.clip,
+_elementwise("clip", 3, rules.loop_clip, decompose=decompositions.clip,
              doc="minimum(maximum(x, low), high) in the common dtype of all three.")
 
 

@@ -22,7 +22,10 @@ def _reduction(
         return rules.reduction_meta(name, metas[0], dtype, axes, attrs["keepdims"])
 
     full = {"axis": None, "keepdims": False, **(attrs or {})}
-    add(Op(name, 1, REDUCTION, full, infer, numpy or getattr(reference, name), decompose=decompose, doc=doc))
+    function = reference.rounded_once(numpy or getattr(reference, name))
+    if decompose is not None:
+        decompose = decompositions.rounded_once(decompose)
+    add(Op(name, 1, REDUCTION, full, infer, function, decompose=decompose, doc=doc))
 
 
 def _composite(name: str, dtype_rule: Callable[[str, Meta], str], doc: str, **options: Any) -> None:
@@ -75,7 +78,7 @@ _CORRECTION = {"correction": 0.0}
 _composite("std", rules.float_dtype, "The square root of the variance.", attrs=_CORRECTION)
 _composite("count_nonzero", _count, "How many elements are not zero.")
 _composite("ptp", _difference, "The largest less the smallest.", identity=False)
-_composite("logsumexp", rules.float_only, "log(sum(exp(x))) without overflow; -inf of nothing.")
+_composite("logsumexp", rules.float_dtype, "log(sum(exp(x))) without overflow; -inf of nothing.")
 _composite("nansum", rules.sum_dtype, "The sum, NaN as 0.")
 _composite("nanprod", rules.sum_dtype, "The product, NaN as 1.")
 _composite("nanmin", rules.same_dtype, "The smallest number, or NaN where there is none.", identity=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitfuse.ir import reduction_reference, rules
+from jitfuse.ir import reduction_reference, reference, rules
 from jitfuse.ir.op import REQUIRED, SCAN, Op, add
 from jitfuse.ir.program import Meta
 
@@ -15,7 +15,8 @@ def _scan(name: str, dtype_rule: Callable[[str, Meta], str], doc: str) -> None:
         rules.normalize_axis(name, attrs["axis"], m.ndim)
         return Meta(m.shape, dtype_rule(name, m), m.device)
 
-    add(Op(name, 1, SCAN, {"axis": REQUIRED}, infer, getattr(reduction_reference, name), doc=doc))
+    numpy = reference.rounded_once(getattr(reduction_reference, name))
+    add(Op(name, 1, SCAN, {"axis": REQUIRED}, infer, numpy, doc=doc))
 
 
 _scan("cumsum", rules.sum_dtype, "The sum of all elements up to each one, added from left to right.")

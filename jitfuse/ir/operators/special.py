@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jitfuse.dtypes import can_cast, result_type
+from jitfuse.dtypes import can_cast
 from jitfuse.ir import library, rules
 from jitfuse.ir.op import LIBRARY, Op, add
 from jitfuse.ir.program import Meta
@@ -15,17 +15,10 @@ SCIPY_UFUNCS: Final[dict[str, str]] = {
 """Ufuncs of scipy.special whose operators have other names."""
 
 
-def _loop_double_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
-    """Compute float32 in float32, and everything else in float64: SciPy's ufuncs list their float64 loop first."""
-    single = all(m.dtype == "float32" and not m.weak for m in metas)
-    dtype = "float32" if single else "float64"
-    return rules.Loop((dtype,) * len(metas), dtype)
-
-
 def _loop_single_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
     """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first."""
-    common, _ = result_type(tuple((m.dtype, m.weak) for m in metas))
-    dtype = "float32" if can_cast(common, "float32", "safe") else "float64"
+    single = all(m.weak or can_cast(m.dtype, "float32", "safe") for m in metas) and not all(m.weak for m in metas)
+    dtype = "float32" if single else "float64"
     return rules.Loop((dtype,) * len(metas), dtype)
 
 
@@ -54,7 +47,7 @@ for _name, _arity, _doc in (
     ("ndtr", 1, "The distribution function of the standard normal distribution."),
     ("log_ndtr", 1, "The logarithm of ndtr."),
 ):
-    _special(_name, _arity, _loop_double_first, _doc)
+    _special(_name, _arity, rules.loop_double_first, _doc)
 
 for _name, _arity, _doc in (
     ("erfinv", 1, "The inverse of the error function."),
@@ -63,6 +56,6 @@ for _name, _arity, _doc in (
 ):
     _special(_name, _arity, _loop_single_first, _doc)
 
-_special("digamma", 1, _loop_double_first, "The derivative of gammaln.", "psi")
+_special("digamma", 1, rules.loop_double_first, "The derivative of gammaln.", "psi")
 _special("zeta", 2, _loop_single_first, "The Hurwitz zeta function (x, q).", "_ufuncs._zeta")
-_special("riemann_zeta", 1, _loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")
+_special("riemann_zeta", 1, rules.loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")

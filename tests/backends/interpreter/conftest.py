@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.dtypes import SUPPORTED
+from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import JitfuseError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
@@ -22,6 +22,13 @@ SPECIAL: dict[str, list[Any]] = {
     "int32": [0, 1, -1, 2**31 - 1, -(2**31), 7, -7, 3, 40, 32, 31, 2],
     "int64": [0, 1, -1, 2**63 - 1, -(2**63), 7, -7, 3, 70, 64, 63, 2],
     "bool": [True, False],
+    "float16": [0.0, -0.0, 1.5, -2.5, math.inf, -math.inf, math.nan, 60000.0, 3.0, 6e-8, -0.75, 2049.0],
+    "bfloat16": [0.0, -0.0, 1.5, -2.5, math.inf, -math.inf, math.nan, 1e38, 3.0, 1e-40, -0.75, 259.0],
+    **{f"int{n}": [0, 1, -1, 2 ** (n - 1) - 1, -(2 ** (n - 1)), 7, -7, 3, n + 8, n, n - 1, 2] for n in (8, 16)},
+    **{
+        f"uint{n}": [0, 1, 5, 2 ** (n - 1) - 1, 2 ** (n - 1), 7, 2**n - 1, 3, n + 8, n, n - 1, 2]
+        for n in (8, 16, 32, 64)
+    },
 }
 
 
@@ -42,7 +49,8 @@ ARRANGEMENTS: dict[str, Callable[[tuple[int, ...]], list[dict[str, Any]]]] = {
 
 def special(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
     """Return an array, or a NumPy scalar for rank 0, of special values in an order of the seed's."""
-    values = np.array(SPECIAL[dtype], dtype)
+    with np.errstate(all="ignore"):
+        values = np.array(SPECIAL[dtype]).astype(numpy_dtype(dtype))
     order = np.random.default_rng(seed).permutation(np.arange(math.prod(shape)) % len(values))
     return values[order].reshape(shape)[()]
 
@@ -105,7 +113,7 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
         for axis in range(-1, rank):
             yield [x, special(shape, "float64", 2), x], {"axis": axis}
     elif op.name == "matmul":
-        small = np.asarray(special(shape, "int32", 1) % 7, dtype)
+        small = np.asarray(special(shape, "int32", 1) % 7, numpy_dtype(dtype))
         yield [small, small], {}
         yield [small, np.ones((*shape[:-2], *shape[-1:], 3), "float32")], {}
         yield [small, np.ones(shape[-1:], "int64")], {}
@@ -118,11 +126,12 @@ def _elementwise(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iter
         yield from (([x, ok], {"status": 2}) for ok in (True, np.ones(shape, dtype), np.ones((2, *shape), bool)))
         return
     attr_choices = [{"dtype": d} for d in SUPPORTED] if "dtype" in op.attrs else [{}]
-    others_of = itertools.product(SUPPORTED, repeat=op.arity - 1)
-    for others in others_of if op.arity < 4 else [(d,) * (op.arity - 1) for d in SUPPORTED]:
+    dtypes = SUPPORTED if op.arity < 3 else ("float32", "int64", "bool", "uint8", "float16")
+    others_of = itertools.product(dtypes, repeat=op.arity - 1)
+    for others in others_of if op.arity < 4 else [(d,) * (op.arity - 1) for d in dtypes]:
         for attrs in attr_choices:
             operands = [x, *(special(shape, d, 2 + k) for k, d in enumerate(others))]
-            if op.name == "power" and np.asarray(operands[1]).dtype.kind == "i":
+            if op.name == "power" and np.asarray(operands[1]).dtype.kind in "iu":
                 operands[1] = operands[1] & 15  # NumPy raises for integers raised to negative ones
             yield operands, attrs
             yield [operands[0], *(special((), d, 9) & 3 if "int" in d else special((), d, 9) for d in others)], attrs
@@ -186,6 +195,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that asks for `op` once for every operator of the table."""
     if "op" in metafunc.fixturenames:
         metafunc.parametrize("op", list(ops.table()), ids=lambda op: op.name)
+
+
+@pytest.fixture(scope="session")
+def comparable() -> Any:
+    """The function that returns an array as NumPy's testing functions take it: bfloat16 as float32."""
+    def convert(x: Any) -> Any:
+        x = np.asarray(x)
+        return x.astype("float32") if x.dtype.name == "bfloat16" else x
+
+    return convert
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,10 @@ import pytest
 import scipy.special
 
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
+from jitfuse.dtypes import is_narrow, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
 from jitfuse.ir import ops, reference
+from jitfuse.ir.program import Meta
 
 RENAMED = {"bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
 
@@ -29,8 +31,15 @@ def updated(x: Any, value: Any, **region: Any) -> Any:
     return result
 
 
-def clip(x: Any, low: Any, high: Any) -> Any:
-    return np.clip(np.asarray(x, np.result_type(x, low, high)), low, high)
+def cast(x: Any, dtype: str) -> Any:
+    """Cast elements that are not adjacent: where they are, NumPy has another float to uint32, out of range."""
+    return np.repeat(np.asarray(x)[..., None], 2, axis=-1)[..., 0].astype(numpy_dtype(dtype))[()]
+
+
+def softmax(x: Any, axis: Any) -> Any:
+    x = np.asarray(x)
+    wide = np.dtype("float32") if x.dtype.itemsize < 8 and x.dtype.kind in "fV" else np.dtype("float64")
+    return scipy.special.softmax(x.astype(wide), axis).astype(x.dtype if x.dtype.kind in "fV" else "float64")
 
 
 def padded(x: Any, before: Any, after: Any, mode: str, values: Any, lengths: Any, odd: bool) -> Any:
@@ -124,21 +133,21 @@ EXPECTED: dict[str, Callable[..., Any]] = {
         floats(x * slope).dtype)[()],
     "elu": lambda x, alpha: np.where(x > 0, x, np.expm1(floats(x).astype(float)) * alpha).astype(
         floats(x * alpha).dtype)[()],
-    "require": lambda x, ok, status: np.broadcast_arrays(x, ok)[0].copy()[()], "clip": clip, "copy": np.copy,
-    "softmax": lambda x, axis: scipy.special.softmax(x * np.float32(1), axis),
+    "require": lambda x, ok, status: np.broadcast_arrays(x, ok)[0].copy()[()], "clip": np.clip, "copy": np.copy,
+    "softmax": softmax,
     "log_softmax": lambda x, axis: log_softmax(floats(x), axis),
     "layer_norm": lambda x, axis, eps: normalised(floats(x) - np.mean(floats(x), axis=axis, keepdims=True), axis, eps),
     "rms_norm": lambda x, axis, eps: normalised(floats(x), axis, eps),
     "logsumexp": lambda x, axis, keepdims: scipy.special.logsumexp(floats(x), axis, keepdims=keepdims)[()],
     "cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate, "count_nonzero": counted,
-    "astype": lambda x, dtype: x.astype(dtype),
+    "astype": cast,
     **{name: spread(getattr(np, name)) for name in ("var", "std", "nanvar", "nanstd")},
     "slice": lambda x, **region: np.asarray(x)[at(**region)], "update_slice": updated,
     "concat": lambda *xs, axis: np.concatenate(xs, axis),
-    "full": lambda shape, value, dtype, weak: np.full(shape, value, dtype),
-    "extent": lambda value, dtype, weak: np.dtype(dtype).type(value),
-    "arange": lambda start, step, count, dtype: np.arange(start, start + step * count, step, dtype),
-    "constant": lambda shape, dtype, data: np.frombuffer(data, dtype).reshape(shape),
+    "full": lambda shape, value, dtype, weak: np.full(shape, value, numpy_dtype(dtype)),
+    "extent": lambda value, dtype, weak: numpy_dtype(dtype).type(value),
+    "arange": lambda start, step, count, dtype: np.arange(start, start + step * count, step, numpy_dtype(dtype)),
+    "constant": lambda shape, dtype, data: np.frombuffer(data, numpy_dtype(dtype)).reshape(shape),
     "roll": lambda x, shifts, axes: np.roll(x, shifts, axes), "stack": lambda *xs, axis: np.stack(xs, axis),
     "repeat": lambda x, times, axis: np.repeat(x, times, axis), "pad": padded,
     "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
@@ -148,11 +157,28 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
     "dropout": reference.dropout, "mode_select": lambda a, b, training: a if training else b,
 }
+ACTIVATIONS = frozenset({
+    "sigmoid", "log_sigmoid", "softplus", "silu", "gelu", "gelu_tanh", "relu", "leaky_relu", "elu",
+})
 ROUNDED = {
-    **{op.name: 4e-16 for op in ops.table() if op.ulps}, "gelu": 1e-15, "gelu_tanh": 1e-13,
+    **{op.name: 4e-16 for op in ops.table() if op.ulps}, "gelu": 1e-15, "gelu_tanh": 1e-13, "erfc": 1e-13,
     "softmax": 4e-16, "mean": 0.0, "var": 0.0, "std": 0.0, "log_softmax": 0.0, "layer_norm": 0.0, "rms_norm": 0.0,
     "logsumexp": 2e-15,
 }
+
+
+def wanted(op: ops.Op, operands: list[Any], attrs: dict[str, Any]) -> Any:
+    """What NumPy gives; reductions of floats of 16 bits are its reductions in float32, rounded once."""
+    if op.name in ACTIVATIONS:
+        assert op.loop is not None
+        loop = op.loop(op.name, [Meta((), np.asarray(x).dtype.name) for x in operands])
+        wide = ["float64" if is_narrow(d) else d for d in loop.inputs]
+        result = expected(op)(*(np.asarray(x).astype(d)[()] for x, d in zip(operands, wide, strict=True)), **attrs)
+        return result.astype(numpy_dtype(loop.result))
+    if op.kind != ops.REDUCTION or not is_narrow(np.asarray(operands[0]).dtype.name):
+        return expected(op)(*operands, **attrs)
+    result = np.asarray(expected(op)(operands[0].astype("float32"), **attrs))
+    return result.astype(operands[0].dtype if result.dtype == np.float32 else result.dtype)[()]
 
 
 def expected(op: ops.Op) -> Callable[..., Any]:
@@ -162,24 +188,30 @@ def expected(op: ops.Op) -> Callable[..., Any]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_an_operator_gives_numpys_values_dtype_and_kind(op: ops.Op, cases: Any) -> None:
+def test_an_operator_gives_numpys_values_dtype_and_kind(op: ops.Op, cases: Any, comparable: Any) -> None:
     count = 0
     for operands, attrs in cases(op):
         for training in (False, True) if op.mode_sensitive else (None,):
             if training is not None:
                 attrs = {**attrs, "training": training}
-            want = expected(op)(*operands, **attrs)
+            want = wanted(op, operands, attrs)
             tensors = [NumPyTensor(x) for x in operands]
             first = tensors[0] if tensors else NumPyTensor(0)
             got = first.call(op.name, *tensors[1:], **attrs) if tensors else first.create(op.name, **attrs)
             context = f"{op.name} of {operands} with {attrs}"
             assert isinstance(got.value, np.generic if np.shape(want) == () else np.ndarray), context
             if op.name in ROUNDED:
-                tolerance = ROUNDED[op.name] or 1e-15
-                tolerance = 3e-7 if got.dtype == "float32" else tolerance
-                np.testing.assert_allclose(got.value, want, rtol=tolerance, err_msg=context)
+                tolerance = ROUNDED.get(op.name) or 1e-15
+                tolerance = 2e-6 if got.dtype == "float32" else tolerance
+                tolerance = {"float16": 2e-3, "bfloat16": 16e-3}.get(got.dtype, tolerance)
+                assert got.dtype == np.asarray(want).dtype.name, context
+                smallest = 6e-8 if got.dtype == "float16" else 0.0
+                np.testing.assert_allclose(
+                    comparable(got.value), comparable(want), rtol=tolerance, atol=smallest, err_msg=context
+                )
             else:
-                np.testing.assert_array_equal(got.value, want, err_msg=context, strict=True)
+                assert got.dtype == np.asarray(want).dtype.name, context
+                np.testing.assert_array_equal(comparable(got.value), comparable(want), err_msg=context, strict=True)
             count += 1
     assert count >= (1 if op.name == "random_advance" else 5)
 
@@ -253,17 +285,14 @@ def test_python_looks_at_values_as_at_numpys() -> None:
     (lambda t: t + np.ones(3), ShapeError, r"shapes \(2,\), \(3,\) do not broadcast"),
     (lambda t: t & 1, DTypeError, "Bitwise operators want bool or integer"),
     (lambda t: (t > 0) - (t > 0), DTypeError, "subtract does not take bool"),
-    (lambda t: (t > 0).exp(), DTypeError, "NumPy answers in float16 here"),
-    (lambda t: (t > 0).erf(), DTypeError, "erf does not take bool"),
-    (lambda t: (t > 0) @ (t > 0), DTypeError, "matmul does not take bool"),
     (lambda t: t.sum(axis=3), ShapeError, "sum: axis 3 is out of bounds"),
     (lambda t: t.reshape(3), ShapeError, r"cannot reshape \(2,\)"),
     (lambda t: t.sum(axes=0), ArgumentError, "sum has no attribute 'axes'"),
     (lambda t: t.sum(axis=0, dim=0), ArgumentError, "sum got both 'dim' and its alias 'axis'"),
-    (lambda t: t.astype("float16"), DTypeError, "dtype float16 is not supported"),
+    (lambda t: t.astype("longdouble"), DTypeError, "dtype longdouble is not supported"),
     (lambda t: t.call("nonsense"), ArgumentError, "there is no operator 'nonsense'"),
     (lambda t: t.call("add", [1, 2]), ArgumentError, "list is no array"),
-    (lambda t: NumPyTensor(np.ones(2, "float16")), DTypeError, "dtype float16 is not supported; use one of bool"),
+    (lambda t: NumPyTensor(np.ones(2, "longdouble")), DTypeError, "dtype float128 is not supported; use one of bool"),
     (lambda t: NumPyTensor(np.ones(2, ">f4")), DTypeError, "is not supported"),
     (lambda t: NumPyTensor("x"), ArgumentError, "str is no array"),
     (lambda t: t.call("dropout", np.zeros(2, "int64"), 0, p=2.0, training=True), ArgumentError, r"must be in \[0, 1\)"),

@@ -6,6 +6,7 @@ import pytest
 from evaluate import memory
 from harness import Builder, check, filled, launch
 
+from jitfuse.dtypes import is_narrow
 from jitfuse.errors import DTypeError
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import KernelForm, Operand
@@ -36,7 +37,7 @@ def cases() -> list[tuple[str, tuple[str, ...], str]]:
                 loop = row.loop(row.name, [Meta((3,), dtype)] * row.arity)
             except DTypeError:
                 continue
-            if loop.inputs not in seen:
+            if loop.inputs not in seen and not any(map(is_narrow, loop.inputs)):  # those reach kernels as float32
                 seen.add(loop.inputs)
                 result.append((row.name, loop.inputs, loop.result))
     return result
