@@ -124,3 +124,15 @@ def _refuse_mixed(arrays: list[Any]) -> None:
             f"torch tensors of dtypes {', '.join(sorted(dtypes))}: torch's promotion differs from NumPy's here; pass "
             "tensors of one floating dtype, or NumPy arrays (tensor.numpy())"
         )
+
+
+def refuse_raising(name: str) -> None:
+    """Raise ArgumentError where `np.errstate` asks for floating-point exceptions, which kernels do not watch."""
+    asked = sorted(kind for kind, what in np.geterr().items() if what == "raise")
+    if asked:
+        options = ", ".join(f"{kind}='raise'" for kind in asked)
+        raise ArgumentError(
+            f"{name} is called under np.errstate({options}), but fused kernels do "
+            "not look at floating-point flags. Call it outside of that, and look at the results (np.isfinite); "
+            "JITFUSE_DISABLE=1 runs the function as plain Python."
+        )

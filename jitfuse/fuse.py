@@ -31,7 +31,7 @@ from jitfuse.errors import (
     OverlapError,
     VolatileError,
 )
-from jitfuse.frameworks import call_adapted, materialise_specs, needs_adapting
+from jitfuse.frameworks import call_adapted, materialise_specs, needs_adapting, refuse_raising
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
@@ -150,6 +150,7 @@ class FusedFunction(NativeCallable):
         """Answer a call that no native signature fits: find or make its signature, then call natively."""
         if os.environ.get("JITFUSE_DISABLE") or _in_trace():
             return self._run_plain(args, kwargs)
+        refuse_raising(self.name)
         if needs_adapting(args, kwargs):
             return call_adapted(self, args, kwargs)
         training, args, kwargs = self._split_mode(args, kwargs)
@@ -281,6 +282,7 @@ class FusedFunction(NativeCallable):
         """Have native code try a signature in calls; return False while the runtime is not there."""
         if not self.native or not compiler.runtime_is_ready():
             return False
+        compiler.native_runtime().accept_error_state()
         if self._state is None:
             runtime = compiler.native_runtime()
             self._state = StateBlock(_on_miss, training=self._options.training)

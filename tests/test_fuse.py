@@ -219,3 +219,32 @@ def test_tracebacks_show_the_users_frames() -> None:
         names = [entry.name for entry in caught.traceback]
         assert names[-2:] == ["<lambda>", "inner"]
         assert len(names) <= 5
+
+
+def test_raising_error_states_are_refused() -> None:
+    f = jf.fuse(lambda x: 1 / x)
+    zero = np.zeros(3)
+    for _ in range(3):
+        assert np.isinf(f(zero)).all()
+    with np.errstate(divide="raise", over="raise"):
+        for _ in range(2):
+            with pytest.raises(jf.ArgumentError, match="divide='raise', over='raise'"):
+                f(zero)
+    with np.errstate(all="ignore"):
+        calls = f.stats()["launches"]
+        assert np.isinf(f(zero)).all() and np.isinf(f(zero)).all()
+        assert f.stats()["launches"] == calls + 2
+    assert np.isinf(f(zero)).all() and f.stats()["traces"] == 1
+
+
+def test_error_states_belong_to_threads() -> None:
+    f = jf.fuse(lambda x: 1 / x)
+    f(np.zeros(3))
+    seen: list[bool] = []
+    with np.errstate(divide="raise"):
+        thread = threading.Thread(target=lambda: seen.append(bool(np.isinf(f(np.zeros(3))).all())))
+        thread.start()
+        thread.join()
+        with pytest.raises(jf.ArgumentError):
+            f(np.zeros(3))
+    assert seen == [True]

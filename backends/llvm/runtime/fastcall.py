@@ -16,6 +16,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     add_to_word,
     address,
     config,
+    decref,
     decref_range,
     emit_configure,
     equal,
@@ -24,6 +25,8 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     word,
 )
 from jitfuse.backends.llvm.runtime.results import emit_results
+
+_ACCEPTED = Value(f"@{layout.ERROR_STATE_ACCEPTED}", "ptr")
 
 _FAILED = Value("inttoptr (i64 1 to ptr)", "ptr")
 """What `jf_enter` returns where the entry's guards do not pass."""
@@ -43,6 +46,7 @@ def emit_call_path(module: Module) -> None:
 
 def emit_fastcall(module: Module) -> None:
     """Add ``ptr jf_fastcall(ptr self, ptr args, i64 nargsf, ptr kwnames)``, a vectorcallfunc."""
+    module.global_(layout.ERROR_STATE_ACCEPTED, "global ptr null, align 8")
     _emit_find_name(module)
     _emit_names_match(module)
     _emit_fastcall(module)
@@ -96,7 +100,9 @@ def _emit_fastcall(module: Module) -> None:
     state = f.field("ptr", self_, layout.CALLABLE_STATE)
     positional = f.and_(nargsf, f.const("i64", layout.VECTORCALL_COUNT_MASK))
     add_to_word(f, state, State.CALLS, 1)
+    _refuse_other_error_states(f)
     default = word(f, state, State.DEFAULT_MODE)
+    beginning = f.block
     f.cond_br(f.icmp("eq", kwnames, f.null), "start", "keywords")
 
     f.label("keywords")
@@ -109,10 +115,10 @@ def _emit_fastcall(module: Module) -> None:
     others, flag_block = f.sub(all_, ONE), f.block
 
     f.label("start")
-    mode = f.phi("i64", [(default, "entry"), (default, "keywords"), (keyword_mode, flag_block)])
-    count = f.phi("i64", [(ZERO, "entry"), (all_, "keywords"), (others, flag_block)])
-    skipped = f.phi("i64", [(_NO_INDEX, "entry"), (_NO_INDEX, "keywords"), (skip, flag_block)])
-    kwitems = f.phi("ptr", [(f.null, "entry"), (names, "keywords"), (names, flag_block)])
+    mode = f.phi("i64", [(default, beginning), (default, "keywords"), (keyword_mode, flag_block)])
+    count = f.phi("i64", [(ZERO, beginning), (all_, "keywords"), (others, flag_block)])
+    skipped = f.phi("i64", [(_NO_INDEX, beginning), (_NO_INDEX, "keywords"), (skip, flag_block)])
+    kwitems = f.phi("ptr", [(f.null, beginning), (names, "keywords"), (names, flag_block)])
     f.label("start_over")  # a handler may have added entries or disabled all of them
     f.cond_br(f.icmp("eq", word(f, state, State.DISABLED), ZERO), "walk", "miss", likely=True)
     f.label("walk")
@@ -156,6 +162,18 @@ def _emit_fastcall(module: Module) -> None:
     f.label("miss")
     add_to_word(f, state, State.MISSES, 1)
     f.ret(f.call("jf_miss", "ptr", [address(f, state, State.MISS), self_, args, positional, kwnames]))
+
+
+def _refuse_other_error_states(f: Function) -> None:
+    """Miss where `np.errstate` is not what Python has last found to be one that kernels may ignore."""
+    place = f.alloca("ptr", 1)
+    f.call("PyContextVar_Get", "i32", [config(f, Config.ERROR_STATE), f.null, place])
+    current = f.load("ptr", place)
+    decref(f, current)
+    same = f.icmp("eq", current, f.load("ptr", _ACCEPTED))
+    allowed = f.fresh("allowed")
+    f.cond_br(same, allowed, "miss", likely=True)
+    f.label(allowed)
 
 
 def _emit_enter(module: Module) -> None:

@@ -80,6 +80,8 @@ class Config:
     TRUE: Final = 12
     FALSE: Final = 13
     SYSTEM_ERROR: Final = 14
+    ERROR_STATE: Final = 15
+    """NumPy's context variable of np.errstate."""
 
 
 class State:
@@ -226,3 +228,5 @@ MEMORY_STATISTICS: Final = ("live_bytes", "cached_bytes", "allocations", "reuses
 MEMORY_HANDLER: Final = "jf_memory_handler"
 MEMORY_HANDLER_NAME: Final = "jf_memory_handler_name"
 """Globals of the runtime: NumPy's handler structure, and the name of the capsule around it."""
+ERROR_STATE_ACCEPTED: Final = "jf_error_state"
+"""The global that holds the address of the `np.errstate` under which calls run natively."""

@@ -12,9 +12,14 @@ from typing import Any, TypeAlias
 
 from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.process import process_address, process_lock
-from jitfuse.backends.llvm.runtime.layout import MEMORY_HANDLER, MEMORY_HANDLER_NAME, MEMORY_STATISTICS
+from jitfuse.backends.llvm.runtime.layout import (
+    ERROR_STATE_ACCEPTED,
+    MEMORY_HANDLER,
+    MEMORY_HANDLER_NAME,
+    MEMORY_STATISTICS,
+)
 from jitfuse.backends.llvm.runtime.threads import thread_count
-from jitfuse.backends.llvm.runtime.words import ABI, configuration
+from jitfuse.backends.llvm.runtime.words import ABI, configuration, error_state
 from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.errors import CompileError
 
@@ -112,6 +117,7 @@ class Runtime:
         words = configuration(self.memory_handler)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
         self.function("jf_configure", None, ctypes.c_void_p)(words.address)
+        self.accept_error_state()
 
     def address(self, name: str) -> int:
         """Return the address of one of the runtime's functions or globals."""
@@ -120,6 +126,12 @@ class Runtime:
     def function(self, name: str, result: Any, *arguments: Any) -> Any:
         """Return one of the runtime's functions as a ctypes function that releases the GIL."""
         return ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
+
+    def accept_error_state(self) -> None:
+        """Let calls run natively under the present `np.errstate`; under any other they come to Python first."""
+        # kept, so that nothing else gets its address
+        self._error_state = error_state().get()
+        ctypes.c_void_p.from_address(self.address(ERROR_STATE_ACCEPTED)).value = id(self._error_state)
 
     # ------------------------------------------------------------------ threads
     @property

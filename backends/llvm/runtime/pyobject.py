@@ -12,7 +12,7 @@ from jitfuse.backends.llvm.runtime.layout import Config
 ZERO, ONE = Value("0", "i64"), Value("1", "i64")
 I32_ZERO = Value("0", "i32")
 _CONFIG = Value("@jf_config", "ptr")
-CONFIG_WORDS = Config.SYSTEM_ERROR + 1
+CONFIG_WORDS = Config.ERROR_STATE + 1
 
 
 def emit_configure(module: Module) -> None:

@@ -105,6 +105,13 @@ def _numpy_functions() -> dict[str, int]:
     return {name: slots[i] or 0 for name, i in layout.NUMPY_API_INDEX.items()}
 
 
+def error_state() -> Any:
+    """Return NumPy's context variable that `np.errstate` sets to a new object whenever it is entered."""
+    from numpy._core import umath
+
+    return umath._extobj_contextvar
+
+
 def configuration(memory_handler: object) -> Words:
     """Return the words for `jf_configure`: once per process, kept by the caller until it has returned.
 
@@ -115,7 +122,7 @@ def configuration(memory_handler: object) -> Words:
         Config.MEMORY_HANDLER: memory_handler, Config.BYTE_DESCR: np.dtype(np.uint8),
         Config.NDARRAY: np.ndarray, Config.FLOAT: float, Config.INT: int, Config.COMPLEX: complex,
         Config.DICT: dict, Config.LIST: list, Config.TUPLE: tuple, Config.TRUE: True, Config.FALSE: False,
-        Config.SYSTEM_ERROR: SystemError,
+        Config.SYSTEM_ERROR: SystemError, Config.ERROR_STATE: error_state(),
     }
     words = {
         Config.NEW_FROM_DESCR: functions["PyArray_NewFromDescr"],
