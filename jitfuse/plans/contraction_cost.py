@@ -73,12 +73,17 @@ def _lies_in_rows(form: KernelForm) -> bool:
     return form.operands[operand].strides[form.lane_axis] == "1" and not any(unusual)
 
 
-def library_ns(dtype: str, batch: int, rows: int, lanes: int, depth: int) -> int:
-    """Return the estimated nanoseconds of a library's product of matrices of these extents."""
+def library_ns(dtype: str, batch: int, rows: int, lanes: int, depth: int, *, symmetric: bool = False) -> int:
+    """Return the estimated nanoseconds of a library's product of matrices of these extents.
+
+    `symmetric`: of a matrix with its own transpose, of which the library forms half, and packs one.
+    """
     batch, rows, lanes, depth = map(size_class, (batch, rows, lanes, depth))
     rate = _LIBRARY_PRODUCTS_PER_NS.get(dtype, _SLOW_PRODUCTS_PER_NS)
     if rows * lanes * depth >= LIBRARY_THREADED and rate > _SLOW_PRODUCTS_PER_NS:
         rate *= THREADS
     read = (rows * depth + depth * lanes) * itemsize(dtype)
+    if symmetric:
+        rate, read = 2 * rate, read // 2
     once = read // (LIBRARY_BYTES_PER_NS if min(rows, lanes) <= 1 else LIBRARY_PACKED_BYTES_PER_NS)
     return CALL_NS + batch * (200 + rows * lanes * depth // rate + once)
