@@ -23,7 +23,7 @@ KINDS: Final[dict[str, str]] = {
 }
 """Every dtype and its kind, in promotion order of kinds: bool, int and uint, float, complex."""
 
-SUPPORTED: Final[dict[str, str]] = {d: k for d, k in KINDS.items() if k != "complex"}
+SUPPORTED: Final[dict[str, str]] = KINDS
 """The dtypes that programs may hold."""
 
 _RANK: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
@@ -42,6 +42,15 @@ def weak_dtype(value: bool | int | float | complex) -> str:
 def kind(dtype: str) -> str:
     """Return ``"bool"``, ``"int"``, ``"uint"``, ``"float"`` or ``"complex"``."""
     return KINDS[dtype]
+
+
+COMPONENT: Final[dict[str, str]] = {"complex64": "float32", "complex128": "float64"}
+"""The dtype of the real and imaginary parts of a complex dtype."""
+
+
+def component(dtype: str) -> str:
+    """Return the dtype of a complex dtype's parts; a real dtype is its own."""
+    return COMPONENT.get(dtype, dtype)
 
 
 def is_integer(dtype: str) -> bool:

@@ -42,5 +42,8 @@ def test_kernels_agree_with_the_interpreter(op: ops.Op) -> None:
         (want,) = jf.ProgramRunner(program)(feeds).outputs.values()
         got = fused(*arrays)
         assert np.asarray(got).dtype == np.asarray(want).dtype
-        rtol = {"float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}.get(np.asarray(want).dtype.name, 1e-14)
-        np.testing.assert_allclose(np.asarray(got, "float64"), np.asarray(want, "float64"), rtol=rtol)
+        limits = {"float32": 1e-6, "complex64": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
+        rtol = limits.get(np.asarray(want).dtype.name, 1e-14)
+        if np.asarray(want).dtype.name == "bfloat16":
+            got, want = np.asarray(got, "float64"), np.asarray(want, "float64")
+        np.testing.assert_allclose(got, want, rtol=rtol)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitfuse.dtypes import itemsize
+from jitfuse.dtypes import itemsize, kind
 from jitfuse.ir import rules
 from jitfuse.tracing import gathering
 from jitfuse.tracing import numpy_arrangements as arrangements
@@ -40,8 +40,13 @@ class ArrayMethods(AbstractTensor):
 
     @property
     def real(self) -> Any:
-        """The array itself: all supported dtypes are real."""
-        return self
+        """The real part; a real array itself."""
+        return self.call("real") if kind(str(self.dtype)) == "complex" else self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return self.call("imag")
 
     @property
     def mT(self) -> Any:  # noqa: N802
@@ -49,8 +54,10 @@ class ArrayMethods(AbstractTensor):
         return self.swapaxes(-1, -2)
 
     def conj(self) -> Any:
-        """Return the array itself: all supported dtypes are real."""
-        return self
+        """Return the complex conjugate; a real array itself."""
+        return self.call("conj") if kind(str(self.dtype)) == "complex" else self
+
+    conjugate = conj
 
     def as_copy(self, scalar: bool = False) -> Any:
         """Return the same value in memory of its own."""

@@ -48,7 +48,7 @@ _BUILT_IN: Final = [name for name in SUPPORTED if name != "bfloat16"]
 _NAMES: Final[dict[Any, str]] = {
     **{name: name for name in SUPPORTED},
     **{np.dtype(n): n for n in _BUILT_IN}, **{np.dtype(n).type: n for n in _BUILT_IN},
-    float: "float64", int: "int64", bool: "bool",
+    float: "float64", int: "int64", bool: "bool", complex: "complex128",
 }
 
 

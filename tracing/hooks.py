@@ -42,7 +42,7 @@ class TracingHooks:
         return self._tensor(self.run.session.array_feed(chain, str(chain), value))
 
     def number(self, chain: Chain, value: Any) -> Any:
-        """Return the traced tensor of an int or float."""
+        """Return the traced tensor of an int, float or complex number."""
         return self._tensor(self.run.session.scalar_feed(chain, str(chain), value))
 
     def numpy_scalar(self, chain: Chain, value: Any) -> Any:

@@ -53,6 +53,9 @@ def nan_to_num(x: Tensor, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
     if not copy:
         raise UnsupportedError(f"np.nan_to_num(copy=False) is not available, at {user_line()}. Assign the result.")
     x = strong(lifted(x, nan, posinf or 0.0, neginf or 0.0)[0])
+    if dtypes.kind(str(x.dtype)) == "complex":
+        real, imag = (nan_to_num(part, True, nan, posinf, neginf) for part in (x.real, x.imag))
+        return real.call("make_complex", imag)
     end = _largest(str(x.dtype))
     return x.call("nan_to_num", nan, end if posinf is None else posinf, -end if neginf is None else neginf)
 

@@ -14,6 +14,7 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops
 from jitfuse.ir.operators.special import SCIPY_UFUNCS
 from jitfuse.tracing import gathering, numpy_products, numpy_reductions, numpy_scans
+from jitfuse.tracing import numpy_complex as numpy_complex
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
 from jitfuse.tracing.source import user_line

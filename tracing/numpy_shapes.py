@@ -254,14 +254,8 @@ def size(a: Tensor, axis: int | None = None) -> int:
 @implements("result_type")
 def result_type(*args: Any) -> Any:
     """Return the dtype that operands promote to."""
-    zero = {"bool": False, "int64": 0, "uint64": 0, "float64": 0.0}
+    zero = {"bool": False, "int64": 0, "uint64": 0, "float64": 0.0, "complex128": 0j}
     traced = [a if isinstance(a, AbstractTensor) else None for a in args]
     plain = [a if t is None else zero[str(t.dtype)] if t.weak else numpy_dtype(str(t.dtype))
              for a, t in zip(args, traced, strict=True)]
     return np.result_type(*plain)
-
-
-@implements("iscomplexobj")
-def iscomplexobj(x: Tensor) -> bool:
-    """Return False: all supported dtypes are real."""
-    return False

@@ -65,7 +65,7 @@ class Session:
         self.feed_of_source: dict[Any, int] = {}
         self.feed_of_array: dict[int, int] = {}
         self.literals: dict[Any, int] = {}
-        self.guarded_values: dict[int, bool | int | float] = {}
+        self.guarded_values: dict[int, bool | int | float | complex] = {}
         self.int_ranges: dict[int, tuple[int, int]] = {}
         self.random_feed: int | None = None
 
@@ -160,12 +160,13 @@ class Recorder:
             op_name, inputs, frozen, meta, mode_sensitive=row.mode_sensitive, source=self.fixed_source or user_line(),
         )
 
-    def literal(self, value: bool | int | float) -> int:
+    def literal(self, value: bool | int | float | complex) -> int:
         """Return the weak constant of a Python scalar; one step for each value and type."""
         kind = type(value)
         if type(value) is int:
             check_int(value, -(2**63), 2**64 - 1, "uint64" if value > 0 else "int64")
-        key = (kind, value.hex() if kind is float else value)  # type: ignore[union-attr]
+        exact = isinstance(value, float | complex)  # == does not tell 0.0 from -0.0
+        key = (kind, (value.real.hex(), value.imag.hex()) if exact else value)  # type: ignore[union-attr]
         found = self.session.literals.get(key)
         if found is None:
             attrs = {"shape": (), "value": value, "dtype": dtypes.weak_dtype(value), "weak": True}

@@ -149,7 +149,7 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
         value = lift(run, value)
     if type(value) is TracedTensor:
         return _classify_tensor(run, value)
-    if type(value) in (bool, int, float):
+    if type(value) in (bool, int, float, complex):
         return RawLeaf(ConstantLeaf(value), None, "python", id(value))
     if isinstance(value, _PLAIN) or is_external(value):
         return RawLeaf(ConstantLeaf(value), None, "object", id(value))
@@ -213,7 +213,7 @@ def _agree(a: Meta, b: Meta) -> bool:
 def _same_leaf(a: Any, b: Any) -> bool:
     if isinstance(a, ConstantLeaf) and isinstance(b, ConstantLeaf):
         x, y = a.value, b.value
-        return x is y or (type(x) is type(y) and repr(x) == repr(y) if isinstance(x, float) else _equal(x, y))
+        return x is y or (type(x) is type(y) and repr(x) == repr(y) if isinstance(x, float | complex) else _equal(x, y))
     return bool(a == b)
 
 

@@ -186,7 +186,7 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
     run = _run()
     if isinstance(object, list | tuple) and traced_among(*object) is None and dtype is not None:
         value = lift(run, np.array(object, dtype_name(dtype, "np.array")))
-    elif isinstance(object, list | tuple | np.ndarray | np.generic | bool | int | float | AbstractTensor):
+    elif isinstance(object, list | tuple | np.ndarray | np.generic | bool | int | float | complex | AbstractTensor):
         value = lift(run, object)
     else:
         value = lift(run, np.array(object))

@@ -24,7 +24,7 @@ from jitfuse.tracing.recorder import Feed, Path, Recorder, Storage
 from jitfuse.tracing.source import user_line
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
-_PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float}
+_PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
 
 class TracedTensor(ArrayMethods):
@@ -286,7 +286,7 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
     if isinstance(value, TracedTensor):
         return value
     kind = type(value)
-    if kind is float or kind is int or kind is bool:
+    if kind is float or kind is int or kind is bool or kind is complex:
         return fresh(run, run.literal(value))
     if isinstance(value, np.generic):
         return fresh(run, run.scalar(value, dtype_name(value.dtype, "scalar")))
@@ -294,8 +294,8 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
         return fresh(run, run.constant(value), scalar=False)
     if isinstance(value, list | tuple):
         return stack_nested(run, value)
-    if isinstance(value, bool | int | float):
-        base = next(k for k in (bool, int, float) if isinstance(value, k))
+    if isinstance(value, bool | int | float | complex):
+        base: Any = next(k for k in (bool, int, float, complex) if isinstance(value, k))
         return fresh(run, run.literal(base(value)))
     raise ArgumentError(f"{kind.__name__} is no array or number, at {user_line()}")
 

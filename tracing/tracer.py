@@ -63,7 +63,7 @@ class Trace:
     feeds: Mapping[int, FeedSource]
     guards: tuple[Guard, ...]
     aliases: tuple[tuple[Chain, int], ...]
-    guarded_values: Mapping[int, bool | int | float]
+    guarded_values: Mapping[int, bool | int | float | complex]
     int_ranges: Mapping[int, tuple[int, int]]
     result: ResultTree
     positional: int

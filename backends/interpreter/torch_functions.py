@@ -20,11 +20,14 @@ _UNSIGNED = frozenset({torch.uint8, torch.uint16, torch.uint32, torch.uint64})
 
 
 def call(name: str, operands: Sequence[Tensor], attrs: dict[str, Any]) -> Tensor:
-    """Carry out an operator on operands of its loop's dtypes; by the reference where torch has no such loop."""
-    op = ops.get(name)
-    assert op is not None
+    """Carry out an operator on operands of its loop's dtypes; by the reference where torch has no such loop.
+
+    Complex arithmetic has NumPy's values, not torch's.
+    """
     if any(x.dtype in _UNSIGNED for x in operands) or (name == "matmul" and operands[0].dtype == torch.bool):
-        return by_reference(op, operands, attrs, operands[0].device)
+        return _by_numpy(name, *operands, **attrs)
+    if name not in _COMPLEX_IN_TORCH and any(x.is_complex() for x in operands):
+        return _by_numpy(name, *operands, **attrs)
     return _FUNCTIONS[name](*operands, **attrs)
 
 
@@ -54,7 +57,7 @@ def by_reference(op: ops.Op, values: Sequence[Any], attrs: dict[str, Any], devic
     arrays = [to_numpy(v) if isinstance(v, torch.Tensor) else v for v in values]
     with np.errstate(all="ignore"):
         result = op.numpy(*arrays, **attrs)
-    return result if isinstance(result, bool | int | float) and not isinstance(result, np.generic) else (
+    return result if isinstance(result, bool | int | float | complex) and not isinstance(result, np.generic) else (
         from_numpy(result).to(device)
     )
 
@@ -63,7 +66,13 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
     """Cast as NumPy on x86-64 does, out of range included."""
     if x.dtype == dtype:
         return x
-    if dtype != torch.bool and (x.dtype.is_floating_point != dtype.is_floating_point or dtype.itemsize == 2):
+    if x.is_complex() and not dtype.is_complex:
+        return _complex_cast(x, dtype)
+    if dtype.is_complex and x.dtype.itemsize == 2:
+        x = x.to(torch.float32) if x.dtype.is_floating_point else x
+    elif dtype != torch.bool and not dtype.is_complex and (
+        x.dtype.is_floating_point != dtype.is_floating_point or dtype.itemsize == 2
+    ):
         name = str(dtype).removeprefix("torch.")
         row = ops.get("astype")
         assert row is not None
@@ -85,11 +94,15 @@ def _abs(x: Tensor) -> Tensor:
     return x.clone() if x.dtype == torch.bool else torch.abs(x)
 
 
-def _inexact_in_torch(name: str, a: Tensor, b: Tensor) -> Tensor:
-    """Divide by the reference: torch's vectorised fmod gives NaN for huge quotients and loses signs of zero."""
+def _by_numpy(name: str, *operands: Tensor, **attrs: Any) -> Tensor:
     op = ops.get(name)
     assert op is not None
-    return by_reference(op, [a, b], {}, a.device)
+    return by_reference(op, operands, attrs, operands[0].device)
+
+
+def _inexact_in_torch(name: str, a: Tensor, b: Tensor) -> Tensor:
+    """Divide by the reference: torch's vectorised fmod gives NaN for huge quotients and loses signs of zero."""
+    return _by_numpy(name, a, b)
 
 
 def _harmless_divisor(b: Tensor) -> Tensor:
@@ -224,6 +237,16 @@ def _take_along_axis(x: Tensor, index: Tensor, *, axis: int) -> Tensor:
     return torch.take_along_dim(x, index, axis)
 
 
+def _complex_cast(x: Tensor, dtype: Any) -> Tensor:
+    """Cast complex numbers: their real part to real dtypes, their truth to bool."""
+    return x != 0 if dtype == torch.bool else cast(x.real, dtype)
+
+
+_COMPLEX_IN_TORCH = frozenset({
+    "real", "imag", "conj", "copy", "astype", "where", "equal", "not_equal", "isnan", "isinf", "isfinite",
+    "negative", "positive", "reshape", "transpose", "broadcast_to", "concat", "slice", "update_slice", "any", "all",
+})
+"""Operators that give NumPy's bits for complex numbers in torch."""
 _RENAMED = {
     "bitwise_invert": "bitwise_not", "logical_not": "logical_not", "equal": "eq", "not_equal": "ne",
     "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
@@ -248,7 +271,9 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "abs": _abs, "copy": torch.clone, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),
     "trunc": _float_only(torch.trunc), "floor_divide": _floor_divide, "remainder": _remainder,
     "power": _power, "bitwise_left_shift": _left_shift, "bitwise_right_shift": _right_shift,
-    "astype": _astype,
+    "astype": _astype, "real": lambda x: x.real.clone() if x.is_complex() else x.clone(),
+    "imag": lambda x: x.imag.clone() if x.is_complex() else torch.zeros_like(x),
+    "conj": lambda x: x.conj().resolve_conj().clone(), "make_complex": torch.complex,
     "sum": _reduction("sum", _sum), "min": _reduction("min", _extremum(torch.amin)),
     "max": _reduction("max", _extremum(torch.amax)), "any": _reduction("any", _truth(torch.any)),
     "all": _reduction("all", _truth(torch.all)),

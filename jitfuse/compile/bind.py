@@ -127,6 +127,8 @@ class BoundEntry:
             b.guard_equal(slot, self.trace.guarded_values[feed])
         if dtype == "float64":
             self.feed_values[feed] = b.guard_float(slot)
+        elif dtype == "complex128":
+            self.feed_values[feed] = b.guard_complex(slot)
         elif dtype == "bool":
             self.feed_values[feed] = b.guard_bool(slot)
         else:

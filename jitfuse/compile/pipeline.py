@@ -92,14 +92,14 @@ class Specialisation:
             )
         if source.kind == "numpy":
             return isinstance(value, np.generic) and value.dtype.name == source.meta.dtype
-        wanted = {"float64": float, "int64": int, "bool": bool}[source.meta.dtype]
+        wanted = {"float64": float, "int64": int, "bool": bool, "complex128": complex}[source.meta.dtype]
         if type(value) is not wanted:
             return False
-        assert isinstance(value, bool | int | float)
+        assert isinstance(value, bool | int | float | complex)
         if feed in self.trace.guarded_values and repr(value) != repr(self.trace.guarded_values[feed]):
             return False
         low, high = self.trace.int_ranges.get(feed, (-(1 << 63), (1 << 63) - 1))
-        return wanted is not int or low <= value <= high
+        return not isinstance(value, int) or low <= value <= high
 
 
 def _both_c_order(value: np.ndarray[Any, Any], source: FeedSource) -> bool:

@@ -30,7 +30,9 @@ _COUNT: Final[Kind] = (lambda v: _is_int(v) and v >= 0, "an int from 0 on")
 _NUMBER: Final[Kind] = (_is_number, "an int or a float")
 _AXES: Final[Kind] = (lambda v: v is None or _is_int(v) or _is_ints(v), "None, an int or a tuple of ints")
 _DTYPE: Final[Kind] = (lambda v: isinstance(v, str) and v in SUPPORTED, f"one of {', '.join(SUPPORTED)}")
-_SCALAR: Final[Kind] = (lambda v: isinstance(v, bool) or _is_number(v), "a bool, an int or a float")
+_SCALAR: Final[Kind] = (
+    lambda v: isinstance(v, bool | complex) or _is_number(v), "a bool, an int, a float or a complex number"
+)
 _NUMBERS: Final[Kind] = (
     lambda v: isinstance(v, tuple) and all(isinstance(n, bool | int | float | complex) for n in v), "a tuple of numbers"
 )

@@ -1,7 +1,8 @@
 """A FusedProgram as JSON: canonical bytes for hashing and equality, and a text to save and load.
 
 Both are the same document: canonical bytes leave out the sources and all white space. Owns how every value
-is written, exactly: floats in hexadecimal, NaN with its bits, bytes in base64, nested programs in place.
+is written, exactly: floats (and the parts of complex numbers) in hexadecimal, NaN with its bits, bytes in base64,
+nested programs in place.
 Does not judge whether a program makes sense (`jitfuse.ir.verify`); reading checks types and structure only.
 """
 from __future__ import annotations
@@ -132,6 +133,8 @@ def _encode_value(value: AttrValue, sources: bool) -> Any:
         return int(value)
     if isinstance(value, float):
         return {"float": float_text(value)}
+    if isinstance(value, complex):
+        return {"complex": [float_text(value.real), float_text(value.imag)]}
     if isinstance(value, bytes):
         return {"bytes": bytes_text(value)}
     if isinstance(value, tuple):
@@ -268,6 +271,8 @@ def _decode_value(value: Any, where: str) -> AttrValue:
         try:
             if tag == "float":
                 return text_float(_str(content, where))
+            if tag == "complex":
+                return complex(*[text_float(_str(c, where)) for c in _record(content, ("real", "imaginary"), where)])
             if tag == "bytes":
                 return text_bytes(_str(content, where))
         except (ValueError, OverflowError, struct.error, binascii.Error) as error:

@@ -57,9 +57,17 @@ def var(x: Tensor, *, axis: Any, keepdims: bool, correction: float) -> Tensor:
     x = _as_float(x)
     n = _extents(x, axis)
     centred = x.subtract(x.sum(axis=axis, keepdims=True).divide(x.extent(value=n)))
-    total = centred.multiply(centred).sum(axis=axis, keepdims=keepdims)
+    total = squared(centred).sum(axis=axis, keepdims=keepdims)
     divisor = max(n - correction, 0.0)
     return total.divide(x.extent(value=float(divisor), dtype="float64"))
+
+
+def squared(x: Tensor) -> Tensor:
+    """Return the square of each element's distance from 0."""
+    if kind(x.dtype) != "complex":
+        return x.multiply(x)
+    real, imag = x.call("real"), x.call("imag")
+    return real.multiply(real).add(imag.multiply(imag))
 
 
 def softmax(x: Tensor, *, axis: Any) -> Tensor:

@@ -38,6 +38,8 @@ Instructions (`op`, `dtype` of the result, `args` value numbers, `imm`):
                  the checks of a form
   astype         cast of its one argument
   any elementwise operator of the op table, all operands already in the loop's dtypes
+Values are real. A complex operand holds pairs (real, imaginary): a load of it has a fourth immediate, 0 or 1, the
+component that it gives in the component's dtype, and a store to it takes two values in place of one.
 Reductions are over the inner axes in row-major order, by a tree that depends on the number of elements alone:
 see `SUM_LANES`.
 """

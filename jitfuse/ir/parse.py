@@ -10,7 +10,7 @@ Owns the grammar, in which white space separates and a comment behind a step is 
     meta     = "?" | WORD "[" [INT ("," INT)*] "]" "weak"? ["@" (WORD | STRING)] ["axes" value]
     operand  = ID | WORD "=" value
     value    = INT | FLOAT | STRING | BYTES | "True" | "False" | "None" | program
-             | "(" [value ("," value)* ","?] ")"
+             | "(" [value ("," value)* ","?] ")" | "complex" "(" FLOAT "," FLOAT ")"
 """
 from __future__ import annotations
 
@@ -241,6 +241,8 @@ class _Parser:
                 return constant
         if token.text == "program":
             return self.program()
+        if self._accept("complex"):
+            return self._complex()
         if self._accept("("):
             items: list[AttrValue] = []
             while not self._accept(")"):
@@ -250,3 +252,13 @@ class _Parser:
                     break
             return tuple(items)
         self.fail("a value")
+
+    def _complex(self) -> complex:
+        self._take("mark", "(")
+        real = self._value()
+        self._take("mark", ",")
+        imaginary = self._value()
+        self._take("mark", ")")
+        if not isinstance(real, float) or not isinstance(imaginary, float):
+            self.fail("two floats before this")
+        return complex(real, imaginary)

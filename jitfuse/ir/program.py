@@ -19,7 +19,7 @@ PROGRAM_VERSION: Final = 1
 """Raised with every change to the schema, to an operator's meaning or to the meaning of an attribute."""
 
 AttrValue = Union[
-    None, bool, int, float, str, bytes, "FusedProgram", tuple["AttrValue", ...]
+    None, bool, int, float, complex, str, bytes, "FusedProgram", tuple["AttrValue", ...]
 ]
 Attrs = tuple[tuple[str, AttrValue], ...]
 
@@ -32,7 +32,7 @@ def make_attrs(values: Mapping[str, Any]) -> Attrs:
 def _frozen(value: Any) -> AttrValue:
     if isinstance(value, list | tuple):
         return tuple(_frozen(v) for v in value)
-    if value is None or isinstance(value, bool | int | float | str | bytes | FusedProgram):
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | FusedProgram):
         return value
     raise TypeError(f"{type(value).__name__} cannot be an attribute of a step")
 

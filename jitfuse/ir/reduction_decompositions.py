@@ -88,7 +88,7 @@ def rms_norm(x: Tensor, *, axis: Any, eps: float) -> Tensor:
 
 
 # ---------------------------------------------------------------- leaving out NaN
-def _without_nan(x: Tensor, filler: float) -> Tensor:
+def _without_nan(x: Tensor, filler: float | complex) -> Tensor:
     return x.isnan().where(x.literal(filler), x)
 
 
@@ -126,7 +126,8 @@ def _nan_extreme(x: Tensor, name: str, filler: float, axis: Any, keepdims: bool)
     if not _inexact(x):
         return x.call(name, axis=axis, keepdims=keepdims)
     nothing = x.isnan().all(axis=axis, keepdims=keepdims)
-    found = _without_nan(x, filler).call(name, axis=axis, keepdims=keepdims)
+    last = complex(filler, filler) if kind(x.dtype) == "complex" else filler
+    found = _without_nan(x, last).call(name, axis=axis, keepdims=keepdims)
     return nothing.where(x.literal(math.nan), found)
 
 
@@ -161,7 +162,7 @@ def nanvar(x: Tensor, *, axis: Any, keepdims: bool, correction: float) -> Tensor
         return decompositions.var(x, axis=axis, keepdims=keepdims, correction=correction)
     mean = nanmean(x, axis=axis, keepdims=True)
     centred = x.isnan().where(x.literal(0.0), x.subtract(mean))
-    total = centred.multiply(centred).sum(axis=axis, keepdims=keepdims)
+    total = decompositions.squared(centred).sum(axis=axis, keepdims=keepdims)
     left = _numbers(x, axis, keepdims).subtract(x.literal(_plain(correction)))
     return left.less_equal(x.literal(0)).where(x.literal(math.nan), _divided_by_count(total, left))
 

@@ -30,6 +30,8 @@ def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
 def _floats(x: Array) -> Array:
     """Return floats as they are, and integers and bools as float64."""
     x = np.asarray(x)
+    if x.dtype.kind == "c":
+        raise TypeError("complex numbers have no such function")
     return x if kind(x.dtype.name) == "float" else x.astype("float64")
 
 

@@ -31,11 +31,45 @@ def ufunc(name: str) -> Callable[..., Any]:
     return function
 
 
+def _refuse_complex(name: str, x: Array) -> None:
+    if x.dtype.kind == "c":
+        raise TypeError(f"{name} does not take complex numbers")
+
+
 def clip(x: Array, low: Array, high: Array) -> Array:
     """Limit by minimum and maximum in the common dtype, in which Python scalars are weak."""
+    for operand in (x, low, high):
+        _refuse_complex("clip", np.asarray(operand))
     like = [np.zeros(0, v.dtype) if isinstance(v, np.ndarray | np.generic) else type(v)(1) for v in (x, low, high)]
     common = np.asarray(np._core.umath.clip(*like)).dtype  # type: ignore[attr-defined]
     return np.minimum(np.maximum(np.asarray(x, common), low), high)
+
+
+def real(x: Array) -> Array:
+    """Return the real part, in memory of its own."""
+    return copy(np.real(x))
+
+
+def imag(x: Array) -> Array:
+    """Return the imaginary part, in memory of its own."""
+    return copy(np.imag(x))
+
+
+def angle(x: Array) -> Array:
+    """Return the angle in radians."""
+    return np.angle(x)
+
+
+def make_complex(real: Array, imag: Array) -> Array:
+    """Return complex numbers of two parts, bit by bit."""
+    parts = np.broadcast_arrays(real, imag)
+    given = [type(v) if type(v) in (int, float) else np.asarray(v).dtype for v in (real, imag)]
+    dtype = np.arctan2.resolve_dtypes((*given, None))[-1]  # refuses complex numbers
+    if dtype.name not in ("float32", "float64"):
+        raise TypeError(f"make_complex does not take {dtype}")
+    result = np.empty(parts[0].shape, "complex64" if dtype == np.float32 else "complex128")
+    result.real, result.imag = parts
+    return result[()]
 
 
 def copy(x: Array) -> Array:
@@ -55,6 +89,8 @@ def astype(x: Array, *, dtype: str) -> Array:
     """Cast as x86-64 does."""
     x = np.asarray(x)
     target = numpy_dtype(dtype)
+    if x.dtype.kind == "c" and target.kind not in "cb":
+        x = x.real  # NumPy warns here
     if x.dtype.kind in "biu" and dtype != "float16":  # nothing to warn of, and errstate is slow
         return x.astype(target)[()]
     with np.errstate(all="ignore"):
@@ -125,12 +161,14 @@ def var(x: Array, *, axis: Any, keepdims: bool, correction: float) -> Array:
     if _reduced(x, axis) > correction:
         return np.var(x, axis=axis, keepdims=keepdims, ddof=correction)
     centred = _as_float(x) - mean(x, axis=axis, keepdims=True)
+    squares = (centred * np.conj(centred)).real
     with np.errstate(all="ignore"):
-        return np.sum(centred * centred, axis=axis, keepdims=keepdims) / centred.dtype.type(0)
+        return np.sum(squares, axis=axis, keepdims=keepdims) / squares.dtype.type(0)
 
 
 def softmax(x: Array, *, axis: Any) -> Array:
     """Return exp(x - max) / sum."""
+    _refuse_complex("softmax", np.asarray(x))
     x = _as_float(x)
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
     return e / np.sum(e, axis=axis, keepdims=True)
@@ -175,7 +213,7 @@ def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any
     """Return a copy with a region replaced."""
     result = np.array(x)
     with np.errstate(all="ignore"):
-        result[_region(starts, steps, counts)] = value
+        result[_region(starts, steps, counts)] = astype(value, dtype=result.dtype.name)
     return result
 
 

@@ -28,6 +28,8 @@ def _float_function(function: Callable[..., Array]) -> Callable[..., Array]:
 
 
 def _carry_out(function: Callable[..., Array], operands: tuple[Array, ...], dtype: np.dtype[Any]) -> Array:
+    if any(np.asarray(x).dtype.kind == "c" for x in operands):
+        raise TypeError(f"{function.__name__} does not take complex numbers")
     with np.errstate(all="ignore"):
         return np.asarray(function(*[np.asarray(x).astype("float64") for x in operands])).astype(dtype)[()]
 
@@ -153,11 +155,15 @@ def relu(x: Array) -> Array:
     x = np.asarray(x)
     if x.dtype == np.bool_:
         raise TypeError("relu does not take bool")
+    if x.dtype.kind == "c":
+        raise TypeError("relu does not take complex numbers")
     return np.maximum(x, x.dtype.type(0))
 
 
 def nan_to_num(x: Array, nan: Array, posinf: Array, neginf: Array) -> Array:
     """Return np.nan_to_num, in the dtype of x also for Python scalars."""
+    if any(np.asarray(v).dtype.kind == "c" for v in (x, nan, posinf, neginf)):
+        raise TypeError("nan_to_num takes the parts of complex numbers one by one")
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 

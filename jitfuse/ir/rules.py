@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from jitfuse.dtypes import SUPPORTED, is_integer, itemsize, kind, result_type, ufunc_type
+from jitfuse.dtypes import SUPPORTED, component, is_integer, itemsize, kind, result_type, ufunc_type
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.program import Meta
 
@@ -100,8 +100,19 @@ def loop_arithmetic(name: str, metas: Sequence[Meta]) -> Loop:
 _FLOAT_OF: Final = {"bool": "float16", "int8": "float16", "uint8": "float16", "int16": "float32", "uint16": "float32"}
 
 
-def loop_float(name: str, metas: Sequence[Meta]) -> Loop:
-    """Compute in floating point, the smallest that holds each integer dtype, as NumPy's ufuncs.
+def real(rule: LoopRule) -> LoopRule:
+    """Return the rule of an operator that complex numbers do not have."""
+
+    def refusing(name: str, metas: Sequence[Meta]) -> Loop:
+        if any(kind(m.dtype) == "complex" for m in metas):
+            raise _refuse(name, metas, "It is defined over real numbers; take .real or abs(x) first.")
+        return rule(name, metas)
+
+    return refusing
+
+
+def loop_analytic(name: str, metas: Sequence[Meta]) -> Loop:
+    """Compute in floating point, real or complex, the smallest that holds each integer dtype, as NumPy's ufuncs.
 
     A function of a Python scalar is strong.
     """
@@ -121,12 +132,44 @@ def loop_double_first(name: str, metas: Sequence[Meta]) -> Loop:
     return Loop((dtype,) * len(metas), dtype)
 
 
+loop_float: LoopRule = real(loop_analytic)
+"""Compute in real floating point."""
+
+
 def loop_divide(name: str, metas: Sequence[Meta]) -> Loop:
     """True division: integers and bools become float64."""
     dtype, weak = _promoted(metas)
     if kind(dtype) in ("bool", "int", "uint"):
         dtype = "float64"
     return Loop((dtype,) * len(metas), dtype, weak)
+
+
+def loop_part(name: str, metas: Sequence[Meta]) -> Loop:
+    """Give a real number for each complex one, in the dtype of its parts; reals stay what they are."""
+    dtype, weak = _promoted(metas)
+    return Loop((dtype,), component(dtype), weak)
+
+
+def loop_attribute(name: str, metas: Sequence[Meta]) -> Loop:
+    """Like `loop_part`, but an int for a Python bool: it is an attribute of Python's numbers too."""
+    weak_bool = metas[0].dtype == "bool" and metas[0].weak
+    return Loop(("int64",), "int64", True) if weak_bool else loop_part(name, metas)
+
+
+def loop_angle(name: str, metas: Sequence[Meta]) -> Loop:
+    """Give the floating-point angle of each complex or real number."""
+    real_number = Meta((), "int64", weak=True)  # NumPy takes the angle of (x, 0) for a real x
+    (dtype, *_), _, _ = loop_analytic(name, metas if kind(metas[0].dtype) == "complex" else [metas[0], real_number])
+    return Loop((dtype,), component(dtype))
+
+
+def loop_join(name: str, metas: Sequence[Meta]) -> Loop:
+    """Make complex numbers of two real ones."""
+    loop = loop_float(name, metas)
+    joined = {"float32": "complex64", "float64": "complex128"}.get(loop.result)
+    if joined is None:
+        raise _refuse(name, metas, "Complex numbers have parts in float32 or float64; cast with astype first.")
+    return loop._replace(result=joined)
 
 
 def loop_compare(name: str, metas: Sequence[Meta]) -> Loop:
@@ -195,9 +238,13 @@ def loop_matmul(name: str, metas: Sequence[Meta]) -> Loop:
     return loop_clip(name, metas)
 
 
-def loop_rounding(name: str, metas: Sequence[Meta]) -> Loop:
-    """Round floats; integers and bools are their own rounding."""
+def loop_copy(name: str, metas: Sequence[Meta]) -> Loop:
+    """Keep the one operand's dtype."""
     return Loop((metas[0].dtype,), metas[0].dtype)
+
+
+loop_rounding: LoopRule = real(loop_copy)
+"""Round floats; integers and bools are their own rounding."""
 
 
 def elementwise_meta(name: str, rule: LoopRule, metas: Sequence[Meta]) -> Meta:
@@ -234,6 +281,18 @@ def sum_dtype(name: str, m: Meta) -> str:
 def float_dtype(name: str, m: Meta) -> str:
     """Return the dtype of a mean: float64 for bools and integers."""
     return "float64" if kind(m.dtype) in ("bool", "int", "uint") else m.dtype
+
+
+def real_dtype(name: str, m: Meta) -> str:
+    """Return the dtype of a mean, refusing complex numbers."""
+    if kind(m.dtype) == "complex":
+        raise _refuse(name, [m], "It is defined over real numbers; take .real or abs(x) first.")
+    return float_dtype(name, m)
+
+
+def spread_dtype(name: str, m: Meta) -> str:
+    """Return the dtype of a variance: that of a mean's real part."""
+    return component(float_dtype(name, m))
 
 
 def same_dtype(name: str, m: Meta) -> str:

@@ -84,6 +84,8 @@ def _value(value: AttrValue, indent: str | None) -> str:
         return str(int(value))
     if isinstance(value, float):
         return float_text(value) if math.isnan(value) else repr(float(value))
+    if isinstance(value, complex):
+        return f"complex({_value(value.real, indent)}, {_value(value.imag, indent)})"
     if isinstance(value, bytes):
         return f"h'{value.hex()}'"
     if isinstance(value, tuple):

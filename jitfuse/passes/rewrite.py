@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
 from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.tracing.abstract import AbstractTensor
@@ -99,7 +100,7 @@ class BuilderTensor(AbstractTensor):
         return BuilderTensor(self._builder, self._builder.step(op.name, ids, make_attrs(attrs)))
 
     def _lift(self, value: Any) -> BuilderTensor:
-        dtype = "bool" if isinstance(value, bool) else "int64" if isinstance(value, int) else "float64"
+        dtype = WEAK_DTYPE[next(k for k in WEAK_DTYPE if isinstance(value, k))]
         attrs = make_attrs({"shape": (), "value": value, "dtype": dtype, "weak": True})
         return BuilderTensor(self._builder, self._builder.step("full", (), attrs))
 

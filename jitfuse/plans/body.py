@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import is_integer, is_narrow, itemsize, kind
+from jitfuse.dtypes import COMPONENT, component, is_integer, is_narrow, itemsize, kind
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import products, sides, summed_in
@@ -97,16 +97,21 @@ class BodyBuilder(IndexMaps):
 
     def store(self, value: int, index: tuple[Lin, ...], buffer: Any, layout: Layout) -> None:
         """Store a value of the frame to memory in the current stage."""
-        node = self.value(Key(value, index))
-        operand = self._operand(buffer, node.dtype, layout, index, out=True)
+        nodes = self._parts(value, index)
+        operand = self._operand(buffer, self.program.meta[value].dtype, layout, index, out=True)
         level = INNER if any(a >= self.n_grid for part in index for a, _ in part.terms) else POINT
-        self.node("store", node.dtype, (node,), (operand, False, False), level)
+        self.node("store", nodes[0].dtype, nodes, (operand, False, False), level)
 
     def write(self, value: int, index: IndexMap, buffer: Any, layout: Layout, offset: int) -> None:
         """Store a value, read under an index map, over a whole target layout that starts at a byte offset."""
-        node = self.value(Key(value, index))
-        operand = self._operand(buffer, node.dtype, layout, self.frame.full_map(), out=True, offset=offset)
-        self.node("store", node.dtype, (node,), (operand, False, False), POINT)
+        nodes, dtype = self._parts(value, index), self.program.meta[value].dtype
+        operand = self._operand(buffer, dtype, layout, self.frame.full_map(), out=True, offset=offset)
+        self.node("store", nodes[0].dtype, nodes, (operand, False, False), POINT)
+
+    def _parts(self, value: int, index: IndexMap) -> tuple[Node, ...]:
+        """Return what is stored for one element of a value: its node, or those of its parts."""
+        parts = (0, 1) if self.program.meta[value].dtype in COMPONENT else (None,)
+        return tuple(self.value(Key(value, index, part=p)) for p in parts)
 
     # ------------------------------------------------------------------ values
     def value(self, key: Key) -> Node:
@@ -165,7 +170,19 @@ class BodyBuilder(IndexMaps):
         if op.kind == ops.SCAN:
             self._check_scanned(step, key.where)
             return [Key(step.input_ids[0], key.where)]
-        return self.operand_keys(step, key)
+        return self._operand_parts(step, key)
+
+    def _operand_parts(self, step: OpStep, key: Key) -> list[Key]:
+        """Return the operands of a step that reads elements; of complex ones the parts that are needed."""
+        meta = self.program.meta
+        if meta[key.value].dtype in COMPONENT and key.part is None:
+            return [key._replace(part=0), key._replace(part=1)]
+        keys = self.operand_keys(step, key)
+        if step.op_name == "make_complex":
+            assert key.part is not None
+            return [keys[key.part]]
+        part = {"real": 0, "imag": 1}.get(step.op_name, key.part)
+        return [k._replace(part=part) if meta[k.value].dtype in COMPONENT else k for k in keys]
 
     def _check_aligned(self, step: OpStep, index: IndexMap) -> None:
         axes, keepdims = reduced_axes(self.program, step), step.attr("keepdims")
@@ -210,6 +227,8 @@ class BodyBuilder(IndexMaps):
             return self._load(key, *placed)
         step = self.program.producers[key.value]
         meta = self.program.meta[key.value]
+        if key.part is not None:
+            meta = Meta(meta.shape, component(meta.dtype))
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.REDUCTION:
@@ -241,7 +260,7 @@ class BodyBuilder(IndexMaps):
         return found
 
     def _elementwise(self, step: OpStep, meta: Meta, inputs: list[Node], mask: Node | None) -> Node:
-        if step.op_name == "copy":
+        if step.op_name in ("copy", "real", "imag", "make_complex"):
             return inputs[0]
         if step.op_name == "astype":
             return inputs[0] if inputs[0].dtype == meta.dtype else self.node("astype", meta.dtype, (inputs[0],))
@@ -271,7 +290,10 @@ class BodyBuilder(IndexMaps):
         args = tuple(n for n in (offset, key.mask) if n is not None)
         moving = [a for a, c in enumerate(operand.access.classes) if c != "0"]
         level = max((INNER if a >= self.n_grid else POINT for a in moving), default=UNIFORM)
-        return self.node("load", dtype, args, (operand, offset is not None, key.mask is not None), level)
+        imm = (operand, offset is not None, key.mask is not None)
+        if key.part is not None:
+            return self.node("load", component(dtype), args, (*imm, key.part), level)
+        return self.node("load", dtype, args, imm, level)
 
     def _offset(self, index: IndexMap, layout: Layout, dtype: str) -> Node | None:
         if isinstance(index, Flat):
@@ -300,19 +322,21 @@ class BodyBuilder(IndexMaps):
 
     # ------------------------------------------------------------------ creation and random numbers
     def _make_full(self, step: OpStep, key: Key) -> Node:
-        value, dtype = step.attr("value"), self.program.meta[key.value].dtype
+        value, dtype = step.attr("value"), component(self.program.meta[key.value].dtype)
+        if key.part is not None:
+            value = (complex(value).real, complex(value).imag)[key.part]
         if isinstance(value, bool) or dtype == "bool":
             value = int(bool(value)) if dtype == "bool" else int(value)
             return self.node("const", dtype, (), value) if not is_narrow(dtype) else self.param(dtype, value)
         if value in _SPECIAL_LITERALS and str(value)[0:2] != "-0" and not is_narrow(dtype):
             return self.node("const", dtype, (), float(value) if kind(dtype) == "float" else int(value))
-        found = self._literals.get(step.result_id)
+        found = self._literals.get((step.result_id, key.part))
         if found is None:
-            found = self._literals[step.result_id] = self.param(dtype, value)
+            found = self._literals[step.result_id, key.part] = self.param(dtype, value)
         return found
 
     def _make_zeros(self, step: OpStep, key: Key) -> Node:
-        return self.node("const", self.program.meta[key.value].dtype, (), 0)
+        return self.node("const", component(self.program.meta[key.value].dtype), (), 0)
 
     def _make_extent(self, step: OpStep, key: Key) -> Node:
         found = self._literals.get(step.result_id)

@@ -60,11 +60,12 @@ class Frame(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A value under an index map and a mask."""
+    """A value under an index map and a mask; of a complex value the real (0) or imaginary (1) part, or both (None)."""
 
     value: int
     where: IndexMap
     mask: Node | None = None
+    part: int | None = None
 
 
 def reduced_axes(program: FusedProgram, step: OpStep) -> tuple[int, ...]:

@@ -334,7 +334,8 @@ class Grouping:
                 fresh = [d for d in builder.dependencies(top) if d not in computed and d not in probe.reach]
                 computed.update(fresh)
                 stack += fresh
-        for k in sorted(computed, key=lambda k: self._order[k.value]):
+        # a complex value comes after its parts
+        for k in sorted(computed, key=lambda k: (self._order[k.value], k.part is None)):
             below = [probe.reach[d] for d in builder.dependencies(k)]
             probe.reach[k] = Reach(max((r.depth for r in below), default=0), any(r.swept for r in below))
         probe.depth, probe.swept = probe.reach[key]

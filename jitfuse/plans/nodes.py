@@ -18,7 +18,8 @@ _COSTS: Final = {
     "tan": 24, "asin": 18, "acos": 18, "atan": 20, "atan2": 26, "sinh": 18, "cosh": 18, "asinh": 34, "acosh": 34,
     "atanh": 20, "hypot": 20, "cbrt": 20,
     "divide": 6, "sqrt": 6, "floor_divide": 12, "remainder": 12, "random": 30, "scan": 16,
-    "gather": 6, "take_along_axis": 6, "param": 0, "const": 0, "load": 1, "kept": 1,
+    "gather": 6, "take_along_axis": 6, "real": 0, "imag": 0, "make_complex": 0,
+    "param": 0, "const": 0, "load": 1, "kept": 1,
 }
 
 

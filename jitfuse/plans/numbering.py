@@ -73,7 +73,7 @@ class Numbering:
     def _instruction(self, node: Node) -> Instr:
         imm = node.imm
         if node.op in ("load", "store"):
-            imm = (self._operands.index(imm[0]), imm[1], imm[2])
+            imm = (self._operands.index(imm[0]), *imm[1:])
         elif node.op == "index":
             imm = self._axis_of[imm]
         elif node.op == "param":

@@ -38,7 +38,7 @@ def check(op: ops.Op, operands: list[Any], **attrs: Any) -> None:
     with np.errstate(all="ignore"):
         got, want = op.decompose(*tensors, **attrs), op.numpy(*operands, **attrs)
     assert (got.shape, got.dtype, got.weak) == (meta.shape, meta.dtype, meta.weak), (op.name, operands, attrs)
-    rtol = {"float32": 3e-7, "float16": 4e-3, "bfloat16": 16e-3}.get(got.dtype, 1e-15)
+    rtol = {"float32": 3e-7, "complex64": 3e-7, "float16": 4e-3, "bfloat16": 16e-3}.get(got.dtype, 1e-15)
     got, want = (np.asarray(v).astype("float32" if got.dtype == "bfloat16" else got.dtype) for v in (got, want))
     np.testing.assert_allclose(got, want, rtol=rtol, err_msg=f"{op.name} of {operands} with {attrs}")
 
@@ -161,10 +161,17 @@ def test_einsum() -> None:
         check(composite("einsum"), operands, subscripts=subscripts, path=path)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32", "complex64", "complex128"])
+def test_angle(dtype: str) -> None:
+    turned = np.array([1j, -2j, 0]) if "complex" in dtype else 0
+    check(composite("angle"), [(np.array([1, 2, -3]) + turned).astype(dtype)])
+
+
 def test_every_composite_operator_is_checked_here() -> None:
     assert {op.name for op in COMPOSITE} == {
         "clip", "mean", "var", "softmax", "log_softmax", "layer_norm", "rms_norm", "dropout", *CORRECTED, *PLAIN,
         *POSITIONS,
         *FUNCTIONS, "take", "einsum",
         *(name for name, _ in ARRANGEMENTS),
+        "angle",
     }

@@ -21,11 +21,11 @@ SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 EXAMPLES = settings(max_examples=100 * SCALE, deadline=None)
 STRONG = [(Meta((), d), numpy_dtype(d).type(1)) for d in SUPPORTED]
 ARRAYS = [(Meta((2,), d), np.ones(2, numpy_dtype(d))) for d in SUPPORTED]
-WEAK = [(Meta((), WEAK_DTYPE[type(v)], weak=True), v) for v in (True, 1, 1.0)]
+WEAK = [(Meta((), WEAK_DTYPE[type(v)], weak=True), v) for v in (True, 1, 1.0, 1j)]
 PYTHON_OPERATORS = {
     "negative", "positive", "abs", "bitwise_invert", "add", "subtract", "multiply", "divide", "floor_divide",
     "remainder", "power", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and",
-    "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+    "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "real", "imag",
 }
 ELEMENTWISE = [op for op in ops.table() if op.kind == ops.ELEMENTWISE and op.name != "astype"]
 ABOUT_FORMATS = {

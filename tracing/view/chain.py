@@ -132,6 +132,8 @@ def equal(a: Any, b: Any) -> bool:
         return True
     if type(a) is float and type(b) is float:
         return a.hex() == b.hex()  # tells 0.0 from -0.0, and one NaN is another
+    if type(a) is complex and type(b) is complex:
+        return equal(a.real, b.real) and equal(a.imag, b.imag)
     try:
         return type(a) is type(b) and bool(a == b)
     except Exception:

@@ -51,7 +51,7 @@ class Classifier(Functions):
         if self.hooks.is_traced(real):
             return real
         kind = type(real)
-        if kind is int or kind is float:
+        if kind is int or kind is float or kind is complex:
             return self._number(chain, real)
         if real is None or kind is bool or real is ... or real is NotImplemented or isinstance(real, enum.Enum):
             self.guard(chain, "IS", real)

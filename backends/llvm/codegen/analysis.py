@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, is_tree
+from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
 from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
 
 TRANSCENDENTAL: Final = frozenset({
@@ -51,17 +51,18 @@ class Info(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The immediate of a load or store: the operand, and which optional arguments follow."""
+    """The immediate of a load or store: the operand, which optional arguments follow, which component is loaded."""
 
     operand: int
     offset: bool
     mask: bool
+    part: int | None = None
 
 
 def access(instr: Instr) -> Access:
     """Return what a load or store refers to."""
     imm: Any = instr.imm
-    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]))
+    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]), imm[3] if len(imm) > 3 else None)
 
 
 class Pressure(NamedTuple):
@@ -195,7 +196,7 @@ class Analysis:
     @cached_property
     def _sizes(self) -> list[int]:
         """Bytes of every dtype that vectors are loaded, computed, reduced or stored in, bools left out."""
-        dtypes = [o.dtype for o in self.form.operands]
+        dtypes = [COMPONENT.get(o.dtype, o.dtype) for o in self.form.operands]
         for _, body, reductions in self.numbered():
             dtypes += [i.dtype for n, i in body if not self.info[n].uniform and i.op not in ("index", "store")]
             dtypes += [d for _, r in reductions for d in (r.dtype, r.result_dtype)]

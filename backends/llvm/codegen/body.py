@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.backends.llvm.builder import Function, Value, lanes, vector
-from jitfuse.backends.llvm.codegen import elementwise, integers, philox
+from jitfuse.backends.llvm.codegen import elementwise, integers, pairs, philox
 from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis, access
 from jitfuse.backends.llvm.codegen.casts import astype
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
 from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.memory import Memory
 from jitfuse.backends.llvm.codegen.scans import Scans
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, MEMORY, REGISTER, i64
+from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
 from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
@@ -226,30 +226,43 @@ class Body:
 
     def _load(self, instr: Instr, frame: Frame, uniform: bool) -> Batch:
         offset, mask = self._optional(instr, 0)
-        operand = access(instr).operand
-        address = self._address(operand, offset, frame)
+        operand, part = access(instr).operand, access(instr).part
         if uniform:
+            base = self._address(operand, offset, frame).base
+            if part is not None:
+                base = pairs.part_pointer(self.memory, self.launch.form.operands[operand].dtype, base, part)
             # the launch's words are memory that can be read
-            return self.memory.load_one(instr.dtype, address.base, self._scalar(mask), self.launch.words)
+            return self.memory.load_one(instr.dtype, base, self._scalar(mask), self.launch.words)
+        if part is None:
+            return self._load_vectors(operand, offset, mask, frame)[0]
+        found = frame.pairs.get((operand, offset, mask))
+        if found is None:
+            found = frame.pairs[operand, offset, mask] = self._load_vectors(operand, offset, mask, frame)
+        return found[part]
+
+    def _load_vectors(self, operand: int, offset: int | None, mask: int | None, frame: Frame) -> Sequence[Batch]:
+        """Load one batch, or the two of the components of a complex operand."""
+        address = self._address(operand, offset, frame)
         if mask is None:
-            return self._load_lanes(instr.dtype, operand, address, frame, self.masks(None, frame))
+            return self._load_lanes(operand, address, frame, self.masks(None, frame))
         if self.analysis.info[mask].uniform:
             wanted, masks = self.values[mask].values[0], self.masks(None, frame)
         else:
             masks = self.masks(mask, frame)
             wanted = any_lane(self.context.batch([m for m in masks if m is not None]))
-        return self._load_if(wanted, instr.dtype, operand, address, frame, masks)
+        return self._load_if(wanted, operand, address, frame, masks)
 
     def _load_lanes(
-        self, dtype: str, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
-    ) -> Batch:
+        self, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
+    ) -> Sequence[Batch]:
+        dtype = self.launch.form.operands[operand].dtype
         if address.kind == "runs":
             return self._load_runs(dtype, operand, address.base, frame, masks)
-        return self.memory.load_each(dtype, address, masks)
+        return self._load_at(dtype, address, masks)
 
     def _load_if(
-        self, wanted: Value, dtype: str, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
-    ) -> Batch:
+        self, wanted: Value, operand: int, address: Address, frame: Frame, masks: Sequence[Value | None]
+    ) -> Sequence[Batch]:
         """Load some lanes where `wanted` says that one of them is on at all, else 0, by a branch.
 
         A masked load that is off as a whole takes a hundred times as long where its address is not mapped: the fault
@@ -261,52 +274,62 @@ class Body:
         inside, end, before = f.fresh("wanted"), f.fresh("loaded"), f.block
         f.cond_br(wanted, inside, end)
         f.label(inside)
-        found = self._load_lanes(dtype, operand, address, frame, masks)
+        found = self._load_lanes(operand, address, frame, masks)
         last = f.block
         f.br(end)
         f.label(end)
-        values = [f.phi(v.type, [(v, last), (f.const(v.type, 0), before)]) for v in found.values]
-        return self.context.batch(values)
+        return [
+            self.context.batch([f.phi(v.type, [(v, last), (f.const(v.type, 0), before)]) for v in batch.values])
+            for batch in found
+        ]
+
+    def _load_at(self, dtype: str, address: Address, masks: Sequence[Value | None]) -> Sequence[Batch]:
+        if dtype in COMPONENT:
+            return pairs.load_pairs(self.memory, dtype, address, masks)
+        return [self.memory.load_each(dtype, address, masks)]
 
     def _load_runs(
         self, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
-    ) -> Batch:
+    ) -> Sequence[Batch]:
         """Load evenly spaced lanes where the group stays in one run, vectors in two pieces where each may pass from
-        one run to the next once, else every lane from its own address.
+        one run to the next once (but pairs), else every lane from its own address.
         """
         f = self.f
         apart, end = f.fresh("apart"), f.fresh("loaded")
         together = f.fresh("together")
-        ways: list[tuple[Batch, str]] = []
+        ways: list[tuple[Sequence[Batch], str]] = []
         f.cond_br(frame.run()[0], together, apart, likely=True)
         f.label(together)
-        ways.append((self.memory.load_each(dtype, frame.straight(operand, base), masks), f.block))
+        ways.append((self._load_at(dtype, frame.straight(operand, base), masks), f.block))
         f.br(end)
         f.label(apart)
-        if frame.breaks(operand):
+        if frame.breaks(operand) and dtype not in COMPONENT:
             broken, scattered = f.fresh("broken"), f.fresh("scattered")
             f.cond_br(frame.runs_are_long(), broken, scattered)
             f.label(broken)
-            ways.append((self.memory.load_broken(dtype, frame.pieces(operand, base), masks), f.block))
+            ways.append(([self.memory.load_broken(dtype, frame.pieces(operand, base), masks)], f.block))
             f.br(end)
             f.label(scattered)
-        ways.append((self.memory.load_each(dtype, frame.bent(operand, base, here=True), masks), f.block))
+        ways.append((self._load_at(dtype, frame.bent(operand, base, here=True), masks), f.block))
         f.label(end)
-        columns = zip(*(batch.values for batch, _ in ways), strict=True)
         blocks = [block for _, block in ways]
-        return self.memory.context.batch([f.phi(c[0].type, list(zip(c, blocks, strict=True))) for c in columns])
+        joined = []
+        for batches in zip(*(found for found, _ in ways), strict=True):
+            columns = zip(*(batch.values for batch in batches), strict=True)
+            joined.append([f.phi(c[0].type, list(zip(c, blocks, strict=True))) for c in columns])
+        return [self.context.batch(values) for values in joined]
 
     def _store_runs(
-        self, x: Batch, dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
+        self, x: Sequence[Batch], dtype: str, operand: int, base: Value, frame: Frame, masks: Sequence[Value | None]
     ) -> None:
         f = self.f
         together, apart, end = f.fresh("together"), f.fresh("apart"), f.fresh("stored")
         f.cond_br(frame.run()[0], together, apart, likely=True)
         f.label(together)
-        self.memory.store_each(x, dtype, frame.straight(operand, base), masks)
+        self._store_at(x, dtype, frame.straight(operand, base), masks)
         f.br(end)
         f.label(apart)
-        self.memory.store_each(x, dtype, frame.bent(operand, base, here=True), masks)
+        self._store_at(x, dtype, frame.bent(operand, base, here=True), masks)
         f.label(end)
 
     def _address(self, operand: int, offset: int | None, frame: Frame) -> Address:
@@ -321,21 +344,31 @@ class Body:
         return self._place(address, offset, frame)
 
     def _store(self, instr: Instr, frame: Frame, uniform: bool) -> None:
-        offset, mask = self._optional(instr, 1)
         operand = access(instr).operand
         dtype = self.launch.form.operands[operand].dtype
+        component = COMPONENT.get(dtype, dtype)
+        given = instr.args[: 2 if dtype in COMPONENT else 1]
+        offset, mask = self._optional(instr, len(given))
         address = self._address(operand, offset, frame)
         if uniform:
-            value = self.values[instr.args[0]].values[0]
-            self.memory.store_one(value, dtype, address.base, self._scalar(mask))
+            for part, number in enumerate(given):
+                base = pairs.part_pointer(self.memory, dtype, address.base, part) if part else address.base
+                self.memory.store_one(self.values[number].values[0], component, base, self._scalar(mask))
             return
-        x, masks = self.vectors(instr.args[0], frame), self.masks(mask, frame)
+        x, masks = [self.vectors(n, frame) for n in given], self.masks(mask, frame)
         if address.kind == "runs":
             self._store_runs(x, dtype, operand, address.base, frame, masks)
         elif frame.masks is None and operand in frame.streams:
-            self.memory.stream(x, dtype, address, frame.streams[operand])
+            adjacent = pairs.interleaved(self.memory, (x[0], x[1])) if len(x) == 2 else x[0]
+            self.memory.stream(adjacent, component, address, frame.streams[operand])
         else:
-            self.memory.store_each(x, dtype, address, masks)
+            self._store_at(x, dtype, address, masks)
+
+    def _store_at(self, x: Sequence[Batch], dtype: str, address: Address, masks: Sequence[Value | None]) -> None:
+        if dtype in COMPONENT:
+            pairs.store_pairs(self.memory, (x[0], x[1]), dtype, address, masks)
+        else:
+            self.memory.store_each(x[0], dtype, address, masks)
 
     # ------------------------------------------------------------------ kept rows
     def _keep(self, instr: Instr, frame: Frame) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import Analysis
@@ -130,6 +130,8 @@ class Frame:
     _lane_pointers: dict[int, Address] = field(default_factory=dict)
     _axis_vectors: dict[int, list[Value]] = field(default_factory=dict)
     _run: tuple[Value, list[Value]] | None = None
+    pairs: dict[Any, Any] = field(default_factory=dict)
+    """The components of what was loaded from complex operands here, by load."""
 
     def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
         """Return another group of vectors in the same place otherwise."""

@@ -133,8 +133,8 @@ class Side:
         """The operand that this side is, as it lies in memory, adjacent along the panel's axis; None for others."""
         if len(self.instructions) != 1 or self.instructions[0][1].op != "load":
             return None
-        number, offset, mask = access(self.instructions[0][1])
-        plain = not offset and not mask and self.launch.form.operands[number].strides[self.axis] == "1"
+        number, offset, mask, part = access(self.instructions[0][1])
+        plain = not offset and not mask and part is None and self.launch.form.operands[number].strides[self.axis] == "1"
         return number if plain else None
 
     def in_place(self, batch: Mapping[int, Value], rows: Value) -> InPlace:

@@ -1,13 +1,15 @@
 """LLVM types of the dtypes, in registers and in memory, and the small constants that go with them.
 
 Owns: the mapping alone. Bools are one byte in memory and one bit in registers. Floats of 16 bits are their bits,
-an i16: they are moved and chosen, and cast to float32 for everything else (`narrow_floats`).
+an i16: they are moved and chosen, and cast to float32 for everything else (`narrow_floats`). Complex dtypes are pairs
+in memory and have no registers of their own.
 """
 from __future__ import annotations
 
 from typing import Final
 
 from jitfuse.backends.llvm.builder import Value, vector
+from jitfuse.dtypes import COMPONENT as COMPONENT
 from jitfuse.dtypes import KINDS, integer_range, is_integer, is_narrow, itemsize
 
 ITEMSIZE: Final = {d: itemsize(d) for d in KINDS}
@@ -16,7 +18,7 @@ REGISTER: Final = {
     "float32": "float", "float64": "double", "bool": "i1", "float16": "i16", "bfloat16": "i16",
     **{d: f"i{8 * itemsize(d)}" for d in KINDS if is_integer(d)},
 }
-MEMORY: Final = {**REGISTER, "bool": "i8"}
+MEMORY: Final = {**REGISTER, "bool": "i8", "complex64": "[2 x float]", "complex128": "[2 x double]"}
 SMALLEST: Final = {d: integer_range(d)[0] for d in KINDS if is_integer(d)}
 LARGEST: Final = {d: integer_range(d)[1] for d in KINDS if is_integer(d)}
 

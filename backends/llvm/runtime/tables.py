@@ -264,6 +264,11 @@ class EntryBuilder:
         """Pass for an exact float; returns the value that addresses it as float64."""
         return self._scalar(Guard.FLOAT, slot)
 
+    def guard_complex(self, slot: int) -> int:
+        """Pass for an exact complex number; returns the value that addresses it as complex128."""
+        # two doubles where a NumPy scalar has its value
+        return self._scalar(Guard.NPSCALAR, slot, self._keep.ref(complex), 2 * layout.WORD, cells=2)
+
     def guard_int(self, slot: int, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
         """Pass for an exact int within low..high; returns the value that addresses it as int64."""
         assert INT64_MIN <= low <= high <= INT64_MAX

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from jitfuse.ir.operators import (
     arrangements,
+    complex_numbers,
     contractions,
     creation,
     elementwise,
@@ -18,6 +19,7 @@ from jitfuse.ir.operators import (
 
 __all__ = [
     "arrangements",
+    "complex_numbers",
     "contractions",
     "creation",
     "elementwise",

@@ -26,11 +26,11 @@ def _elementwise(
 
 
 for _name, _loop in {
-    "negative": rules.loop_numeric, "positive": rules.loop_numeric, "abs": rules.loop_same,
+    "negative": rules.loop_numeric, "positive": rules.loop_numeric, "abs": rules.loop_part,
     "square": rules.strong(rules.loop_arithmetic), "sign": rules.strong(rules.loop_numeric),
-    "sqrt": rules.loop_float,
+    "sqrt": rules.loop_analytic,
     "floor": rules.loop_rounding, "ceil": rules.loop_rounding, "trunc": rules.loop_rounding,
-    "copy": rules.loop_rounding,
+    "copy": rules.loop_copy,
     "isnan": rules.loop_predicate, "isinf": rules.loop_predicate, "isfinite": rules.loop_predicate,
     "logical_not": rules.loop_logical, "bitwise_invert": rules.loop_bitwise,
 }.items():
@@ -39,13 +39,14 @@ for _name, _loop in {
 for _name in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh",
 ):
-    _elementwise(_name, 1, rules.loop_float, ulps=1.0)
+    _elementwise(_name, 1, rules.loop_analytic, ulps=1.0)
 for _name in ("erf", "erfc"):
-    _elementwise(_name, 1, rules.loop_double_first, ulps=1.0)
+    _elementwise(_name, 1, rules.real(rules.loop_double_first), ulps=1.0)
 
 for _name, _loop in {
     "add": rules.loop_same, "subtract": rules.loop_numeric, "multiply": rules.loop_same,
-    "divide": rules.loop_divide, "floor_divide": rules.loop_arithmetic, "remainder": rules.loop_arithmetic,
+    "divide": rules.loop_divide, "floor_divide": rules.real(rules.loop_arithmetic),
+    "remainder": rules.real(rules.loop_arithmetic),
     "minimum": rules.strong(rules.loop_same), "maximum": rules.strong(rules.loop_same),
     "equal": rules.loop_compare, "not_equal": rules.loop_compare, "less": rules.loop_compare,
     "less_equal": rules.loop_compare, "greater": rules.loop_compare, "greater_equal": rules.loop_compare,
@@ -79,8 +80,8 @@ _elementwise("modf_whole", 1, loop_of(np.modf, 1), decompose=functions.modf_whol
 _elementwise("fabs", 1, loop_of(np.fabs), decompose=functions.fabs, doc="The magnitude, as a float.")
 _elementwise("float_power", 2, loop_of(np.float_power), decompose=functions.float_power, ulps=1.0,
              doc="x**y in float64.")
-_elementwise("isposinf", 1, rules.loop_predicate, decompose=functions.isposinf)
-_elementwise("isneginf", 1, rules.loop_predicate, decompose=functions.isneginf)
+_elementwise("isposinf", 1, rules.real(rules.loop_predicate), decompose=functions.isposinf)
+_elementwise("isneginf", 1, rules.real(rules.loop_predicate), decompose=functions.isneginf)
 
 
 def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
@@ -112,13 +113,14 @@ def _loop_isclose(name: str, metas: Sequence[Meta]) -> rules.Loop:
 def _infer_nan_to_num(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     x = metas[0]
     _refuse_bfloat16("nan_to_num", metas)
+    rules.real(_loop_nan_to_num)("nan_to_num", metas)
     if kind(x.dtype) == "float" and rules.broadcast("nan_to_num", [m.shape for m in metas]) != x.shape:
         raise ShapeError(f"nan_to_num: replacements of shapes {', '.join(str(m.shape) for m in metas[1:])} do not "
                          f"broadcast to {x.shape}")
     return Meta(x.shape, x.dtype, rules.common_device("nan_to_num", metas))
 
 
-add(Op("nan_to_num", 4, ELEMENTWISE, {}, _infer_nan_to_num, reference.ufunc("nan_to_num"), _loop_nan_to_num,
+add(Op("nan_to_num", 4, ELEMENTWISE, {}, _infer_nan_to_num, reference.ufunc("nan_to_num"), rules.real(_loop_nan_to_num),
        functions.nan_to_num, doc="(x, nan, posinf, neginf): x with NaN and infinities replaced, in the dtype of x."))
 _elementwise("round", 1, _loop_round, attrs={"decimals": 0}, decompose=functions.round_,
              doc="To `decimals` decimals, halves to even.")
@@ -136,7 +138,7 @@ for _name, _doc in {
     _elementwise(_name, 1, rules.loop_float, ulps=1.0, doc=_doc)
 _elementwise("log_sigmoid", 1, rules.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
              doc="log(sigmoid(x)), which is -softplus(-x).")
-_elementwise("relu", 1, rules.strong(rules.loop_numeric), decompose=functions.relu,
+_elementwise("relu", 1, rules.real(rules.strong(rules.loop_numeric)), decompose=functions.relu,
              doc="The larger of x and 0; NaN stays NaN.")
 _elementwise("leaky_relu", 2, rules.loop_float, decompose=functions.leaky_relu,
              doc="(x, slope): x above 0, slope * x elsewhere.")
@@ -160,10 +162,11 @@ for _name, _arity, _doc in (
     ("hypot", 2, "sqrt(x*x + y*y) without overflow; infinite where one operand is."),
     ("cbrt", 1, "The cube root, that of a negative number too."),
 ):
-    _elementwise(_name, _arity, rules.loop_float, ulps=1.0, doc=_doc)
+    _real = _name in ("atan2", "rad2deg", "deg2rad", "hypot", "cbrt")
+    _elementwise(_name, _arity, rules.loop_float if _real else rules.loop_analytic, ulps=1.0, doc=_doc)
 
 _elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
-_elementwise("clip", 3, rules.loop_clip, decompose=decompositions.clip,
+_elementwise("clip", 3, rules.real(rules.loop_clip), decompose=decompositions.clip,
              doc="minimum(maximum(x, low), high) in the common dtype of all three.")
 
 

@@ -18,7 +18,7 @@ def _normalisation(
         axes = rules.normalize_axes(name, attrs["axis"], m.ndim)
         if not of_nothing:
             rules.require_nonempty(name, m, axes)
-        return Meta(m.shape, rules.float_dtype(name, m), m.device)
+        return Meta(m.shape, rules.real_dtype(name, m), m.device)
 
     numpy, decompose = reference.rounded_once(numpy), decompositions.rounded_once(decompose)
     add(Op(name, 1, REDUCTION, {"axis": -1, **attrs}, infer, numpy, decompose=decompose, doc=doc))

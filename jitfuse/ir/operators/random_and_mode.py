@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import decompositions, reference, rules
 from jitfuse.ir.op import MODE, RANDOM, REQUIRED, Op, add
@@ -23,7 +24,7 @@ def _infer_first(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 def _infer_dropout(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if not 0.0 <= attrs["p"] < 1.0:
         raise ArgumentError(f"dropout: the probability must be in [0, 1), not {attrs['p']}")
-    if rules.float_dtype("dropout", metas[0]) != metas[0].dtype:
+    if kind(metas[0].dtype) != "float":
         raise DTypeError(f"dropout scales its operand and wants a float array, not {metas[0].dtype}")
     return _infer_first(metas, attrs)
 

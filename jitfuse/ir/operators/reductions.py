@@ -50,7 +50,7 @@ _reduction("max", rules.same_dtype, identity=False)
 _reduction("any", rules.bool_dtype)
 _reduction("all", rules.bool_dtype)
 _reduction("mean", rules.float_dtype, decompose=decompositions.mean)
-_reduction("var", rules.float_dtype, attrs={"correction": 0.0}, decompose=decompositions.var)
+_reduction("var", rules.spread_dtype, attrs={"correction": 0.0}, decompose=decompositions.var)
 
 
 
@@ -75,14 +75,14 @@ for _name in ("nanargmin", "nanargmax"):
               getattr(reduction_decompositions, _name))
 
 _CORRECTION = {"correction": 0.0}
-_composite("std", rules.float_dtype, "The square root of the variance.", attrs=_CORRECTION)
+_composite("std", rules.spread_dtype, "The square root of the variance.", attrs=_CORRECTION)
 _composite("count_nonzero", _count, "How many elements are not zero.")
 _composite("ptp", _difference, "The largest less the smallest.", identity=False)
-_composite("logsumexp", rules.float_dtype, "log(sum(exp(x))) without overflow; -inf of nothing.")
+_composite("logsumexp", rules.real_dtype, "log(sum(exp(x))) without overflow; -inf of nothing.")
 _composite("nansum", rules.sum_dtype, "The sum, NaN as 0.")
 _composite("nanprod", rules.sum_dtype, "The product, NaN as 1.")
 _composite("nanmin", rules.same_dtype, "The smallest number, or NaN where there is none.", identity=False)
 _composite("nanmax", rules.same_dtype, "The largest number, or NaN where there is none.", identity=False)
 _composite("nanmean", rules.float_dtype, "The mean, leaving out NaN.")
-_composite("nanvar", rules.float_dtype, "The variance, leaving out NaN.", attrs=_CORRECTION)
-_composite("nanstd", rules.float_dtype, "The standard deviation, leaving out NaN.", attrs=_CORRECTION)
+_composite("nanvar", rules.spread_dtype, "The variance, leaving out NaN.", attrs=_CORRECTION)
+_composite("nanstd", rules.spread_dtype, "The standard deviation, leaving out NaN.", attrs=_CORRECTION)

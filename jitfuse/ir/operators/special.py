@@ -23,6 +23,8 @@ def _loop_single_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
 
 
 def _special(name: str, arity: int, loop: rules.LoopRule, doc: str, path: str | None = None) -> None:
+    loop = rules.real(loop)
+
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         library.require_scipy(name)
         return rules.elementwise_meta(name, loop, metas)

@@ -29,6 +29,8 @@ SPECIAL: dict[str, list[Any]] = {
         f"uint{n}": [0, 1, 5, 2 ** (n - 1) - 1, 2 ** (n - 1), 7, 2**n - 1, 3, n + 8, n, n - 1, 2]
         for n in (8, 16, 32, 64)
     },
+    "complex64": [0.0, 1.5 - 2.5j, 3j, complex(math.inf, 1), complex(1, -math.inf), complex(math.nan, 2), -2 - 1j],
+    "complex128": [0.0, 1.5 - 2.5j, 3j, complex(math.inf, 1), complex(1, math.nan), 1e300 + 1e300j, -2 - 1j],
 }
 
 
@@ -67,6 +69,10 @@ def cases_of(op: ops.Op) -> Iterator[Case]:
 
 
 def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
+    twin = ops.get(op.name.removeprefix("complex_")) if op.name.startswith("complex_") else None
+    if twin is not None:
+        yield from _cases(twin, shape, dtype)
+        return
     x = special(shape, dtype, 1)
     rank, size = len(shape), math.prod(shape)
     starts, counts = tuple(max(n - 1, 0) for n in shape), tuple((n + 1) // 2 for n in shape)

@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from jitfuse.backends.interpreter import torch_functions  # noqa: E402
 from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor, TorchTensor  # noqa: E402
 
-TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps} | {"softmax", "log_softmax", "logsumexp"}
+TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps} | {"softmax", "log_softmax", "logsumexp", "angle"}
 ROOTS = {"std", "nanstd"}
 SUMS = {"sum", "mean", "var", "matmul", "nansum", "nanmean", "nanvar", "layer_norm", "rms_norm", *ROOTS}
 
@@ -34,7 +34,7 @@ def tolerance(op: ops.Op, operands: list[Any], dtype: str) -> dict[str, float]:
     if op.name not in TRANSCENDENTAL | SUMS:
         return {"rtol": 0.0, "atol": 0.0}
     rtol, tiny = {
-        "float32": (1e-6, 1e-37), "float16": (2e-3, 1e-7), "bfloat16": (16e-3, 1e-37)
+        "float32": (1e-6, 1e-37), "complex64": (1e-6, 1e-37), "float16": (2e-3, 1e-7), "bfloat16": (16e-3, 1e-37)
     }.get(dtype, (1e-13, 1e-300))
     if op.name in SUMS:  # sums may cancel
         tiny += (rtol**0.5 if op.name in ROOTS else rtol) * sum(

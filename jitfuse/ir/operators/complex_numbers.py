@@ -1,0 +1,48 @@
+"""Complex numbers: taking them apart and putting them together."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.ir import reference, rules
+from jitfuse.ir.op import ELEMENTWISE, LIBRARY, Op, add, get
+from jitfuse.ir.operators import reductions as reductions
+from jitfuse.ir.operators import scans as scans
+from jitfuse.ir.program import Meta
+
+
+def _angle(x: Any) -> Any:
+    """Return the angle of the point (imaginary part, real part)."""
+    (dtype,) = rules.loop_angle("angle", [Meta(x.shape, x.dtype, weak=x.weak)]).inputs
+    x = x if x.dtype == dtype and not x.weak else x.astype(dtype=dtype)
+    return x.call("imag").atan2(x.call("real"))
+
+
+def _row(
+    name: str, arity: int, loop: rules.LoopRule, numpy: Callable[..., Any], doc: str, decompose: Any = None
+) -> None:
+    def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+        return rules.elementwise_meta(name, loop, metas)
+
+    add(Op(name, arity, ELEMENTWISE, {}, infer, numpy, loop, decompose, doc=doc))
+
+
+_row("real", 1, rules.loop_attribute, reference.real, "The real part; a real number itself.")
+_row("imag", 1, rules.loop_attribute, reference.imag, "The imaginary part; 0 for a real number.")
+_row("conj", 1, rules.strong(rules.loop_arithmetic), np.conjugate, "The complex conjugate.")
+_row("angle", 1, rules.loop_angle, reference.angle, "The angle in radians, from -pi to pi.",
+     decompose=_angle)
+_row("make_complex", 2, rules.loop_join, reference.make_complex, "The complex number of a real and an imaginary part.")
+
+
+def _by_library(name: str) -> None:
+    row = get(name)
+    assert row is not None
+    doc = f"{name} of complex numbers, which no kernel computes."
+    add(Op(f"complex_{name}", 1, LIBRARY, row.attrs, row.infer, row.numpy, doc=doc))
+
+
+for _name in ("prod", "cumprod", "cummin", "cummax", "argmin", "argmax"):
+    _by_library(_name)

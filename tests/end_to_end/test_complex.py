@@ -1,0 +1,231 @@
+"""Complex arrays through the whole pipeline, against NumPy: layouts, special values, parts, scalars, writes."""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+DTYPES = ("complex64", "complex128")
+SIZES = (0, 1, 2, 17, 1003)
+PARTS = (0.0, -0.0, 1.0, -1.5, 1e-30, 3e30, math.inf, -math.inf, math.nan)
+SPECIAL = [complex(a, b) for a, b in itertools.product(PARTS, PARTS)]
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::numpy.exceptions.ComplexWarning")
+
+EXACT: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "negative": lambda x, y: -x,
+    "conj": lambda x, y: np.conj(x), "real": lambda x, y: x.real + y.real, "imag": lambda x, y: np.imag(x),
+    "equal": lambda x, y: x == y, "not_equal": lambda x, y: x != y, "less": lambda x, y: x < y,
+    "less_equal": lambda x, y: x <= y, "greater": lambda x, y: x > y, "greater_equal": lambda x, y: x >= y,
+    "maximum": np.maximum, "minimum": np.minimum, "isnan": lambda x, y: np.isnan(x),
+    "isinf": lambda x, y: np.isinf(x), "isfinite": lambda x, y: np.isfinite(x),
+    "logical_and": np.logical_and, "where": lambda x, y: np.where(x.real < y.real, x, y),
+    "astype": lambda x, y: x.astype(np.complex128), "to_float": lambda x, y: x.astype(np.float32),
+    "to_bool": lambda x, y: x.astype(bool), "concat": lambda x, y: np.concatenate([x, y]),
+    "any": lambda x, y: np.any(x), "all": lambda x, y: np.all(x), "iscomplex": lambda x, y: np.iscomplex(x),
+}
+CLOSE: dict[str, Callable[[Any, Any], Any]] = {
+    "multiply": lambda x, y: x * y, "divide": lambda x, y: x / y, "square": lambda x, y: np.square(x),
+    "abs": lambda x, y: abs(x), "sign": lambda x, y: np.sign(x), "scaled": lambda x, y: 2 * x - y / 3.0,
+    "turned": lambda x, y: 1j * x,
+}
+
+
+def numbers(dtype: str, n: int, seed: int) -> Any:
+    r = np.random.default_rng(seed)
+    return (r.standard_normal(n) + 1j * r.standard_normal(n)).astype(dtype)
+
+
+def special(dtype: str, seed: int) -> Any:
+    values = np.array(SPECIAL, dtype)
+    return values[np.random.default_rng(seed).permutation(len(values) * 9) % len(values)]
+
+
+def parts(x: Any) -> list[Any]:
+    return [np.real(x), np.imag(x)]
+
+
+def compare(fused: Any, function: Callable[..., Any], args: tuple[Any, ...], rtol: float) -> None:
+    with np.errstate(all="ignore"):
+        want = function(*args)
+    got = fused(*args)
+    assert np.asarray(got).dtype == np.asarray(want).dtype and np.shape(got) == np.shape(want)
+    if rtol == 0:
+        np.testing.assert_array_equal(got, want)
+        return
+    # an error is measured against the whole number; infinite and NaN parts must agree
+    size = np.abs(np.where(np.isfinite(want), want, 0))
+    for g, w in zip(parts(got), parts(want), strict=True):
+        assert np.array_equal(np.isnan(g), np.isnan(w)) and np.array_equal(g[np.isinf(w)], w[np.isinf(w)])
+        finite = np.isfinite(w)
+        assert np.all(np.abs(g - w)[finite] <= (rtol * size + 1e-45)[finite])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [*EXACT, *CLOSE])
+def test_an_operator_gives_numpys_result(name: str, dtype: str) -> None:
+    function = EXACT.get(name) or CLOSE[name]
+    rtol = 0.0 if name in EXACT else 4e-7 if dtype == "complex64" else 8e-16
+    fused = jf.fuse(lambda x, y: function(x, y))
+    for n in SIZES:
+        compare(fused, function, (numbers(dtype, n, 1), numbers(dtype, n, 2)), rtol)
+    if name not in ("multiply", "divide", "square", "scaled"):  # an infinity in one part makes NaN by another path
+        compare(fused, function, (special(dtype, 3), special(dtype, 4)), rtol)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_any_strides(dtype: str) -> None:
+    base = numbers(dtype, 40 * 50, 5).reshape(40, 50)
+    views = [
+        base, base.T, base[::2, ::3], base[::-1, ::-1], base[3], base[:, 4], base[:, 4:5], base[:1, :1],
+        np.broadcast_to(base[0], (30, 50)), base[:, :0], base[5:9, 1:40].T,
+    ]
+    fused = jf.fuse(lambda x: (x * 2 - x.conj(), x.real, x.T, x[..., ::-1], x + 1))
+    for x in views:
+        for got, want in zip(fused(x), (x * 2 - x.conj(), x.real, x.T, x[..., ::-1], x + 1), strict=True):
+            np.testing.assert_array_equal(got, want)
+            assert got.dtype == want.dtype
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 2), -1])
+def test_reductions(dtype: str, axis: Any) -> None:
+    def function(x: Any) -> Any:
+        return (
+            np.sum(x, axis=axis), x.mean(axis=axis), np.var(x, axis=axis), np.std(x, axis=axis, keepdims=True),
+            np.any(x, axis=axis), np.all(x, axis=axis), np.max(x, axis=axis), np.min(x, axis=axis),
+        )
+
+    fused = jf.fuse(function)
+    for shape in ((5, 7, 3), (2, 1, 2), (64, 3, 65), (3, 4, 300)):
+        x = numbers(dtype, math.prod(shape), 6).reshape(shape)
+        for got, want in zip(fused(x), function(x), strict=True):
+            assert got.dtype == want.dtype and np.shape(got) == np.shape(want)
+            np.testing.assert_allclose(got, want, rtol=1e-4 if dtype == "complex64" else 1e-10, atol=1e-6)
+
+
+def test_reductions_of_nothing_and_of_nan() -> None:
+    fused = jf.fuse(lambda x: (np.sum(x, axis=0), np.any(x, axis=0), np.all(x, axis=0)))
+    for got, want in zip(fused(np.zeros((0, 3), "complex64")), (0, False, True), strict=True):
+        np.testing.assert_array_equal(got, np.full(3, want))
+    x = np.array([[1 + 2j, 3], [complex(0, math.nan), 4], [-1, 5j]])
+    low, high = jf.fuse(lambda x: (x.min(axis=0), x.max(axis=0)))(x)
+    assert np.isnan(low[0]) and np.isnan(high[0]) and low[1] == 5j and high[1] == 4
+
+
+def test_long_sums_are_split_and_keep_their_bits() -> None:
+    x = numbers("complex128", 300_001, 7)
+    got = jf.fuse(lambda x: np.sum(x))(x)
+    assert type(got) is np.complex128
+    assert got.real == jf.fuse(lambda x: np.sum(x))(x.real.copy())
+    assert got.imag == jf.fuse(lambda x: np.sum(x))(x.imag.copy())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_python_and_numpy_scalars(dtype: str) -> None:
+    @jf.fuse
+    def function(x: Any, a: Any, b: Any) -> Any:
+        return x * a + b
+
+    x = numbers(dtype, 33, 8)
+    for a, b in ((2.0, 1j), (1 + 2j, 3), (np.complex64(2j), 1.5), (np.float64(2), np.complex128(-1j)), (True, -0.5j)):
+        got, want = function(x, a, b), x * a + b
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    before = function.stats()["traces"]
+    for k in range(5):
+        np.testing.assert_allclose(function(x, 2.0, complex(k, -k)), x * 2.0 + complex(k, -k), rtol=1e-6)
+    assert function.stats()["traces"] == before
+
+
+def test_promotion_with_reals() -> None:
+    x, z = np.arange(5, dtype="float32"), np.arange(5) * 1j
+    fused = jf.fuse(lambda x, z, k: (x * 1j, x + z, k * 1j, np.where(x > 2, z, x), z == x))
+    k = np.arange(5)
+    for got, want in zip(fused(x, z, k), (x * 1j, x + z, k * 1j, np.where(x > 2, z, x), z == x), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_item_assignment_and_writes_into_arguments() -> None:
+    def function(x: Any, y: Any) -> Any:
+        x[2:7:2] = 1j * y[:3]
+        x[0] = 5
+        y *= 2j
+        z = np.zeros((3, 4), dtype=complex)
+        z[1] = x[:4]
+        z[:, 2] += 1j
+        return z
+
+    x, y = numbers("complex128", 10, 9), numbers("complex128", 6, 10)
+    for _ in range(2):
+        mine, other, x_, y_ = x.copy(), y.copy(), x.copy(), y.copy()
+        got, want = jf.fuse(function)(mine, other), function(x_, y_)
+        np.testing.assert_allclose(got, want, rtol=1e-15)
+        np.testing.assert_allclose(mine, x_, rtol=1e-15)
+        np.testing.assert_allclose(other, y_, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_products_of_matrices(dtype: str) -> None:
+    a, b = numbers(dtype, 35, 11).reshape(5, 7), numbers(dtype, 28, 12).reshape(7, 4)
+    fused = jf.fuse(lambda a, b: ((a + 1) @ b * 2, a.T @ a.conj(), (b.T @ a.T)[::-1]))
+    for got, want in zip(fused(a, b), ((a + 1) @ b * 2, a.T @ a.conj(), (b.T @ a.T)[::-1]), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=1e-4 if dtype == "complex64" else 1e-12)
+
+
+def test_creation_and_constants() -> None:
+    table = np.array([1 + 2j, 3 - 1j, 0.5j])
+
+    def function(n: Any) -> Any:
+        return (
+            np.zeros(3, complex) + n, np.full((2, 2), 1 - 2j) * n, np.ones(4, "complex64"), table * n,
+            np.array([1j, 2.0, 3]) + n, np.arange(4) * 1j,
+        )
+
+    for got, want in zip(jf.fuse(function)(2.5), function(2.5), strict=True):
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
+def test_what_complex_numbers_do_not_have_is_refused() -> None:
+    z = np.array([1j, 2])
+    for function in (np.floor, lambda z: z // 2, lambda z: z % 2, lambda z: z & 1):
+        with pytest.raises(TypeError):
+            jf.fuse(lambda z, f=function: f(z))(z)
+
+
+def test_products_scans_and_positions() -> None:
+    x = numbers("complex128", 60, 13).reshape(3, 4, 5)
+
+    def function(x: Any) -> Any:
+        return (
+            np.prod(x, axis=1) + 1, np.cumsum(x, axis=2) * 2, np.argmax(x, axis=0), np.argmin(x), np.cumprod(x, axis=0),
+        )
+
+    for got, want in zip(jf.fuse(function)(x), function(x), strict=True):
+        assert np.asarray(got).dtype == np.asarray(want).dtype
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_real_products_of_the_parts_of_complex_matrices() -> None:
+    a, b = numbers("complex64", 64 * 70, 14).reshape(64, 70), numbers("complex64", 70 * 48, 15).reshape(70, 48)
+    got = jf.fuse(lambda a, b: a.real @ b.imag + 1)(a, b)
+    np.testing.assert_allclose(got, a.real @ b.imag + 1, rtol=1e-3, atol=1e-4)
+
+
+def test_gathering_and_choosing() -> None:
+    x, k = numbers("complex64", 40, 16).reshape(8, 5), np.array([3, -1, 0, 7])
+    fused = jf.fuse(
+        lambda x, k: (x[k] * 2, np.take(x, k, axis=0).real, np.roll(x, 2, axis=1), np.where(x.real > 0, x, 0))
+    )
+    want = (x[k] * 2, x[k].real, np.roll(x, 2, axis=1), np.where(x.real > 0, x, 0))
+    for g, w in zip(fused(x, k), want, strict=True):
+        assert g.dtype == w.dtype
+        np.testing.assert_array_equal(g, w)
