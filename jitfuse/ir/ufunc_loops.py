@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import SUPPORTED, numpy_dtype, ufunc_type
+from jitfuse.dtypes import SUPPORTED, itemsize, kind, numpy_dtype, ufunc_type
 from jitfuse.errors import DTypeError
 from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import Loop, LoopRule
@@ -64,4 +64,7 @@ def _resolved_by_trial(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tu
     except TypeError:
         return None
     results = results if isinstance(results, tuple) else (results,)
-    return (*(ufunc_type(operands)[0],) * len(operands), *(r.dtype.name for r in results))
+    made = [str(r.dtype.name) for r in results]
+    # float_power computes wider than its operands are
+    common = max([ufunc_type(operands)[0], *(d for d in made if kind(d) in ("float", "complex"))], key=itemsize)
+    return (*(common,) * len(operands), *made)
