@@ -235,8 +235,12 @@ class _Run:
         self._windows = iter(plan.bind_words(scalars, offsets))
         self._encoder: Any = None
         self._pass: Any = None
-        for feed in _written_feeds(plan.plan):
-            self.written[feed] = self._copied(arrays[feed].block)
+        copies: dict[int, Block] = {}
+        for feed in sorted(_written_feeds(plan.plan)):
+            block = arrays[feed].block
+            if id(block) not in copies:
+                copies[id(block)] = self._copied(block)
+            self.written[feed] = copies[id(block)]  # one for all views of a buffer, which are all to see all writes
         for value in plan.plan.outputs:
             self.block(("value", value), out=True)
 
@@ -311,7 +315,8 @@ class _Run:
         kind, number = operand.buffer
         if kind == "feed" and number in self.scalars:
             word = self.scalars[number] & (2**64 - 1)
-            return np.frombuffer(word.to_bytes(8, "little"), numpy_dtype(operand.dtype), 1).reshape(())
+            layout = operand.layout
+            return np.ndarray(layout.shape, numpy_dtype(operand.dtype), word.to_bytes(8, "little"), 0, layout.strides)
         block = self.block(operand.buffer, out=False)
         start = operand.offset + (self.arrays[number].offset if kind == "feed" else 0)
         data = self.plan.pool.download(block, block.size)

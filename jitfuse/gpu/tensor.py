@@ -1,8 +1,9 @@
 """GpuTensor: an array that lives on the GPU, with AbstractTensor's methods and NumPy's functions.
 
 Every operator is a fused function of its own, so that there is one way to the device. Views (reshape, transpose,
-basic slices) share memory. Owns residency: a buffer returns to its pool with the last tensor that holds it. Looking
-at elements (`np.asarray`, `float`, `item`) gathers, which is counted and waits for the GPU.
+basic slices) share memory; writes are in `jitfuse.gpu.writes`. Owns residency: a buffer returns to its pool with the
+last tensor that holds it. Looking at elements (`np.asarray`, `float`, `item`) gathers, which is counted and waits
+for the GPU.
 """
 from __future__ import annotations
 
@@ -17,8 +18,10 @@ from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
 from jitfuse.backends.wgsl.runtime.device import Device, default_device
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
+from jitfuse.gpu.writes import Writable
 from jitfuse.ir import ops
 from jitfuse.tracing.device_array import DeviceArray
+from jitfuse.tracing.recorder import active
 
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 
@@ -42,7 +45,7 @@ class Storage:
         return self._host
 
 
-class GpuTensor(EagerTensor, DeviceArray):
+class GpuTensor(Writable, EagerTensor, DeviceArray):
     """An array on the GPU; made by `jf.asarray(x, device="gpu")` and by functions that run there."""
 
     __slots__ = ("_stand_in", "storage_")
@@ -202,12 +205,22 @@ def _fused(fn: Callable[..., Any], name: str, **options: Any) -> Callable[..., A
     return made
 
 
+def _require_trace(name: str) -> None:
+    """Raise where a fused function of one operator runs as plain Python: on GPU tensors it would call itself."""
+    if active() is None:
+        raise UnsupportedError(
+            f"{name} of GPU tensors is a fused function, and this call cannot be one: JITFUSE_DISABLE is set, or the "
+            "array that is written shares memory with another. Copy one of them."
+        )
+
+
 @functools.lru_cache(maxsize=512)
 def _operator(name: str, attrs: tuple[tuple[str, Any], ...]) -> Callable[..., Any]:
     """Return the fused function of one operator with its attributes."""
     named = dict(attrs)
 
     def operate(first: Any, *others: Any) -> Any:
+        _require_trace(name)
         return first.call(name, *others, **named)
 
     return _fused(operate, name)
@@ -217,6 +230,7 @@ def _operator(name: str, attrs: tuple[tuple[str, Any], ...]) -> Callable[..., An
 def _operator_with_static(name: str) -> Callable[..., Any]:
     """Return the fused function of an operator that specialises on a number: an exponent, a shift count."""
     def operate(first: Any, second: Any) -> Any:
+        _require_trace(name)
         return first.call(name, second)
 
     return _fused(operate, name, static_argnames=("second",))
@@ -226,6 +240,7 @@ def _operator_with_static(name: str) -> Callable[..., Any]:
 def _numpy_function(function: Any) -> Callable[..., Any]:
     """Return the fused function of a NumPy function or ufunc."""
     def operate(*args: Any, **kwargs: Any) -> Any:
+        _require_trace(f"np.{function.__name__}")
         return function(*args, **kwargs)
 
     return _fused(operate, f"np.{function.__name__}")

@@ -274,3 +274,28 @@ def test_warm_uploads_nothing() -> None:
     made = f.stats()["compiles"] + f.stats()["cache_hits"]
     f(filled((10, 3)))
     assert f.stats()["compiles"] + f.stats()["cache_hits"] == made
+
+
+@pytest.mark.parametrize("parts", [
+    lambda x: (x[:5], x[5:]), lambda x: (x.reshape(3, 4)[0], x.reshape(3, 4)[2]), lambda x: (x[::2], x[1::2]),
+    lambda x: (x[:7], x[5:]), lambda x: (x[2:], x[2:]), lambda x: (x, x),
+], ids=["halves", "rows", "interleaved", "overlapping", "equal views", "one array"])
+def test_writes_into_two_views_of_one_buffer(parts: Any) -> None:
+    def f(x: Any, y: Any) -> Any:
+        x += 1
+        y[...] = y * 2
+        return x.sum() + y.sum()
+
+    fused, x = jf.fuse(f), filled((12,))
+    t = on_gpu(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jf.FallbackWarning)
+        for _ in range(2):
+            same(fused(*parts(t)), f(*parts(x)), 1e-5)
+            same(t, x)
+
+
+def test_a_library_step_takes_a_reshaped_scalar() -> None:
+    fused = jf.fuse(lambda x, y: np.sort(x.reshape(1)) + y)
+    with pytest.warns(jf.FallbackWarning, match="sort"):
+        same(fused(np.float32(2), on_gpu(np.ones(3, "float32"))), np.full(3, 3, "float32"))

@@ -127,3 +127,31 @@ def test_free_buffers_are_bounded() -> None:
         on_gpu(np.zeros((40 << 20) + k * (10 << 20), "bool"))
     assert pool._free_bytes <= 1 << 28
     assert pool._free_bytes == sum(length * len(free) for (_, length), free in pool._free.items())
+
+
+def test_writes_outside_of_fused_functions_are_numpys() -> None:
+    def f(x: Any, y: Any) -> Any:
+        v = x[1:]
+        x += y
+        x[2:] = v[:-1]
+        x[0] = 7
+        v *= 2
+        x -= x[::-1]
+        v **= 2
+        v /= v + 1
+        x[:0] = 5
+        return x, v
+
+    x, y = filled("float32", (6,)), filled("float32", (1,))
+    for got, expected in zip(f(on_gpu(x), on_gpu(y)), f(x.copy(), y), strict=True):
+        np.testing.assert_allclose(np.asarray(got), expected, rtol=1e-6)
+    n, t = np.arange(5), on_gpu(np.arange(5))
+    for z in (n, t):
+        z <<= 2
+        z |= 1
+        z[::2] = 9
+    assert np.array_equal(np.asarray(t), n)
+    with pytest.raises(TypeError):
+        t += 2.5
+    with pytest.raises(UnsupportedError, match="shares memory"), pytest.warns(jf.FallbackWarning):
+        np.add(t[1:], 1, out=t[:-1])
