@@ -137,6 +137,11 @@ class Recorder:
             for op in self.graph.ops:
                 self._earlier.setdefault(_match_key(*op.signature), []).append(op.result_ids[0])
 
+    def end(self) -> None:
+        """End the run: its tensors are dead, and what it held of the call goes with its last user."""
+        self.alive = False
+        self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
+
     # ------------------------------------------------------------------ steps
     def emit(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = ()) -> int:
         """Record one operator over tensor ids and return its result's id.

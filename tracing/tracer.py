@@ -159,7 +159,7 @@ class _Call:
             paths, values, spec = flatten(result)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
         except BaseException as error:
-            recorder.alive = False
+            recorder.end()
             view.rollback()
             _locate(error)
             if self.declares_training or recorder.mode_read:
@@ -186,7 +186,7 @@ class _Call:
             else:
                 run.view.rollback()
         finally:
-            run.recorder.alive = False
+            run.recorder.end()
 
     def _argument(self, view: View, chain: Chain, value: Any, name: str | None) -> Any:
         if name not in self.static:

@@ -6,7 +6,6 @@ there is nothing to do. Owns these rewritings. Does not own when they pay (`jitf
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Final
 
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
@@ -140,18 +139,17 @@ def _cheapest(program: FusedProgram, leaves: tuple[int, ...]) -> Order:
     """Return the order of least products: the matrix chain's dynamic program (Godbole 1973), earlier splits first."""
     extents = _extents(program, leaves)
 
-    @cache
-    def best(start: int, stop: int) -> tuple[int, Order]:
-        if stop - start == 1:
-            return 0, leaves[start]
-        options = []
-        for split in range(start + 1, stop):
-            (a, left), (b, right) = best(start, split), best(split, stop)
-            options.append((a + b + extents[start] * extents[split] * extents[stop], split, (left, right)))
-        cost, _, order = min(options, key=lambda option: option[:2])
-        return cost, order
-
-    return best(0, len(leaves))[1]
+    best: dict[tuple[int, int], tuple[int, Order]] = {(k, k + 1): (0, leaf) for k, leaf in enumerate(leaves)}
+    for length in range(2, len(leaves) + 1):
+        for start in range(len(leaves) - length + 1):
+            stop = start + length
+            options = []
+            for split in range(start + 1, stop):
+                (a, left), (b, right) = best[start, split], best[split, stop]
+                options.append((a + b + extents[start] * extents[split] * extents[stop], split, (left, right)))
+            cost, _, order = min(options, key=lambda option: option[:2])
+            best[start, stop] = cost, order
+    return best[0, len(leaves)][1]
 
 
 def _cost(program: FusedProgram, order: Order) -> int:

@@ -179,7 +179,7 @@ def test_leaked_tracers_name_the_line_that_made_them():
     x = TracingHooks(run).array(Chain.arg(0), np.ones(3))
     fn(x)
     activate(before)
-    run.alive = False
+    run.end()
     for use in (lambda: kept[0] + 1, lambda: np.sin(kept[0]), lambda: bool(kept[0]), lambda: kept[0][0]):
         with pytest.raises(LeakedTracerError, match=r"result of multiply .*test_traced\.py:\d+"):
             use()

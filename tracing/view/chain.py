@@ -7,6 +7,7 @@ what is guarded; `jitfuse.tracing.view.reader` does.
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,7 +25,7 @@ class Chain:
     ``[]``) and "index" (of an exact list or tuple, not negative).
     """
 
-    __slots__ = ("_hash", "_identity", "_label", "_steps", "kind", "parent", "value")
+    __slots__ = ("__weakref__", "_hash", "_identity", "_label", "_steps", "kind", "parent", "value")
 
     def __init__(self, parent: Chain | None, kind: str, value: Any, label: str | None = None) -> None:
         self.parent = parent
@@ -33,7 +34,8 @@ class Chain:
         self._label = label
         self._identity = _identity(kind, value)
         self._hash = hash((parent, kind, self._identity))
-        self._steps: dict[Any, Chain] = {}
+        # weakly, because a step holds its parent: chains, and with them the user's function, die with their last user
+        self._steps: dict[Any, weakref.ref[Chain]] = {}
 
     @staticmethod
     def arg(place: int | str, label: str | None = None) -> Chain:
@@ -71,9 +73,11 @@ class Chain:
 
     def _step(self, kind: str, value: Any) -> Chain:
         identity = (kind, _identity(kind, value))
-        step = self._steps.get(identity)
+        known = self._steps.get(identity)
+        step = known() if known is not None else None
         if step is None:
-            step = self._steps[identity] = Chain(self, kind, value)
+            step = Chain(self, kind, value)
+            self._steps[identity] = weakref.ref(step)
         return step
 
     def resolve(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:

@@ -4,8 +4,7 @@ from __future__ import annotations
 import enum
 import functools
 import types
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +15,17 @@ from jitfuse.tracing.view.state import State
 from jitfuse.tracing.view.userland import is_user_class, is_user_function, own_attributes
 
 
+class _Member(NamedTuple):
+    """A function of a user's class that nothing has used so far: what the trace depends on once it is called."""
+
+    owner: type
+    name: str
+    value: Any
+    fn: types.FunctionType
+    chain: Chain
+    code: types.CodeType
+
+
 class Functions(State):
     """Finds the user's functions behind callables, classes and wrappers, and exchanges their code."""
 
@@ -23,7 +33,7 @@ class Functions(State):
         super().__init__(hooks)
         self.cells: dict[int, tuple[types.CellType, Chain]] = {}
         self.defaults: dict[int, tuple[Any, Chain]] = {}
-        self.pending: dict[int, list[Callable[[bool], None]]] = {}
+        self.pending: dict[int, list[_Member]] = {}
         self._classes: set[type] = set()
         self._functions: dict[int, types.FunctionType] = {}
         self._reached: set[int] = set()
@@ -128,12 +138,7 @@ class Functions(State):
         chain = Chain.object(fn)
         code = swap.original_code(fn)
 
-        def note(located: bool) -> None:
-            if not located:
-                self.guard(Chain.object(cls).attr("__dict__").key(name), "IS", value)
-            self._guard_function(fn, chain, code)
-
-        self.pending.setdefault(id(code), []).append(note)
+        self.pending.setdefault(id(code), []).append(_Member(cls, name, value, fn, chain, code))
         self._install(fn, chain, lazily=True)
 
     def called(self, code: int, located: bool = False) -> None:
@@ -141,8 +146,10 @@ class Functions(State):
 
         located: the look-up that led to it is guarded already.
         """
-        for note in self.pending.pop(code, ()):
-            note(located)
+        for member in self.pending.pop(code, ()):
+            if not located:
+                self.guard(Chain.object(member.owner).attr("__dict__").key(member.name), "IS", member.value)
+            self._guard_function(member.fn, member.chain, member.code)
 
     def reach(self, value: Any) -> None:
         """Find the user's functions inside an installed callable (a wrapper's closure, a registry)."""
