@@ -10,6 +10,7 @@ written, so LLVM neither reassociates nor contracts.
 from __future__ import annotations
 
 import struct
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -125,7 +126,7 @@ class Function:
         self, module: Module, name: str, result: str, params: Sequence[tuple[str, str]], internal: bool,
         attributes: str,
     ) -> None:
-        self.module = module
+        self._module = weakref.ref(module)
         self.name = name
         self.result = result
         self.args = tuple(Value(f"%{n}", t) for n, t in params)
@@ -138,6 +139,13 @@ class Function:
         self._count = 0
         self.block = "entry"
         self._terminated = False
+
+    @property
+    def module(self) -> Module:
+        """The module, which its maker holds: both would otherwise keep each other, and all their text."""
+        module = self._module()
+        assert module is not None, "the module was dropped before its function was complete"
+        return module
 
     def text(self) -> str:
         """Return the function's definition as LLVM assembly."""

@@ -146,10 +146,10 @@ class Functions(State):
 
         located: the look-up that led to it is guarded already.
         """
-        for member in self.pending.pop(code, ()):
+        for owner, name, value, fn, chain, own_code in self.pending.pop(code, ()):
             if not located:
-                self.guard(Chain.object(member.owner).attr("__dict__").key(member.name), "IS", member.value)
-            self._guard_function(member.fn, member.chain, member.code)
+                self.guard(Chain.object(owner).attr("__dict__").key(name), "IS", value)
+            self._guard_function(fn, chain, own_code)
 
     def reach(self, value: Any) -> None:
         """Find the user's functions inside an installed callable (a wrapper's closure, a registry)."""
