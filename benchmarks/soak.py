@@ -27,7 +27,7 @@ import numpy as np
 
 import jitfuse as jf
 
-UNARY: Final = ("sin", "cos", "exp", "tanh", "sqrt", "abs", "floor", "square")
+UNARY: Final = ("abs", "ceil", "floor", "negative", "rint", "sqrt", "square", "trunc")
 BINARY: Final = ("+", "-", "*")
 DEPTH: Final = 3
 FUNCTIONS: Final = (len(UNARY) * len(BINARY)) ** DEPTH
