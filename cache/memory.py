@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
 
 from jitfuse.cache.entry import Entry
 
@@ -61,4 +63,13 @@ class MemoryLayer:
 
 
 def _weight(entry: Entry) -> int:
-    return len(entry.code) + len(entry.canonical) + 2048  # metadata is small, and counted flat
+    """Return about how many bytes an entry takes: listings in its metadata are larger than the code."""
+    return 1024 + len(entry.code) + len(entry.canonical) + _text_bytes(entry.metadata)
+
+
+def _text_bytes(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_text_bytes, value.values()))
+    return sum(map(_text_bytes, value)) if isinstance(value, list | tuple) else 0

@@ -24,7 +24,7 @@ from jitfuse.cache.notices import warn_once
 
 DEFAULT_MAX_BYTES = 1 << 30
 DEFAULT_MAX_FILES = 32_768
-MEMORY_BYTES = 64 << 20
+MEMORY_BYTES = 16 << 20
 _SWEEPS_PER_BOUND = 32
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 

@@ -162,3 +162,28 @@ def test_code_is_shared_and_freed_with_its_last_user() -> None:
         np.testing.assert_allclose(second(x), np.cos(x) * 0.8125 - x)
         del second
         assert len(objects._objects) == before
+
+
+def use_a_class_of_its_own() -> weakref.ref[type]:
+    @dataclass
+    class Local:
+        first: Any
+        rest: Any
+
+    def f(x: Any) -> Any:
+        return {"a": Local(x + 1.0, [Local(x * 2.0, None), x.sum()])}
+
+    x = np.arange(3.0)
+    fused = jf.fuse(f)
+    for _ in range(2):
+        actual = fused(x)["a"]
+        assert type(actual) is type(actual.rest[0]) is Local and actual.rest[0].rest is None
+        np.testing.assert_array_equal(actual.rest[0].first, x * 2.0)
+        assert actual.rest[1] == x.sum()
+    return weakref.ref(Local)
+
+
+def test_classes_of_results_die() -> None:
+    watched = use_a_class_of_its_own()
+    gc.collect()  # a class is a cycle of its own
+    assert watched() is None

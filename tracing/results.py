@@ -9,8 +9,9 @@ import contextlib
 import dataclasses
 import enum
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -93,25 +94,55 @@ class RawLeaf:
 
 
 # ---------------------------------------------------------------- trees
-def register_dataclass(cls: type) -> None:
-    """Have optree flatten a dataclass in the order of its fields."""
+class _Fields:
+    """A dataclass instance as optree sees it: one type of node for all of them.
+
+    optree keeps the types that are registered with it for good, and with a user's class its whole module.
+    """
+
+    __slots__ = ("kind", "names", "values")
+
+    def __init__(self, value: Any) -> None:
+        self.kind = type(value)
+        self.names = tuple(f.name for f in dataclasses.fields(value))
+        self.values = [_with_fields(getattr(value, name)) for name in self.names]
+
+    def flattened(self) -> tuple[list[Any], tuple[type, tuple[str, ...]], tuple[str, ...]]:
+        """Return children, what else there is to the node, and the names of the children."""
+        return self.values, (self.kind, self.names), self.names
+
+
+def _instance(node: tuple[type, tuple[str, ...]], children: Iterable[Any]) -> Any:
+    """Return the dataclass instance of a node, without running its ``__init__`` again."""
+    kind, names = node
+    made: Any = object.__new__(kind)
+    for name, child in zip(names, children, strict=True):
+        object.__setattr__(made, name, child)
+    return made
+
+
+@cache
+def _know_fields() -> None:
     import optree
 
-    names = tuple(f.name for f in dataclasses.fields(cls))
-
-    def flatten(value: Any) -> tuple[list[Any], None, tuple[str, ...]]:
-        return [getattr(value, n) for n in names], None, names
-
-    def unflatten(_: Any, children: Any) -> Any:
-        made: Any = object.__new__(cls)
-        for name, child in zip(names, children, strict=True):
-            object.__setattr__(made, name, child)
-        return made
-
+    register: Any = optree.register_pytree_node  # its stubs want nodes to be collections
     with contextlib.suppress(ValueError):  # another thread was first
-        optree.register_pytree_node(
-            cls, flatten, unflatten, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE
+        register(
+            _Fields, _Fields.flattened, _instance, path_entry_type=optree.GetAttrEntry, namespace=NAMESPACE
         )
+
+
+def _has_fields(value: Any) -> bool:
+    return type(value) is not TracedTensor and dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _with_fields(tree: Any) -> Any:
+    """Return a tree whose dataclass instances are nodes."""
+    import optree
+
+    return optree.tree_map(
+        lambda leaf: _Fields(leaf) if _has_fields(leaf) else leaf, tree, none_is_leaf=True, namespace=NAMESPACE
+    )
 
 
 def flatten(tree: Any) -> tuple[list[str], list[Any], Any]:
@@ -120,16 +151,13 @@ def flatten(tree: Any) -> tuple[list[str], list[Any], Any]:
         return ["result"], [tree], None
     import optree
 
-    while True:
-        accessors, leaves, spec = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
-        new = {
-            type(v) for v in leaves
-            if type(v) is not TracedTensor and dataclasses.is_dataclass(v) and not isinstance(v, type)
-        }
-        if not new:
-            return [a.codify("result") for a in accessors], leaves, spec
-        for cls in new:
-            register_dataclass(cls)
+    accessors, leaves, spec = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
+    if any(map(_has_fields, leaves)):
+        _know_fields()
+        accessors, leaves, spec = optree.tree_flatten_with_accessor(
+            _with_fields(tree), none_is_leaf=True, namespace=NAMESPACE
+        )
+    return [a.codify("result") for a in accessors], leaves, spec
 
 
 # ---------------------------------------------------------------- leaves of one run

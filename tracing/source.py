@@ -23,11 +23,15 @@ _LIBRARIES: Final = tuple(
 )
 _APPLICATIONS: Final = (_HERE + "demo.py", os.path.join(_HERE, "cli", "doctor.py"))
 """Code of ours that uses jitfuse as users do."""
+_FILES: Final = 4096
 _is_library: dict[str, bool] = {}
+"""What is known of files; forgotten at that many, because notebooks and generated code have no end of names."""
 
 
 def _classify(filename: str) -> bool:
     found = filename.startswith((*_OWN, *_LIBRARIES, "<frozen")) and filename not in _APPLICATIONS
+    if len(_is_library) >= _FILES:
+        _is_library.clear()
     _is_library[filename] = found
     return found
 

@@ -286,7 +286,13 @@ class TestMemory:
             assert store.load(entries[0].key, entries[0].canonical)  # used all the time: stays
         assert store.stats().memory_bytes <= 10_000
         kept = [number for number, e in enumerate(entries) if store.memory.get(e.key)]
-        assert kept == [0, 18, 19]
+        assert kept == [0, 17, 18, 19]
+
+    def test_listings_count(self, make_entry: MakeEntry) -> None:
+        store = Store(Layers((), None))
+        entry = make_entry(1)
+        store.store(entry._replace(metadata={**entry.metadata, "ir": {"zlib": "x" * 50_000}}))
+        assert store.memory.bytes > 50_000
 
     def test_replacing_and_discarding_keep_the_count_right(self, make_entry: MakeEntry) -> None:
         store = Store(Layers((), None))
