@@ -11,20 +11,25 @@ import numpy as np
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
-from jitfuse.ir import ops
+from jitfuse.ir import ops, rules
 from jitfuse.ir.operators.special import SCIPY_UFUNCS
+from jitfuse.ir.program import Meta
 from jitfuse.tracing import gathering, numpy_products, numpy_reductions, numpy_scans
 from jitfuse.tracing import numpy_complex as numpy_complex
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
 from jitfuse.tracing.source import user_line
 
+_SCIPYS_LOOPS: Final[dict[str, str]] = {
+    "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy", "logit": "logit",
+}
+"""Ufuncs of SciPy, in float32 or float64, whose operators have NumPy's loops, in float16 too."""
 _UFUNCS: Final[dict[str, str]] = {
     **{op.numpy.__name__: op.name for op in ops.table() if isinstance(op.numpy, np.ufunc)},
     **{op.name: op.name for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
     **SCIPY_UFUNCS,
-    "erf": "erf", "erfc": "erfc", "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy",
-    "logit": "logit", "matmul": "matmul",
+    **_SCIPYS_LOOPS,
+    "erf": "erf", "erfc": "erfc", "matmul": "matmul",
     "degrees": "rad2deg", "radians": "deg2rad",
 }
 """Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""
@@ -111,6 +116,9 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
         if kind(target) == "bool":
             refuse(name, {"dtype": target})
         operands = [t if t.weak else t.astype(target, copy=False) for t in operands]
+    if name in _SCIPYS_LOOPS:
+        loop = rules.loop_double_first(name, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
+        operands = [strong(t).astype(d, copy=False) for t, d in zip(operands, loop.inputs, strict=True)]
     return operands[0].call(op_name, *operands[1:])
 
 

@@ -80,6 +80,12 @@ def extents(name: str, subscripts: Subscripts, shapes: Sequence[tuple[int, ...]]
     return found
 
 
+def common_dtype(operands: Sequence[Any]) -> str:
+    """Return the dtype of sums of products; float32 for bfloat16, which NumPy's einsum does not know, as in matmul."""
+    dtype, _ = result_type(tuple((t.dtype, t.weak) for t in operands))
+    return "float32" if dtype == "bfloat16" else dtype
+
+
 class Term(NamedTuple):
     """A tensor and the labels of its axes."""
 
@@ -95,7 +101,7 @@ def lower(*tensors: Tensor, subscripts: str, path: tuple[tuple[int, ...], ...]) 
     inputs, _, output = subscripts.partition("->")
     read_ = Subscripts(tuple(inputs.split(",")), output)
     known = extents("einsum", read_, [t.shape for t in tensors])
-    common, _ = result_type(tuple((t.dtype, t.weak) for t in tensors))
+    common = common_dtype(tensors)
     tensors = tuple(t if t.dtype == common and not t.weak else t.call("astype", dtype=common) for t in tensors)
     terms = [_without_units(_diagonal(Term(t, labels)), known) for t, labels in zip(tensors, read_.inputs, strict=True)]
     for positions in path:

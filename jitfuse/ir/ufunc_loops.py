@@ -19,7 +19,7 @@ _PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, 
 """What stands for a weak operand of each dtype."""
 _NARROW: Final = ("float16", "bfloat16")
 _REFUSED: Final = {
-    "spacing": _NARROW, "nextafter": _NARROW, "modf": ("bfloat16",), "frexp": ("bfloat16",), "ldexp": ("bfloat16",),
+    "spacing": _NARROW, "nextafter": _NARROW, "modf": ("bfloat16",), "frexp": ("bfloat16",),
     "float_power": ("bfloat16",),
 }
 """What is about the format of a float, where computing in float32 does not do."""
@@ -56,7 +56,12 @@ def _resolved(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, 
 
 
 def _resolved_by_trial(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, ...] | None:
-    """Return the loop that a ufunc finds for ml_dtypes, which `resolve_dtypes` does not search as a call does."""
+    """Return the loop that a ufunc finds for ml_dtypes, which `resolve_dtypes` does not search as a call does.
+
+    None where its operands have dtypes of their own, as ldexp's exponent: there is no common one to compute in.
+    """
+    if any(len(set(types.partition("->")[0])) > 1 for types in ufunc.types):
+        return None
     one = {"bool": True, "int64": 1, "uint64": 1, "float64": 1.0, "complex128": 1j}
     empty = [one[d] if weak else np.zeros(0, numpy_dtype(d)) for d, weak in operands]
     try:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import jitfuse as jf
 
@@ -53,10 +54,23 @@ def test_a_function_of_two_arrays(numpy_name: str, name: str, dtype: str) -> Non
             check(by_name(y, x), want)
 
 
-def test_integers_become_float64_and_bools_are_refused() -> None:
-    fused = jf.fuse(lambda x: (np.arctan(x), np.hypot(x, 2), np.degrees(x), np.cbrt(x)))
-    x = np.arange(-9, 9, dtype="int32")
-    for got, want in zip(fused(x), (np.arctan(x), np.hypot(x, 2), np.degrees(x), np.cbrt(x)), strict=True):
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers_and_bools_become_the_float_that_numpy_takes(dtype: str) -> None:
+    def several(x: Any) -> Any:
+        return np.arctan(x), np.hypot(x, 2), np.degrees(x), np.cbrt(x)
+
+    x = np.arange(-9, 9).astype(dtype)
+    for got, want in zip(jf.fuse(several)(x), several(x), strict=True):
         check(got, want)
-    with pytest.raises(jf.DTypeError, match="float16"):
-        fused(x > 0)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["erf", "expit", "log_expit", "logit", "xlogy"])
+def test_scipys_ufuncs_have_scipys_dtypes(name: str, dtype: str) -> None:
+    function = getattr(scipy.special, name)
+    x = (np.linspace(0.1, 0.9, 9) * (1 if "float" in dtype else 9)).astype(dtype)
+    with np.errstate(all="ignore"):
+        for operands in [(x,)] if function.nin == 1 else [(x, x), (x, 0.5), (x, np.float32(0.5)), (2, x)]:
+            got, want = jf.fuse(lambda *xs: function(*xs))(*operands), function(*operands)
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=8 * float(np.finfo(want.dtype).eps))

@@ -45,6 +45,7 @@ from jitfuse.backends.llvm.runtime.result_tree import (
     ViewResult,
 )
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words, configuration
+from jitfuse.dtypes import KINDS
 
 __all__ = [
     "ARENA", "ArrayResult", "CallResult", "DictResult", "Entry", "EntryBuilder", "Handler", "HostArray",
@@ -281,7 +282,7 @@ class EntryBuilder:
     def guard_numpy_scalar(self, slot: int, dtype: DTypeLike) -> int:
         """Pass for a NumPy scalar of exactly this dtype; returns the value that addresses its bytes."""
         d = np.dtype(dtype)
-        assert not d.hasobject and d.itemsize <= 16 and d.isnative, d  # ml_dtypes are of kind V
+        assert d.name in KINDS and d.isnative, d
         cells = -(-d.itemsize // layout.WORD)
         return self._scalar(Guard.NPSCALAR, slot, self._keep.ref(d.type), d.itemsize, cells=cells)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import result_type
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import einsum, reference, rules
 from jitfuse.ir.op import CONTRACTION, REQUIRED, VARIADIC, Op, add
@@ -37,11 +36,12 @@ def _infer_einsum(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if left_over != 1:
         raise ArgumentError(f"einsum: the path {attrs['path']} leaves {left_over} operands")
     extents = einsum.extents("einsum", subscripts, [m.shape for m in metas])
-    dtype, _ = result_type(tuple((m.dtype, m.weak) for m in metas))
+    dtype = einsum.common_dtype(metas)
     return Meta(tuple(extents[c] for c in output), dtype, rules.common_device("einsum", metas))
 
 
 def _einsum(*xs: Any, subscripts: str, path: Any) -> Any:
+    xs = tuple(np.asarray(x, "float32") if np.asarray(x).dtype.name == "bfloat16" else x for x in xs)
     return np.einsum(subscripts, *xs, optimize=False)
 
 

@@ -64,7 +64,7 @@ def _position(name: str, doc: str, decompose: Any = None) -> None:
         rules.require_nonempty(name, m, axes)
         return rules.reduction_meta(name, m, "int64", axes, attrs["keepdims"])
 
-    numpy = getattr(reduction_reference, name)
+    numpy = reference.rounded_once(getattr(reduction_reference, name))
     add(Op(name, 1, REDUCTION, {"axis": None, "keepdims": False}, infer, numpy, decompose=decompose, doc=doc))
 
 

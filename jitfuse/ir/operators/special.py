@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jitfuse.dtypes import can_cast
+from jitfuse.dtypes import can_cast, ufunc_type
 from jitfuse.ir import library, rules
 from jitfuse.ir.op import LIBRARY, Op, add
 from jitfuse.ir.program import Meta
@@ -16,8 +16,12 @@ SCIPY_UFUNCS: Final[dict[str, str]] = {
 
 
 def _loop_single_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
-    """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first."""
-    single = all(m.weak or can_cast(m.dtype, "float32", "safe") for m in metas) and not all(m.weak for m in metas)
+    """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first.
+
+    A Python scalar counts as what it is with the others: an int among bools is int64.
+    """
+    common = ufunc_type(tuple((m.dtype, m.weak) for m in metas))[0]
+    single = all(can_cast(common if m.weak else m.dtype, "float32", "safe") for m in metas)
     dtype = "float32" if single else "float64"
     return rules.Loop((dtype,) * len(metas), dtype)
 

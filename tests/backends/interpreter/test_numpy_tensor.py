@@ -92,6 +92,11 @@ def floats(x: Any) -> Any:
     return np.asarray(x, None if np.asarray(x).dtype.kind == "f" else "float64")
 
 
+def known(x: Any) -> Any:
+    """The operand in a dtype that NumPy's own functions know."""
+    return np.asarray(x, "float32") if np.asarray(x).dtype.name == "bfloat16" else x
+
+
 def limit(x: Any, product: Any) -> Any:
     """The product of x and a weight that is 0 at minus infinity, with 0 there."""
     return np.where(x == -np.inf, -0.0, product).astype(x.dtype)[()]
@@ -101,6 +106,15 @@ def log_softmax(x: Any, axis: Any) -> Any:
     """The logarithm of softmax, NaN where the largest is infinite."""
     apart = x - np.max(x, axis=axis, keepdims=True)
     return apart - np.log(np.sum(np.exp(apart), axis=axis, keepdims=True))
+
+
+def logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
+    """SciPy's; it adds an axis where there is none to add over, and fails for tuples of axes of empty arrays."""
+    if np.ndim(x) == 0 or axis == ():
+        return scipy.special.logsumexp(floats(x)[..., None], -1)[()]
+    if np.size(x) == 0:
+        return np.log(np.sum(floats(x), axis, keepdims=keepdims))
+    return scipy.special.logsumexp(floats(x), axis, keepdims=keepdims)[()]
 
 
 def normalised(x: Any, axis: Any, eps: float) -> Any:
@@ -138,7 +152,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "log_softmax": lambda x, axis: log_softmax(floats(x), axis),
     "layer_norm": lambda x, axis, eps: normalised(floats(x) - np.mean(floats(x), axis=axis, keepdims=True), axis, eps),
     "rms_norm": lambda x, axis, eps: normalised(floats(x), axis, eps),
-    "logsumexp": lambda x, axis, keepdims: scipy.special.logsumexp(floats(x), axis, keepdims=keepdims)[()],
+    "logsumexp": logsumexp,
     "cummax": np.maximum.accumulate, "cummin": np.minimum.accumulate, "count_nonzero": counted,
     "astype": cast,
     **{name: spread(getattr(np, name)) for name in ("var", "std", "nanvar", "nanstd")},
@@ -151,15 +165,15 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "roll": lambda x, shifts, axes: np.roll(x, shifts, axes), "stack": lambda *xs, axis: np.stack(xs, axis),
     "repeat": lambda x, times, axis: np.repeat(x, times, axis), "pad": padded,
     "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
-    "einsum": lambda *xs, subscripts, path: np.einsum(subscripts, *xs),
+    "einsum": lambda *xs, subscripts, path: np.einsum(subscripts, *map(known, xs)),
     "gather": gathered, "scatter": scattered, "take": lambda x, index, axis, mode: np.take(x, index, axis, mode=mode),
     "take_along_axis": lambda x, index, axis: np.take_along_axis(x, index, axis),
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
     "make_complex": reference.make_complex,
     "dropout": reference.dropout, "mode_select": lambda a, b, training: a if training else b,
 }
-ACTIVATIONS = frozenset({
-    "sigmoid", "log_sigmoid", "softplus", "silu", "gelu", "gelu_tanh", "relu", "leaky_relu", "elu",
+OWN_DTYPES = frozenset({  # which are not SciPy's
+    "sigmoid", "log_sigmoid", "softplus", "silu", "gelu", "gelu_tanh", "relu", "leaky_relu", "elu", "xlogy", "logit",
 })
 ROUNDED = {
     **{op.name: 4e-16 for op in ops.table() if op.ulps}, "gelu": 1e-15, "gelu_tanh": 1e-13, "erfc": 1e-13,
@@ -169,14 +183,14 @@ ROUNDED = {
 
 
 def wanted(op: ops.Op, operands: list[Any], attrs: dict[str, Any]) -> Any:
-    """What NumPy gives; reductions of floats of 16 bits are its reductions in float32, rounded once."""
-    if op.name in ACTIVATIONS:
+    """What NumPy gives; reductions and scans of floats of 16 bits are its own in float32, rounded once."""
+    if op.name in OWN_DTYPES:
         assert op.loop is not None
         loop = op.loop(op.name, [Meta((), np.asarray(x).dtype.name) for x in operands])
         wide = ["float64" if is_narrow(d) else d for d in loop.inputs]
         result = expected(op)(*(np.asarray(x).astype(d)[()] for x, d in zip(operands, wide, strict=True)), **attrs)
         return result.astype(numpy_dtype(loop.result))
-    if op.kind != ops.REDUCTION or not is_narrow(np.asarray(operands[0]).dtype.name):
+    if op.kind not in (ops.REDUCTION, ops.SCAN) or not is_narrow(np.asarray(operands[0]).dtype.name):
         return expected(op)(*operands, **attrs)
     result = np.asarray(expected(op)(operands[0].astype("float32"), **attrs))
     return result.astype(operands[0].dtype if result.dtype == np.float32 else result.dtype)[()]
