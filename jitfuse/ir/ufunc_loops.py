@@ -20,7 +20,6 @@ _PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, 
 _NARROW: Final = ("float16", "bfloat16")
 _REFUSED: Final = {
     "spacing": _NARROW, "nextafter": _NARROW, "modf": ("bfloat16",), "frexp": ("bfloat16",),
-    "float_power": ("bfloat16",),
 }
 """What is about the format of a float, where computing in float32 does not do."""
 

@@ -153,9 +153,10 @@ OPERATORS = [op for op in ops.table() if op.kind == ops.LIBRARY and op.name != "
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_the_interpreter_carries_it_out_over_torch_too(op: ops.Op) -> None:
     torch = pytest.importorskip("torch")
-    values = {"positions": (1,)}
+    values = {"positions": (1,), "axis": 0}
     attrs = {name: values[name] for name, default in op.attrs.items() if default is ops.REQUIRED}
-    arrays = [np.array([0.25, 0.5, 0.75]) for _ in range(op.arity)]
+    part = 0.5j if op.name.startswith("complex_") else 0.0
+    arrays = [np.array([0.25, 0.5, 0.75]) + part for _ in range(op.arity)]
     program = jf.fuse(lambda *xs: xs[0].call(op.name, *xs[1:], **attrs)).program(*arrays)
     feeds = program.ordered_feeds
     (want,) = jf.ProgramRunner(program)(dict(zip(feeds, arrays, strict=True))).outputs.values()
