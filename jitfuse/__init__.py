@@ -35,18 +35,21 @@ from jitfuse.version import __version__
 if TYPE_CHECKING:
     from jitfuse import nn, random
     from jitfuse.backends.interpreter.runner import ProgramRunner
+    from jitfuse.exporting import export
 
 __all__ = [
     "AbstractTensor", "ArgumentError", "CacheWarning", "CompileError", "CutWireError", "DTypeError",
     "FallbackWarning", "FusedFunction", "FusedProgram", "JitfuseError", "LeakedTracerError", "NumericError",
     "OverlapError", "ProgramRunner", "ShapeError", "TracedValueError", "UntraceableError", "VerifyError",
-    "__version__", "fuse", "is_training", "nn", "random", "spec",
+    "__version__", "export", "fuse", "is_training", "nn", "random", "spec",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in ("nn", "random", "linalg", "gpu"):
         return importlib.import_module(f"jitfuse.{name}")
+    if name == "export":
+        return importlib.import_module("jitfuse.exporting").export
     if name == "ProgramRunner":
         return importlib.import_module("jitfuse.backends.interpreter.runner").ProgramRunner
     if name.startswith("__"):

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import Any, Final
 
 from jitfuse.explain import heading, report
+from jitfuse.files import write_whole
 from jitfuse.ir.picture import DrawnGroup, program_svg
 from jitfuse.plans import RuntimePlan
 from jitfuse.plans.plan import buffers_of
@@ -36,13 +36,7 @@ def write_page(
     path: str | os.PathLike[str], function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: Sequence[Any]
 ) -> None:
     """Write the page to a file; it is replaced as a whole, or not at all."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(page(function, spec, training, plan, kernels), encoding="utf-8")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, page(function, spec, training, plan, kernels))
 
 
 def page(function: Any, spec: Any, training: bool, plan: RuntimePlan, kernels: Sequence[Any]) -> str:

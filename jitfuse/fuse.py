@@ -379,6 +379,26 @@ class FusedFunction(NativeCallable):
                 write_page(html, self, spec, training, plan, kernels)
             return explain(self, spec, training, plan)
 
+    def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
+        """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
+
+        The function in it takes what the call reads, one argument for each array and number, and returns what the
+        call returns. `training` is what it takes unless its caller says otherwise; `path` names a file to write.
+        Raises UnsupportedError where the result holds what cannot be written as source.
+        """
+        from jitfuse.function_export import export_call
+
+        training, args, kwargs = self._split_mode(args, kwargs)
+        with self._lock:
+            spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
+            traced = spec.trace if spec is not None else self._trace(training, args, kwargs)
+        text = export_call(self, traced, training)
+        if path is not None:
+            from jitfuse.files import write_whole
+
+            write_whole(path, text)
+        return text
+
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace and compile for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
         args, kwargs = materialise_specs(args, kwargs)

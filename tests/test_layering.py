@@ -18,7 +18,7 @@ BACKENDS = {"backends"}
 CACHE = {"cache"}
 UP_TO_TRACING = BASE | {"ir", "tracing"}
 UP_TO_COMPILE = UP_TO_TRACING | PASSES | BACKENDS | CACHE | {"compile"}
-PARTS = {"ir", "tracing", "backends", "cache", "passes", "plans", "errors", "dtypes", "version", "compile"}
+PARTS = {"ir", "tracing", "backends", "cache", "passes", "plans", "errors", "dtypes", "version", "compile", "exporting"}
 TOP = {"__main__", "cli", "demo"}
 # what users call ("fuse", "nn", "random", the namespace) is everything that has no row here
 MAY_IMPORT = {
@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "backends": UP_TO_TRACING | BACKENDS,
     "cache": BASE | CACHE,
     "compile": UP_TO_COMPILE,
+    "exporting": BASE | {"ir", "exporting"},
 }
 
 

@@ -20,6 +20,7 @@ from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.errors import ArgumentError, BoundInput, CutWireError, JitfuseError
 from jitfuse.ir import ops
 from jitfuse.ir.attributes import check_attrs
+from jitfuse.ir.liveness import inputs_in_mode, live_steps
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.abstract import normalize_attrs
 
@@ -116,7 +117,7 @@ class ProgramRunner:
         dropped: set[int] = set()
         planned: list[_Planned] = []
         for step in reversed(live_steps(self.program, training)):
-            inputs = _inputs_in_mode(step, training)
+            inputs = inputs_in_mode(step, training)
             last_use = {*inputs, *step.result_ids} - kept - dropped
             dropped |= last_use
             op, attrs = self._resolve(step, cls, training, store)
@@ -235,24 +236,6 @@ class NestedProgram:
         if not tensors:
             return tuple(result.outputs.values())
         return tuple(v if isinstance(v, EagerTensor) else tensors[0](v) for v in result.outputs.values())
-
-
-def live_steps(program: FusedProgram, training: bool) -> list[OpStep]:
-    """Return the steps that what a mode delivers depends on, in program order."""
-    needed = set(program.delivered(training))
-    live = []
-    for step in reversed(program.steps):
-        if not needed.isdisjoint(step.result_ids):
-            live.append(step)
-            needed.update(_inputs_in_mode(step, training))
-    return live[::-1]
-
-
-def _inputs_in_mode(step: OpStep, training: bool) -> tuple[int, ...]:
-    """Return the operands that a step reads; a select reads the same one twice and never the other mode's."""
-    if step.op_name == "mode_select" and len(step.input_ids) == 2:
-        return (step.input_ids[0 if training else 1],) * 2
-    return step.input_ids
 
 
 def _runnable(value: Any, training: bool) -> Any:

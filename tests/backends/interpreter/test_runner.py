@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
-from jitfuse.backends.interpreter.runner import NestedProgram, ProgramRunner, live_steps, tensor_class
+from jitfuse.backends.interpreter.runner import NestedProgram, ProgramRunner, tensor_class
 from jitfuse.errors import ArgumentError, CutWireError
 from jitfuse.ir import ops, reference
+from jitfuse.ir.liveness import live_steps
 from jitfuse.ir.op import _TABLE
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.text import parse
