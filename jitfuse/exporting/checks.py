@@ -17,7 +17,7 @@ def check_array(value: Any, name: str, shape: tuple[int, ...], dtype: str) -> No
 
 def as_scalar(value: Any, name: str, dtype: str) -> Any:
     """Return an argument of rank 0 as a NumPy scalar; raises TypeError or ValueError for any other."""
-    if type(value) in (bool, int, float):
+    if type(value) in (bool, int, float, complex):
         value = np.asarray(value)
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.name != dtype:
         found = getattr(value, "dtype", type(value).__name__)
@@ -30,7 +30,8 @@ def as_scalar(value: Any, name: str, dtype: str) -> Any:
 def as_number(value: Any, name: str, kind: Any) -> Any:
     """Return an argument as a Python number of a type; raises TypeError for a number that is not one of its kind."""
     value = value.item() if isinstance(value, np.ndarray | np.generic) and not value.shape else value
-    if type(value) is not kind and not (kind is float and type(value) is int):
+    wider = {float: (int,), complex: (int, float)}.get(kind, ())
+    if type(value) is not kind and type(value) not in wider:
         raise TypeError(f"{name} is of type {kind.__name__}, not {type(value).__name__}")
     return kind(value)
 

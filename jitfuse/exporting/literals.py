@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.dtypes import SUPPORTED, component, itemsize
 from jitfuse.errors import UnsupportedError
 
 SMALL = 64
@@ -67,39 +68,45 @@ def _float(value: float) -> ast.expr:
         return _np("inf") if value > 0 else ast.UnaryOp(ast.USub(), _np("inf"))
     if not math.isnan(value):
         return ast.Constant(value)
-    bits = struct.unpack("<Q", struct.pack("<d", value))[0]
-    if bits == struct.unpack("<Q", struct.pack("<d", math.nan))[0]:
+    if struct.pack("<d", value) == struct.pack("<d", math.nan):
         return _np("nan")
-    viewed = ast.Call(ast.Attribute(_unsigned(64, bits), "view"), [_np("float64")], [])
-    return ast.Call(ast.Attribute(viewed, "item"), [], [])
-
-
-def _unsigned(bits: int, value: int) -> ast.expr:
-    return ast.Call(_np(f"uint{bits}"), [ast.Constant(value)], [])
+    return ast.Call(ast.Attribute(_of_bits(np.float64(value)), "item"), [], [])
 
 
 def _numpy_scalar(value: np.generic) -> ast.expr:
-    dtype = value.dtype.name
-    if dtype == "bfloat16":
-        bits = int(np.asarray(value).view("uint16"))
-        return ast.Call(ast.Attribute(_unsigned(16, bits), "view"), [dtype_expression(dtype)], [])
-    if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
-        raise UnsupportedError(f"a NumPy scalar of dtype {dtype} cannot be written as Python source")
-    number = value.item()
-    if value.dtype.kind == "f" and type(value)(number).tobytes() != value.tobytes():  # a NaN that carries something
-        bits = int.from_bytes(value.astype(value.dtype.newbyteorder("<")).tobytes(), "little")
-        viewed = ast.Attribute(_unsigned(8 * value.dtype.itemsize, bits), "view")
-        return ast.Call(viewed, [dtype_expression(dtype)], [])
-    return ast.Call(dtype_expression(dtype), [literal(number)], [])
+    if value.dtype.name not in SUPPORTED:
+        raise UnsupportedError(f"a NumPy scalar of dtype {value.dtype} cannot be written as Python source")
+    if value.dtype.name != "bfloat16":
+        number = value.item()
+        if type(value)(number).tobytes() == value.tobytes():
+            return ast.Call(dtype_expression(value.dtype.name), [literal(number)], [])
+    return _of_bits(value)
+
+
+def _of_bits(value: np.generic) -> ast.expr:
+    """Return a NaN that carries something, or a value of a dtype without literals, from its parts as integers."""
+    bits = 8 * itemsize(component(value.dtype.name))
+    parts = literal(np.asarray(value).reshape(1).view(f"uint{bits}"))
+    viewed = ast.Call(ast.Attribute(parts, "view"), [dtype_expression(value.dtype.name)], [])
+    return ast.Subscript(viewed, ast.Constant(0))
 
 
 def _array(value: np.ndarray[Any, Any]) -> ast.expr:
     """Return `np.array([...], dtype)`; raises UnsupportedError where that is long or loses a bit or an extent."""
     dtype = value.dtype.name
-    written = value.size in range(1, SMALL + 1) and dtype != "bfloat16" and value.dtype.kind in "biuf"
-    if written and np.array(value.tolist(), value.dtype).tobytes() == value.tobytes():
+    written = value.size in range(1, SMALL + 1) and dtype != "bfloat16" and value.dtype.kind in "biufc"
+    if written and np.array(_plain_nan(value.tolist()), value.dtype).tobytes() == value.tobytes():
         return ast.Call(_np("array"), [literal(value.tolist()), dtype_expression(dtype)], [])
     raise UnsupportedError(f"an array of shape {value.shape} and dtype {dtype} is not written out as numbers")
+
+
+def _plain_nan(value: Any) -> Any:
+    """Return nested lists with the NaN that source can name in place of any other."""
+    if isinstance(value, list):
+        return [_plain_nan(v) for v in value]
+    if isinstance(value, complex):
+        return complex(_plain_nan(value.real), _plain_nan(value.imag))
+    return math.nan if value != value else value
 
 
 def _slice(value: slice) -> ast.expr:

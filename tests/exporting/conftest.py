@@ -54,6 +54,10 @@ def same(actual: Any, expected: Any, where: Any = "") -> None:
     assert (a.dtype, a.shape) == (e.dtype, e.shape), where
     if e.dtype.name == "bfloat16":
         a, e = a.astype("float32"), e.astype("float32")
+    if e.dtype.kind == "c":
+        same(a.real, e.real, where)
+        same(a.imag, e.imag, where)
+        return
     wrong = a != e
     if e.dtype.kind == "f":
         wrong = (wrong | (np.signbit(a) != np.signbit(e))) & ~(np.isnan(a) & np.isnan(e))
