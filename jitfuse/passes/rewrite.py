@@ -115,13 +115,18 @@ def rewrite(program: FusedProgram, visit: Visit, *, share: bool = False) -> Fuse
     """
     builder = ProgramBuilder(program, share=share)
     ids: dict[int, int] = {}
+    metas, sources = program.meta, program.sources
     for step in program.steps:
-        inputs = tuple(ids.get(i, i) for i in step.input_ids)
-        builder.source = program.sources.get(step.step_id)
+        inputs = tuple([ids.get(i, i) for i in step.input_ids])
+        builder.source = sources.get(step.step_id)
         new = visit(builder, step, inputs)
         if new is None:
-            same = all(builder.meta[i] == program.meta[j] for i, j in zip(inputs, step.input_ids, strict=True))
-            meta = program.meta[step.result_id] if same else None
+            meta: Meta | None = metas[step.result_id]
+            for i, j in zip(inputs, step.input_ids, strict=True):
+                now, before = builder.meta[i], metas[j]
+                if now is not before and now != before:  # most are the same object, and == takes a microsecond
+                    meta = None
+                    break
             new = builder.step(step.op_name, inputs, step.attrs, meta=meta)
         ids[step.result_id] = new
     return builder.finish(ids)

@@ -5,6 +5,7 @@ Owns `Frame` and `Key`. Does not own what is computed there (`jitfuse.plans.body
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from jitfuse.dtypes import itemsize
@@ -26,7 +27,7 @@ class Frame(NamedTuple):
     @property
     def grid_axes(self) -> tuple[int, ...]:
         """The axes that are not reduced."""
-        return tuple(k for k in range(len(self.shape)) if k not in self.reduced)
+        return _grid_axes(len(self.shape), self.reduced)
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -39,7 +40,7 @@ class Frame(NamedTuple):
 
     def full_map(self) -> tuple[Lin, ...]:
         """Return the index map of a value that sweeps the whole shape."""
-        return tuple(along(self.position(k)) for k in range(len(self.shape)))
+        return _full_map(len(self.shape), self.reduced)
 
     def maps(self, shape: tuple[int, ...]) -> Iterable[tuple[str, tuple[Lin, ...]]]:
         """Yield the ways in which a value of this shape can belong to the frame, by name: see `map_of`."""
@@ -57,6 +58,17 @@ class Frame(NamedTuple):
         if placing == "kept":
             return tuple(ZERO if k in self.reduced else along(self.position(k)) for k in range(len(self.shape)))
         return tuple(along(a) for a in range(len(self.grid_axes)))
+
+
+@lru_cache(maxsize=512)
+def _grid_axes(rank: int, reduced: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(k for k in range(rank) if k not in reduced)
+
+
+@lru_cache(maxsize=512)
+def _full_map(rank: int, reduced: tuple[int, ...]) -> tuple[Lin, ...]:
+    order = _grid_axes(rank, reduced) + reduced
+    return tuple(along(order.index(k)) for k in range(rank))
 
 
 class Key(NamedTuple):
