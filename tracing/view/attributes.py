@@ -98,7 +98,11 @@ class Attributes(Classifier):
 
     def _module(self, module: types.ModuleType, chain: Chain, name: str, raw: bool) -> Any:
         if not is_user_module(module):
-            return self.arrived(getattr(module, name))
+            value = getattr(module, name)
+            seen = self.arrived(value)
+            if callable(value) and id(value) not in self.origin:
+                self.quick[id(module), name] = value, seen
+            return seen
         namespace = vars(module)
         if name in namespace:
             if (id(namespace), name) in self.written:
