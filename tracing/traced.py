@@ -337,6 +337,17 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _pow(self: TracedTensor, other: Any) -> Any:
+    """Return a power; 2 squares an array of bools in int8, where NumPy makes int64 of any other Python int."""
+    weak_int = type(other) is TracedTensor and other.weak and other.dtype == "int64"
+    squared = self.dtype == "bool" and not self._scalar and not self.weak and (type(other) is int or weak_int)
+    return self.call("square") if squared and plain(other) == 2 else _power(self, other)
+
+
+_power: Callable[[TracedTensor, Any], Any] = getattr(AbstractTensor, "__pow__")  # noqa: B009 -- made by the op table
+setattr(TracedTensor, "__pow__", _pow)  # noqa: B010
+
+
 def _inplace(name: str) -> Callable[[TracedTensor, Any], Any]:
     def operator(self: TracedTensor, other: Any) -> Any:
         try:

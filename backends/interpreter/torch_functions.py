@@ -261,8 +261,8 @@ _SAME = (
 _REFERRED = (
     "logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "xlogy", "logit", "sinc", "cbrt",
     "rint", "signbit", "spacing",
-    "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "frexp_mantissa",
-    "frexp_exponent", "prod", "argmin", "argmax", "cumsum", "cumprod", "cummax", "cummin", "require",
+    "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "bitwise_count",
+    "frexp_mantissa", "frexp_exponent", "prod", "argmin", "argmax", "cumsum", "cumprod", "cummax", "cummin", "require",
 )
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: _referred(name) for name in _REFERRED},

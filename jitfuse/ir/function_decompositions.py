@@ -78,7 +78,7 @@ def modf_whole(x: Tensor) -> Tensor:
 def modf_fraction(x: Tensor) -> Tensor:
     """Return the fraction of x with the sign of x; that of an infinity is 0."""
     (x,) = cast(loop_of(np.modf), "modf_fraction", x)
-    return x.isinf().where(x.literal(0.0), x.subtract(x.trunc())).copysign(x)
+    return x.isinf().where(x.literal(0.0).astype(dtype=x.dtype), x.subtract(x.trunc())).copysign(x)
 
 
 def isposinf(x: Tensor) -> Tensor:

@@ -6,22 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import SUPPORTED, itemsize, kind, numpy_dtype, ufunc_type
+from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype, ufunc_type
 from jitfuse.errors import DTypeError
 from jitfuse.ir.program import Meta
 from jitfuse.ir.rules import Loop, LoopRule
 
 _PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, "float64": float, "complex128": complex}
 """What stands for a weak operand of each dtype."""
-_NARROW: Final = ("float16", "bfloat16")
-_REFUSED: Final = {
-    "spacing": _NARROW, "nextafter": _NARROW, "modf": ("bfloat16",), "frexp": ("bfloat16",),
-}
-"""What is about the format of a float, where computing in float32 does not do."""
 
 
 def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
@@ -32,7 +27,7 @@ def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
 
     def rule(name: str, metas: Sequence[Meta]) -> Loop:
         found = _resolved(ufunc, tuple((m.dtype, m.weak) for m in metas))
-        if found is None or any(d in _REFUSED.get(ufunc.__name__, ()) for d in found):
+        if found is None:
             raise DTypeError(f"{name} does not take {', '.join(m.dtype for m in metas)}. Cast first with astype.")
         odd = [d for d in (*found[: ufunc.nin], found[ufunc.nin + result]) if d not in SUPPORTED]
         if odd:
@@ -57,9 +52,11 @@ def _resolved(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, 
 def _resolved_by_trial(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tuple[str, ...] | None:
     """Return the loop that a ufunc finds for ml_dtypes, which `resolve_dtypes` does not search as a call does.
 
-    None where its operands have dtypes of their own, as ldexp's exponent: there is no common one to compute in.
+    None where operands have dtypes of their own, so that there is no common one to compute in; ldexp's exponent, an
+    integer in every loop, is no such.
     """
-    if any(len(set(types.partition("->")[0])) > 1 for types in ufunc.types):
+    whole = [all(types[k] in "ilq" for types in ufunc.types) for k in range(ufunc.nin)]
+    if any(len({d for d, w in zip(types, whole, strict=False) if not w}) > 1 for types in ufunc.types):
         return None
     one = {"bool": True, "int64": 1, "uint64": 1, "float64": 1.0, "complex128": 1j}
     empty = [one[d] if weak else np.zeros(0, numpy_dtype(d)) for d, weak in operands]
@@ -68,7 +65,8 @@ def _resolved_by_trial(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tu
     except TypeError:
         return None
     results = results if isinstance(results, tuple) else (results,)
-    made = [str(r.dtype.name) for r in results]
-    # float_power computes wider than its operands are
-    common = max([ufunc_type(operands)[0], *(d for d in made if kind(d) in ("float", "complex"))], key=itemsize)
-    return (*(common,) * len(operands), *made)
+    dtype = str(results[0].dtype.name)
+    if kind(dtype) not in ("float", "complex"):
+        dtype = ufunc_type(operands)[0]
+    exponent = "int32" if dtype == "bfloat16" else "int64"
+    return (*(exponent if w else dtype for w in whole), *(r.dtype.name for r in results))

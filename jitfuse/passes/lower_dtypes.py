@@ -6,6 +6,7 @@ own promotion (`lower_ops`) nor the casts themselves, which are the backends'.
 """
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from jitfuse.dtypes import is_narrow, numpy_dtype
@@ -13,7 +14,10 @@ from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
-_ON_BITS: Final = frozenset({"where", "copy", "astype", "update_slice", "concat", "mode_select", "full", "zeros"})
+_ON_BITS: Final = frozenset({"where", "copy", "astype", "update_slice", "concat", "mode_select", "full", "zeros",
+                           "nextafter"})
+_FIRST_OF_EQUALS: Final = frozenset({"minimum", "maximum", "fmin", "fmax"})
+"""Where NumPy's choice between zeros of both signs is the first in float16, and the second elsewhere."""
 _SWAPPED: Final = {
     "equal": "equal", "not_equal": "not_equal", "less": "greater", "less_equal": "greater_equal",
     "greater": "less", "greater_equal": "less_equal",
@@ -34,6 +38,10 @@ def widen_narrow_floats(program: FusedProgram) -> FusedProgram:
             return _cast(builder, _arange(builder, step, result.dtype), result.dtype)
         if op.kind not in (ops.ELEMENTWISE, ops.REDUCTION, ops.SCAN) or step.op_name in _ON_BITS or True not in touched:
             return None
+        if step.op_name == "spacing":
+            return _cast(builder, _spacing(builder, inputs[0]), result.dtype)
+        if result.dtype == "float16" and step.op_name in _FIRST_OF_EQUALS:
+            inputs = inputs[::-1]
         wide = [_cast(builder, i, "float32") if t else i for i, t in zip(inputs, touched, strict=True)]
         meta = Meta(result.shape, "float32", result.device) if is_narrow(result.dtype) else result
         new = builder.step(step.op_name, wide, step.attrs, meta=meta)
@@ -43,6 +51,19 @@ def widen_narrow_floats(program: FusedProgram) -> FusedProgram:
         return _cast(builder, new, result.dtype)
 
     return rewrite(program, visit)
+
+
+def _spacing(builder: ProgramBuilder, x: int) -> int:
+    """Return the distance to the next number in float32: to the next larger float16, to a bfloat16 away from 0."""
+    dtype = builder.meta[x].dtype
+    attrs = make_attrs({"shape": (), "value": math.inf, "dtype": "float32", "weak": False})
+    target, wide = builder.step("full", (), attrs), _cast(builder, x, "float32")
+    if dtype == "bfloat16":
+        target = builder.step("copysign", (target, wide), ())
+    following = builder.step("nextafter", (x, _cast(builder, target, dtype)), ())
+    gap = builder.step("subtract", (_cast(builder, following, "float32"), wide), ())
+    nan_at_infinity = builder.step("subtract", (wide, wide), ())
+    return builder.step("add", (gap, nan_at_infinity), ())
 
 
 def _cast(builder: ProgramBuilder, value: int, dtype: str) -> int:

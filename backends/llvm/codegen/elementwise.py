@@ -86,7 +86,7 @@ _INT: Final[dict[str, Emit]] = {
     "fmod": integers.truncated_remainder, "reciprocal": integers.reciprocal,
     "fmin": lambda a, b: a.where(a.compare("slt", b), b),
     "fmax": lambda a, b: a.where(a.compare("sgt", b), b),
-    "gcd": divisors.gcd, "lcm": divisors.lcm,
+    "gcd": divisors.gcd, "lcm": divisors.lcm, "bitwise_count": lambda x: integers.count_ones(integers.absolute(x)),
     "floor": _identity, "ceil": _identity, "trunc": _identity,
     "bitwise_and": lambda a, b: a & b, "bitwise_or": lambda a, b: a | b, "bitwise_xor": lambda a, b: a ^ b,
     "bitwise_invert": _not, "bitwise_left_shift": integers.shift_left,
@@ -101,6 +101,7 @@ _UINT: Final[dict[str, Emit]] = {
     "fmod": lambda a, b: integers.divide(a, b, signed=False)[1],
     "reciprocal": lambda x: integers.reciprocal(x, signed=False),
     "gcd": lambda a, b: divisors.gcd(a, b, signed=False), "lcm": lambda a, b: divisors.lcm(a, b, signed=False),
+    "bitwise_count": integers.count_ones,
     "abs": _identity, "sign": lambda x: x.compare("ne", 0).cast("zext", element(x.type)),
     "minimum": lambda a, b: a.where(a.compare("ult", b), b),
     "maximum": lambda a, b: a.where(a.compare("ugt", b), b),
@@ -134,6 +135,8 @@ def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:
         return _select(*args)
     if op == "copy":
         return args[0]
+    if op == "nextafter" and KIND[dtype] == "bits":
+        return float_bits.nextafter_of_bits(args[0], args[1], dtype)
     table = _TABLES[KIND[dtype]]
     if op in table:
         return table[op](*args)

@@ -1,6 +1,7 @@
 """Functions of floats that look at their bits: neighbours, parts, and scaling by powers of two, as NumPy's.
 
-Owns: nextafter, spacing, signbit, frexp, ldexp. Does not own arithmetic, see `elementwise`.
+Owns: nextafter, spacing, signbit, frexp, ldexp; of the floats of 16 bits, which are their bits, nextafter alone. Does
+not own arithmetic, see `elementwise`.
 """
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import math
 from typing import NamedTuple
 
 from jitfuse.backends.llvm.builder import element
+from jitfuse.backends.llvm.codegen.narrow_floats import widened
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 
@@ -33,12 +35,26 @@ def signbit(x: Batch) -> Batch:
 
 def nextafter(x: Batch, y: Batch) -> Batch:
     """Return the float next to x in the direction of y; y itself where they are equal."""
-    bits = x.bits()
-    away = y.compare("ogt", x) ^ bits.compare("slt", 0)
-    stepped = (bits + 1).where(away, bits - 1).from_bits()
-    stepped = _smallest(x).copysign(y).where(x.compare("oeq", 0.0), stepped)
-    stepped = y.where(x.compare("oeq", y), stepped)
-    return (x + y).where(x.compare("uno", y), stepped)
+    bits = y.bits()
+    return _stepped(x, y, x.bits(), bits, bits, (x + y).bits()).from_bits()
+
+
+def nextafter_of_bits(x: Batch, y: Batch, dtype: str) -> Batch:
+    """Return the same for a float of 16 bits, where each is its bits; but x itself for equal float16."""
+    nan = x.filled(0x7FC0 if dtype == "bfloat16" else 0x7E00)
+    return _stepped(widened(x, dtype), widened(y, dtype), x, y, y if dtype == "bfloat16" else x, nan)
+
+
+def _stepped(x: Batch, y: Batch, from_: Batch, towards: Batch, equal: Batch, nan: Batch) -> Batch:
+    """Return the bits of the float next to x; `from_` and `towards` are the bits of x and y, `equal` and `nan` those
+    of the result where x is y, and where one is no number.
+    """
+    away = y.compare("ogt", x) ^ from_.compare("slt", 0)
+    stepped = (from_ + 1).where(away, from_ - 1)
+    sign = -(1 << (int(element(from_.type)[1:]) - 1))
+    stepped = ((towards & sign) | 1).where(x.compare("oeq", 0.0), stepped)
+    stepped = equal.where(x.compare("oeq", y), stepped)
+    return nan.where(x.compare("uno", y), stepped)
 
 
 def spacing(x: Batch) -> Batch:
@@ -47,10 +63,6 @@ def spacing(x: Batch) -> Batch:
     gap = (size.bits() + 1).from_bits() - size
     gap = (-gap).where(x.compare("olt", 0.0), gap)
     return gap.replace(size.compare("ueq", math.inf), math.nan)
-
-
-def _smallest(x: Batch) -> Batch:
-    return x.bits().filled(1).from_bits()
 
 
 def _parts(x: Batch) -> tuple[Batch, Batch, Batch]:

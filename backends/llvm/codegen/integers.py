@@ -194,6 +194,13 @@ def absolute(x: Batch) -> Batch:
     return negated(x).where(x.compare("slt", 0), x)
 
 
+def count_ones(x: Batch) -> Batch:
+    """Return how many bits are set, as uint8."""
+    f = x.context.f
+    ones = x.context.batch([f.intrinsic("ctpop", v.type, v) for v in x.values])
+    return ones if bits(x) == 8 else ones.cast("trunc", "i8")
+
+
 def negated(x: Batch) -> Batch:
     """Return 0 - x, wrapping around."""
     return x.filled(0).zip(x.context.f.sub, x)

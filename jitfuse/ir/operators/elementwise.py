@@ -68,7 +68,7 @@ _elementwise("sinc", 1, rules.loop_float, ulps=1.0,
 # ---------------------------------------------------------------- exact functions, with NumPy's bits
 for _name in (
     "rint", "signbit", "spacing", "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp",
-    "gcd", "lcm",
+    "gcd", "lcm", "bitwise_count",
 ):
     _elementwise(_name, getattr(np, _name).nin, loop_of(getattr(np, _name)))
 _elementwise("frexp_mantissa", 1, loop_of(np.frexp), doc="x times a power of two, in [0.5, 1): np.frexp(x)[0].")
