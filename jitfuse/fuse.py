@@ -62,7 +62,8 @@ def fuse(
 
     Returns a `FusedFunction`, or a decorator where `fn` is left out. Raises ArgumentError for what is no function
     and for options of later versions (donate, fastmath). Calls raise JitfuseErrors for what cannot be
-    traced, NumericError for integers to negative powers, and whatever the function itself raises.
+    traced, NumericError for integers to negative powers, BoundsError for indices that leave their axis, and whatever
+    the function itself raises.
     """
     options = _Options(training, device, strict, schedule, frozenset(static_argnames), cache, name)
     _refuse_unknown(device, donate, fastmath)

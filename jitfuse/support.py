@@ -23,7 +23,7 @@ _RUNS: Final = {
     ops.ELEMENTWISE: "fused kernel", ops.REDUCTION: "fused kernel", ops.SCAN: "fused kernel",
     ops.VIEW: "index map of a kernel",
     ops.UPDATE: "fused kernel, masked", ops.CREATION: "fused kernel", ops.RANDOM: "fused kernel",
-    ops.CONTRACTION: "library call (NumPy's BLAS)", ops.LIBRARY: "library call",
+    ops.CONTRACTION: "fused kernel or library call, by score", ops.LIBRARY: "library call",
     ops.MODE: "resolved when a mode is compiled",
 }
 

@@ -98,8 +98,10 @@ class Session:
             return self.feeds[known]
         weak = type(value) in WEAK_DTYPE
         dtype = WEAK_DTYPE[type(value)] if weak else dtype_name(value.dtype, name)
-        if type(value) is int:
-            check_int(value, *_INT64, "int64")
+        if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
+            raise OutOfRangeError(
+                f"{name} is {value}: a Python int that is an argument travels as int64. Pass np.uint64(...) or a float."
+            )
         kind = "python" if weak else "numpy"
         return self.add_feed(source, name, value, Meta((), dtype, weak=weak), layouts.Layout(0, ()), kind)
 

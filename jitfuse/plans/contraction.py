@@ -1,7 +1,7 @@
 """What a matmul step is as a contraction: its dtypes and where its operands are read.
 
 Owns: which steps own kernels can compute, and the index maps of the two sides. Does not own whether they should
-(`jitfuse.plans.choice`), the fusion of what comes before and after (`jitfuse.plans.groups`), or code.
+(`jitfuse.plans.policy`), the fusion of what comes before and after (`jitfuse.plans.groups`), or code.
 """
 from __future__ import annotations
 
