@@ -2,102 +2,44 @@
 
 *Anchors* (reductions, scans, and values that must lie in memory) are taken in program order and join an earlier
 group where that is legal and worth it, else they open their own; everything between anchors is computed
-inside the groups that need it. Owns the legality rules and the closed set of reasons. Does not own bodies
-(`jitfuse.plans.body`) or what a group costs (`jitfuse.plans.score`).
+inside the groups that need it. Owns how groups form, and which step may join which. Does not own what a group is
+and records (`jitfuse.plans.group`), bodies (`jitfuse.plans.body`) or costs (`jitfuse.plans.score`).
 """
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.ir import ops
-from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder, Place
-from jitfuse.plans.contraction import MAX_SWEPT, contraction_frame, sides
+from jitfuse.plans.contraction import contraction_frame, sides
 from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
-from jitfuse.plans.layout import Flat, Layout, Lin
+from jitfuse.plans.group import (
+    MAX_OPERANDS,
+    MAX_STEPS,
+    Group,
+    Probe,
+    Reach,
+    Refusal,
+    RefusedMerge,
+    is_few_and_long,
+    is_of_long_columns,
+    is_per_point,
+    is_scan,
+    may_reduce,
+    moves,
+    reframed,
+    result_placing,
+    sweeps,
+)
+from jitfuse.plans.layout import Layout, Lin
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 from jitfuse.plans.values import DEAR, Values
 
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
-SPLIT_GRID: Final = 8
-"""Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""
-NARROW: Final = 64
-"""Long columns are parted from what needs their reduction only where at least this many lie side by side."""
-MAX_OPERANDS: Final = 32
-MAX_STEPS: Final = 1500
 _WINDOW: Final = 24
-
-
-class Refusal(enum.Enum):
-    """Why two groups were not merged: a closed set."""
-
-    FRAME = "their index spaces differ"
-    MISALIGNED = "a reduced value is needed at other grid points"
-    UNRELATED = "they share no value"
-    CYCLE = "a step between them must run in a kernel or library call of its own"
-    SPLIT = "the reduction is split into partial ones over chunks"
-    SWEPT = "the plan sweeps the rows once in a kernel, and this value needs their reduction first"
-    OPERANDS = f"the kernel would have more than {MAX_OPERANDS} memory operands"
-    SIZE = f"the kernel would hold more than {MAX_STEPS} steps"
-
-
-class RefusedMerge(NamedTuple):
-    """One refused merge: the step that wanted in, the step that leads the group, and why."""
-
-    step: int
-    group: int
-    reason: Refusal
-
-
-class Reach(NamedTuple):
-    """What lies below a value in a kernel: the most reductions in a row, whether memory is read along inner axes."""
-
-    depth: int = 0
-    swept: bool = False
-
-
-@dataclass(eq=False)
-class Group:
-    """Steps that share a kernel, which may begin with a contraction, or one library call (`host`)."""
-
-    number: int
-    frame: Frame
-    host: OpStep | None = None
-    contraction: OpStep | None = None
-    roots: list[int] = field(default_factory=list)
-    reductions: list[OpStep] = field(default_factory=list)
-    depths: dict[int, int] = field(default_factory=dict)
-    placings: dict[int, str] = field(default_factory=dict)
-    leaves: set[tuple[int, Any]] = field(default_factory=set)
-    inlined: set[int] = field(default_factory=set)
-    needs: set[int] = field(default_factory=set)
-    reach: dict[Key, Reach] = field(default_factory=dict)
-    split: bool = False
-
-    @property
-    def fused(self) -> frozenset[int]:
-        """The results of reductions and scans, and of the contraction, that this kernel computes."""
-        made = self.reductions if self.contraction is None else [self.contraction, *self.reductions]
-        return frozenset(s.result_id for s in made)
-
-
-@dataclass
-class Probe:
-    """What computing one value in a frame would touch."""
-
-    leaves: set[tuple[int, Any]] = field(default_factory=set)
-    inlined: set[int] = field(default_factory=set)
-    reach: dict[Key, Reach] = field(default_factory=dict)
-    depth: int = 0
-    swept: bool = False
-    related: bool = False
-    """Whether a value that the group computes is needed where the group computes it."""
 
 
 class Grouping:
@@ -166,7 +108,7 @@ class Grouping:
             frame = Frame(self.program.meta[value].shape, ())
             group = Group(len(self.groups), frame)
             probe = self._probe(frame, frozenset(), Key(value, frame.full_map()), group)
-        self._absorb(group, value, probe, _result_placing(step) if is_reduction else "whole")
+        self._absorb(group, value, probe, result_placing(step) if is_reduction else "whole")
         self._add(group)
 
     def _open_contraction(self, step: OpStep) -> None:
@@ -209,9 +151,9 @@ class Grouping:
             except MisalignedError:
                 reason = Refusal.MISALIGNED
                 continue
-            if placing == "whole" and not is_reduction and _is_per_point(frame, probe):
+            if placing == "whole" and not is_reduction and is_per_point(frame, probe):
                 continue
-            leaves = group.leaves if frame == group.frame else _reframed(group.leaves, group.frame, frame)
+            leaves = group.leaves if frame == group.frame else reframed(group.leaves, group.frame, frame)
             refused = self._refuses(group, frame, leaves, probe, key, step if is_reduction else None)
             if refused is None:
                 if frame != group.frame:
@@ -227,8 +169,8 @@ class Grouping:
         if is_reduction:
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
-            if shape == group.frame.shape and _may_reduce(group, frame):
-                yield frame, Key(step.input_ids[0], frame.full_map()), _result_placing(step)
+            if shape == group.frame.shape and may_reduce(group, frame):
+                yield frame, Key(step.input_ids[0], frame.full_map()), result_placing(step)
         else:
             for placing, index in group.frame.maps(self.program.meta[step.result_id].shape):
                 yield group.frame, Key(step.result_id, index), placing
@@ -238,10 +180,10 @@ class Grouping:
         reduction: OpStep | None,
     ) -> Refusal | None:
         shared = (leaf for leaf in probe.leaves if leaf in leaves)
-        if not probe.related and not any(_moves(where) or not frame.shape for _, where in shared):
+        if not probe.related and not any(moves(where) or not frame.shape for _, where in shared):
             return Refusal.UNRELATED
         swept = any(a >= len(frame.grid_axes) for p in key.where if isinstance(p, Lin) for a, _ in p.terms)
-        if swept and probe.depth and not group.split and (_is_few_and_long(frame) or _is_of_long_columns(frame)):
+        if swept and probe.depth and not group.split and (is_few_and_long(frame) or is_of_long_columns(frame)):
             self.choices.add("one_pass")
             if not self.policy.one_pass:
                 return Refusal.SWEPT
@@ -261,7 +203,7 @@ class Grouping:
 
     def _is_split(self, frame: Frame, step: OpStep) -> bool:
         """Return whether a reduction is split; one whose rows its kernel sweeps again cannot be, nor can a scan."""
-        if is_scan(step) or not _is_few_and_long(frame):
+        if is_scan(step) or not is_few_and_long(frame):
             return False
         self.choices.add("split")
         return self.policy.split and not (self.policy.one_pass and self.values.is_swept_again(step.result_id))
@@ -312,11 +254,11 @@ class Grouping:
             top = stack.pop()
             if top in known:  # the group computes it, with all that is below
                 probe.reach[top] = known[top]
-                probe.related |= known[top].depth > 0 or _moves(top.where) or not frame.shape
+                probe.related |= known[top].depth > 0 or moves(top.where) or not frame.shape
                 computed.discard(top)
             elif place(top.value) is not None:
                 probe.leaves.add((top.value, top.where))
-                probe.reach[top] = Reach(swept=_sweeps(top.where, inner))
+                probe.reach[top] = Reach(swept=sweeps(top.where, inner))
                 computed.discard(top)
             elif top.value in fused:
                 builder.dependencies(top)
@@ -347,79 +289,6 @@ class Grouping:
             probe.related = True
         elif key.mask is not None or self.values.costs[key.value] >= DEAR:
             raise MisalignedError
-
-
-def _may_reduce(group: Group, frame: Frame) -> bool:
-    """Return whether a group may take on a reduction over these axes of its shape.
-
-    A contraction's result is swept along rows or along columns, which must be short enough to be kept.
-    """
-    if group.contraction is None:
-        return group.frame.reduced in ((), frame.reduced)
-    rank = len(frame.shape)
-    if frame.reduced not in ((rank - 1,), (rank - 2,)) or frame.shape[frame.reduced[0]] > MAX_SWEPT:
-        return False
-    if frame == group.frame:
-        return True
-    return not group.reductions and all(placing == "whole" for placing in group.placings.values())
-
-
-def _moves(where: Any) -> bool:
-    """Return whether an index map moves along some axis of the kernel."""
-    return not isinstance(where, tuple) or any(not isinstance(p, Lin) or p.terms for p in where)
-
-
-def _is_few_and_long(frame: Frame) -> bool:
-    """Return whether few grid points reduce many elements each: the class in which reductions may be split."""
-    grid = math.prod(frame.shape[k] for k in frame.grid_axes)
-    return 0 < grid < SPLIT_GRID and math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
-
-
-def _is_of_long_columns(frame: Frame) -> bool:
-    """Return whether long columns lie side by side: a kernel that sweeps them twice finds them in no cache."""
-    last = len(frame.shape) - 1
-    if not frame.reduced or last in frame.reduced or frame.shape[last] < NARROW:
-        return False
-    return math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
-
-
-def is_scan(step: OpStep) -> bool:
-    """Return whether a step scans: it is computed where its axis is the inner one, as a value of the whole shape."""
-    op = ops.get(step.op_name)
-    return op is not None and op.kind == ops.SCAN
-
-
-def _result_placing(step: OpStep) -> str:
-    if is_scan(step):
-        return "whole"
-    return "kept" if step.attr("keepdims") else "dropped"
-
-
-def _reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[int, Any]]:
-    """Return leaves under the index maps of a frame of the same shape that reduces other axes.
-
-    A contracted axis follows the frame's and stays there.
-    """
-    axes = [new.position(axis) for axis in old.grid_axes + old.reduced] + [len(new.shape)]
-
-    def moved(part: Any) -> Any:
-        if not isinstance(part, Lin):
-            return part
-        return Lin(part.const, tuple(sorted((axes[a], c) for a, c in part.terms)))
-
-    def map_(where: Any) -> Any:
-        return Flat(moved(where.index)) if isinstance(where, Flat) else tuple(map(moved, where))
-
-    return {(value, map_(where)) for value, where in leaves}
-
-
-def _is_per_point(frame: Frame, probe: Probe) -> bool:
-    """Return whether a value of the whole shape is one per grid point: then it is so where inner extents are not 1."""
-    return probe.depth > 0 and not probe.swept and all(frame.shape[k] == 1 for k in frame.reduced)
-
-
-def _sweeps(where: Any, inner: range) -> bool:
-    return any(not isinstance(p, Lin) or p.coefficient(a) for p in where for a in inner)
 
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:

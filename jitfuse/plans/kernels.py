@@ -12,7 +12,8 @@ from jitfuse.ir.program import FusedProgram
 from jitfuse.plans.body import BodyBuilder, Place
 from jitfuse.plans.form import finish
 from jitfuse.plans.frame import Frame, contiguous_layout
-from jitfuse.plans.groups import Group, Grouping, is_scan
+from jitfuse.plans.group import Group, is_scan
+from jitfuse.plans.groups import Grouping
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout
 from jitfuse.plans.split import finish_split

@@ -18,7 +18,8 @@ from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.plans.algebra import regrouped, vectors_summed
 from jitfuse.plans.chain import chain
 from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
-from jitfuse.plans.groups import Group, Grouping, RefusedMerge, computed_twice
+from jitfuse.plans.group import Group, RefusedMerge
+from jitfuse.plans.groups import Grouping, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
 from jitfuse.plans.launch import Launch
 from jitfuse.plans.layout import Layout

@@ -10,7 +10,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.ir.kernel import CHUNK
 from jitfuse.plans import AbstractPlan
-from jitfuse.plans.groups import MAX_OPERANDS, MAX_STEPS, NARROW, Refusal
+from jitfuse.plans.group import MAX_OPERANDS, MAX_STEPS, NARROW, Refusal
 from jitfuse.plans.policy import DEFAULT
 
 Plan = Callable[..., AbstractPlan]

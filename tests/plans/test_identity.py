@@ -17,7 +17,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.ir.kernel import CHUNK, MAX_STATIC_EXTENT
 from jitfuse.plans import AbstractPlan
-from jitfuse.plans.groups import SPLIT_GRID
+from jitfuse.plans.group import SPLIT_GRID
 from jitfuse.tracing.scheduler import size_class as schedule_class
 
 Shape = tuple[int, ...]

@@ -1,0 +1,166 @@
+"""What a group is, and what its frame, its reductions and the index maps of its values allow.
+
+Owns the record of a group, the closed set of reasons for which one refuses a step, and the questions that one
+group, frame or index map answers. Does not own how groups form (`jitfuse.plans.groups`).
+"""
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from jitfuse.ir import ops
+from jitfuse.ir.kernel import CHUNK
+from jitfuse.ir.program import OpStep
+from jitfuse.plans.contraction import MAX_SWEPT
+from jitfuse.plans.frame import Frame, Key
+from jitfuse.plans.layout import Flat, Lin
+
+SPLIT_GRID: Final = 8
+"""Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""
+NARROW: Final = 64
+"""Long columns are parted from what needs their reduction only where at least this many lie side by side."""
+MAX_OPERANDS: Final = 32
+MAX_STEPS: Final = 1500
+
+
+class Refusal(enum.Enum):
+    """Why two groups were not merged: a closed set."""
+
+    FRAME = "their index spaces differ"
+    MISALIGNED = "a reduced value is needed at other grid points"
+    UNRELATED = "they share no value"
+    CYCLE = "a step between them must run in a kernel or library call of its own"
+    SPLIT = "the reduction is split into partial ones over chunks"
+    SWEPT = "the plan sweeps the rows once in a kernel, and this value needs their reduction first"
+    OPERANDS = f"the kernel would have more than {MAX_OPERANDS} memory operands"
+    SIZE = f"the kernel would hold more than {MAX_STEPS} steps"
+
+
+class RefusedMerge(NamedTuple):
+    """One refused merge: the step that wanted in, the step that leads the group, and why."""
+
+    step: int
+    group: int
+    reason: Refusal
+
+
+class Reach(NamedTuple):
+    """What lies below a value in a kernel: the most reductions in a row, whether memory is read along inner axes."""
+
+    depth: int = 0
+    swept: bool = False
+
+
+@dataclass(eq=False)
+class Group:
+    """Steps that share a kernel, which may begin with a contraction, or one library call (`host`)."""
+
+    number: int
+    frame: Frame
+    host: OpStep | None = None
+    contraction: OpStep | None = None
+    roots: list[int] = field(default_factory=list)
+    reductions: list[OpStep] = field(default_factory=list)
+    depths: dict[int, int] = field(default_factory=dict)
+    placings: dict[int, str] = field(default_factory=dict)
+    leaves: set[tuple[int, Any]] = field(default_factory=set)
+    inlined: set[int] = field(default_factory=set)
+    needs: set[int] = field(default_factory=set)
+    reach: dict[Key, Reach] = field(default_factory=dict)
+    split: bool = False
+
+    @property
+    def fused(self) -> frozenset[int]:
+        """The results of reductions and scans, and of the contraction, that this kernel computes."""
+        made = self.reductions if self.contraction is None else [self.contraction, *self.reductions]
+        return frozenset(s.result_id for s in made)
+
+
+@dataclass
+class Probe:
+    """What computing one value in a frame would touch."""
+
+    leaves: set[tuple[int, Any]] = field(default_factory=set)
+    inlined: set[int] = field(default_factory=set)
+    reach: dict[Key, Reach] = field(default_factory=dict)
+    depth: int = 0
+    swept: bool = False
+    related: bool = False
+    """Whether a value that the group computes is needed where the group computes it."""
+
+
+def may_reduce(group: Group, frame: Frame) -> bool:
+    """Return whether a group may take on a reduction over these axes of its shape.
+
+    A contraction's result is swept along rows or along columns, which must be short enough to be kept.
+    """
+    if group.contraction is None:
+        return group.frame.reduced in ((), frame.reduced)
+    rank = len(frame.shape)
+    if frame.reduced not in ((rank - 1,), (rank - 2,)) or frame.shape[frame.reduced[0]] > MAX_SWEPT:
+        return False
+    if frame == group.frame:
+        return True
+    return not group.reductions and all(placing == "whole" for placing in group.placings.values())
+
+
+def moves(where: Any) -> bool:
+    """Return whether an index map moves along some axis of the kernel."""
+    return not isinstance(where, tuple) or any(not isinstance(p, Lin) or p.terms for p in where)
+
+
+def is_few_and_long(frame: Frame) -> bool:
+    """Return whether few grid points reduce many elements each: the class in which reductions may be split."""
+    grid = math.prod(frame.shape[k] for k in frame.grid_axes)
+    return 0 < grid < SPLIT_GRID and math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
+
+
+def is_of_long_columns(frame: Frame) -> bool:
+    """Return whether long columns lie side by side: a kernel that sweeps them twice finds them in no cache."""
+    last = len(frame.shape) - 1
+    if not frame.reduced or last in frame.reduced or frame.shape[last] < NARROW:
+        return False
+    return math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
+
+
+def is_scan(step: OpStep) -> bool:
+    """Return whether a step scans: it is computed where its axis is the inner one, as a value of the whole shape."""
+    op = ops.get(step.op_name)
+    return op is not None and op.kind == ops.SCAN
+
+
+def result_placing(step: OpStep) -> str:
+    """Return where a reduction's or a scan's result lies: "whole", or on the grid with its axes "kept" or "dropped"."""
+    if is_scan(step):
+        return "whole"
+    return "kept" if step.attr("keepdims") else "dropped"
+
+
+def reframed(leaves: set[tuple[int, Any]], old: Frame, new: Frame) -> set[tuple[int, Any]]:
+    """Return leaves under the index maps of a frame of the same shape that reduces other axes.
+
+    A contracted axis follows the frame's and stays there.
+    """
+    axes = [new.position(axis) for axis in old.grid_axes + old.reduced] + [len(new.shape)]
+
+    def moved(part: Any) -> Any:
+        if not isinstance(part, Lin):
+            return part
+        return Lin(part.const, tuple(sorted((axes[a], c) for a, c in part.terms)))
+
+    def map_(where: Any) -> Any:
+        return Flat(moved(where.index)) if isinstance(where, Flat) else tuple(map(moved, where))
+
+    return {(value, map_(where)) for value, where in leaves}
+
+
+def is_per_point(frame: Frame, probe: Probe) -> bool:
+    """Return whether a value of the whole shape is one per grid point: then it is so where inner extents are not 1."""
+    return probe.depth > 0 and not probe.swept and all(frame.shape[k] == 1 for k in frame.reduced)
+
+
+def sweeps(where: Any, inner: range) -> bool:
+    """Return whether an index map moves along inner axes."""
+    return any(not isinstance(p, Lin) or p.coefficient(a) for p in where for a in inner)
