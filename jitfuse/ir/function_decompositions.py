@@ -58,9 +58,15 @@ def elu(x: Tensor, alpha: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------- what NumPy has
 def float_power(x: Tensor, y: Tensor) -> Tensor:
-    """Return x**y in float64."""
+    """Return x**y in float64 or complex128, without the square root that `power` takes for a literal 0.5.
+
+    The two differ at -0.0 and at -inf, where the power is the magnitude.
+    """
     x, y = cast(loop_of(np.float_power), "float_power", x, y)
-    return x.power(y)
+    if kind(x.dtype) == "complex":
+        return x.power(y)
+    apart = x.equal(x.literal(0.0)).logical_or(x.equal(x.literal(-math.inf)))
+    return y.equal(y.literal(0.5)).logical_and(apart).where(x.abs(), x.power(y))
 
 
 def fabs(x: Tensor) -> Tensor:
