@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = {
     "heat.py": (("64", "5"), ["bit for bit equal: True", "'traces': 1"]),
+    "picture.py": (("train_step.svg",), ["train_step.svg: 15 steps"]),
     "training_flag.py": ((), ["'traces': 1", "dropout"]),
     "what_is_seen.py": (
         (), ["[3. 4. 5. 6.]", "[103.   4.   5.   6.]", "[104.   5.   6.   7.]", "[102.   3.   4.   5.]"]

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import os
 import random
+import re
 import subprocess
 import sys
 import warnings
@@ -271,6 +272,13 @@ def test_an_export_runs_in_a_process_without_jitfuse(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
                           env={"PATH": os.environ.get("PATH", "")})
     assert done.stdout.strip() == str(np.tanh(np.ones(3)) * 2 + 2.5), done.stderr
+
+
+def test_the_page_shows_what_the_export_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs/export.md").read_text(encoding="utf-8")
+    code, shown = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code, "blend.py", "exec"), {})
+    assert shown in capsys.readouterr().out
 
 
 def named(*names: str) -> FusedProgram:
