@@ -76,13 +76,14 @@ def test_scipys_ufuncs_have_scipys_dtypes(name: str, dtype: str) -> None:
             np.testing.assert_allclose(got, want, rtol=8 * float(np.finfo(want.dtype).eps))
 
 
-@pytest.mark.parametrize("exponent", [0.5, -0.5, 2, -1, 0, 1])
-def test_float_power_of_literals_is_no_square_root(exponent: float) -> None:
+def test_powers_of_literals_are_numpys_at_infinities_and_zeros() -> None:
     x = np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, -4.0, 4.0, 0.25])
-    for function in (lambda x: np.float_power(x, exponent), lambda x: np.power(x, exponent), lambda x: x**exponent):
+    for function in (
+        lambda x: np.float_power(x, 0.5), lambda x: np.power(x, 0.5), lambda x: x**0.5, lambda x: np.float_power(x, -0.5),
+        lambda x: np.float_power(x, 2), lambda x: x**2, lambda x: np.float_power(x, -1), lambda x: x**0,
+    ):
         with np.errstate(all="ignore"):
             expected = function(x)
-        found = jf.fuse(function)(x)
+        found, number = jf.fuse(function)(x), ~np.isnan(expected)
         np.testing.assert_array_equal(found, expected)
-        number = ~np.isnan(expected)
         np.testing.assert_array_equal(np.signbit(found)[number], np.signbit(expected)[number])
