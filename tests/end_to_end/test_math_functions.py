@@ -80,7 +80,8 @@ def test_powers_of_literals_are_numpys_at_infinities_and_zeros() -> None:
     x = np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, -4.0, 4.0, 0.25])
     for function in (
         lambda x: np.float_power(x, 0.5), lambda x: np.power(x, 0.5), lambda x: x**0.5,
-        lambda x: np.float_power(x, -0.5), lambda x: np.float_power(x, 2), lambda x: x**2, lambda x: np.float_power(x, -1), lambda x: x**0,
+        lambda x: np.float_power(x, -0.5), lambda x: np.float_power(x, 2), lambda x: x**2,
+        lambda x: np.float_power(x, -1), lambda x: x**0,
     ):
         with np.errstate(all="ignore"):
             expected = function(x)
