@@ -85,6 +85,8 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
         yield from _library(op, x, shape)
     elif op.kind == ops.REDUCTION:
         for axis in [None, (), 0, -1, tuple(range(rank)), *((0, a) for a in range(1, rank))]:
+            if op.name.startswith("nanarg") and np.any(np.all(np.isnan(x), axis)):
+                continue  # these raise
             corrections = [0.0, 1, 99.5] if "correction" in op.attrs else [0]
             for keepdims, correction in itertools.product([False, True], corrections):
                 attrs = {"axis": axis, "keepdims": keepdims, "correction": correction}
