@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import cache
 
 import mpmath as m
 from mpmath import mp, mpf
@@ -19,7 +20,10 @@ Real = Callable[[mpf], mpf]
 
 def evaluate(coefficients: list[mpf], u: mpf) -> mpf:
     """Return the polynomial at u, constant term first."""
-    return m.fsum(c * u**k for k, c in enumerate(coefficients))
+    total = mpf(0)
+    for c in reversed(coefficients):
+        total = total * u + c
+    return total
 
 
 def remez(fn: Real, a: mpf, b: mpf, degree: int, center: mpf, weight: Real) -> tuple[mpf, list[mpf]]:
@@ -61,7 +65,7 @@ def at_zero(value: mpf, fn: Real) -> Real:
 
 def atanh_tail(terms: int) -> Real:
     """Return (2 atanh(s)/s less its first terms) / s**(2 terms) as a function of t = s*s."""
-    return lambda t: sum(2 * t ** (k - terms) / (2 * k + 1) for k in range(terms, 60))
+    return lambda t: evaluate(ATANH[terms:], t)
 
 
 LN2 = m.log(2)
@@ -75,35 +79,46 @@ ERF_SPLIT, ERFC_CENTER, ERFC_END = mpf(1), mpf(1), mpf("5.95")
 UPPER_TURN_64, UPPER_TURN_32 = mpf(4), mpf(3)
 
 
+# Taylor coefficients, more than the 50 digits need
+EXP = [1 / m.factorial(k) for k in range(40)]
+SINH = [1 / m.factorial(2 * k + 1) for k in range(40)]
+COSH = [1 / m.factorial(2 * k) for k in range(40)]
+SIN = [(-1) ** k * c for k, c in enumerate(SINH)]
+COS = [(-1) ** k * c for k, c in enumerate(COSH)]
+ERF = [2 / m.sqrt(m.pi) * (-1) ** k / m.factorial(k) / (2 * k + 1) for k in range(90)]
+ATAN = [mpf((-1) ** k) / (2 * k + 1) for k in range(90)]
+ATANH = [mpf(2) / (2 * k + 1) for k in range(60)]
+ASIN = [m.binomial(2 * k, k) / mpf(4) ** k / (2 * k + 1) for k in range(100)]
+
+
 def sin_series(t: mpf, first: int) -> mpf:
     """Return the terms of sin(r)/r from r**(2 first) on, over r**(2 first), for t = r*r."""
-    return m.fsum((-1) ** k * t ** (k - first) / m.factorial(2 * k + 1) for k in range(first, 40))
+    return evaluate(SIN[first:], t)
 
 
 def cos_series(t: mpf, first: int) -> mpf:
     """Return the terms of cos(r) from r**(2 first) on, over r**(2 first), for t = r*r."""
-    return m.fsum((-1) ** k * t ** (k - first) / m.factorial(2 * k) for k in range(first, 40))
+    return evaluate(COS[first:], t)
 
 
 def exp_series(r: mpf, first: int) -> mpf:
     """Return the terms of exp(r) from r**first on, over r**first."""
-    return m.fsum(r ** (k - first) / m.factorial(k) for k in range(first, 40))
+    return evaluate(EXP[first:], r)
 
 
 def sinh_series(t: mpf, first: int) -> mpf:
     """Return the terms of sinh(r)/r from r**(2 first) on, over r**(2 first), for t = r*r."""
-    return m.fsum(t ** (k - first) / m.factorial(2 * k + 1) for k in range(first, 40))
+    return evaluate(SINH[first:], t)
 
 
 def cosh_series(t: mpf, first: int) -> mpf:
     """Return the terms of cosh(r) from r**(2 first) on, over r**(2 first), for t = r*r."""
-    return m.fsum(t ** (k - first) / m.factorial(2 * k) for k in range(first, 40))
+    return evaluate(COSH[first:], t)
 
 
 def erf_series(t: mpf, first: int) -> mpf:
     """Return the terms of erf(x)/x from x**(2 first) on, over x**(2 first), for t = x*x."""
-    terms = ((-1) ** k * t ** (k - first) / m.factorial(k) / (2 * k + 1) for k in range(first, 90))
-    return 2 / m.sqrt(m.pi) * m.fsum(terms)
+    return evaluate(ERF[first:], t)
 
 
 def upper_tail(x: mpf) -> mpf:
@@ -128,12 +143,12 @@ def turned(x: str, turn: mpf) -> mpf:
 
 def atan_series(t: mpf, first: int) -> mpf:
     """Return the terms of atan(s)/s from s**(2 first) on, over s**(2 first), for t = s*s below 0.2."""
-    return m.fsum((-1) ** k * t ** (k - first) / (2 * k + 1) for k in range(first, 90))
+    return evaluate(ATAN[first:], t)
 
 
 def asin_series(t: mpf, first: int) -> mpf:
     """Return the terms of asin(s)/s from s**(2 first) on, over s**(2 first), for t = s*s up to 1/4."""
-    return m.fsum(m.binomial(2 * k, k) / mpf(4) ** k * t ** (k - first) / (2 * k + 1) for k in range(first, 100))
+    return evaluate(ASIN[first:], t)
 
 
 def of_root(fn: Real) -> Real:
@@ -230,7 +245,8 @@ def main() -> None:
     print('\nThe suffix is the width of the result: those for float32 are evaluated in float64 all the same, but for')
     print('those called SINGLE, which are float32.')
     print('"""\nfrom __future__ import annotations')
-    for name, what, fn, a, b, degree, center in FITS:
+    for name, what, plain, a, b, degree, center in FITS:
+        fn = cache(plain)
         weight = WEIGHTS.get(name, lambda u, fn=fn: 1 / abs(fn(u)))  # type: ignore[misc]
         error, c = remez(fn, a, b, degree, center, weight)
         print(f"\n# {what}; weighted error {m.nstr(error, 2)}")
