@@ -21,6 +21,7 @@ from jitfuse.tracing import numpy_reductions as reductions
 from jitfuse.tracing import numpy_scans as scans
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.numpy_complex import warn_of_lost_part
 
 
 class ArrayMethods(AbstractTensor):
@@ -100,6 +101,7 @@ class ArrayMethods(AbstractTensor):
         functions.require_cast("astype", str(self.dtype), name, casting)
         if name == self.dtype and not self.weak:
             return self.as_copy() if copy else self
+        warn_of_lost_part(str(self.dtype), name)
         return self.call("astype", dtype=name)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:

@@ -2,10 +2,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
+
+import numpy as np
 
 from jitfuse.dtypes import kind
 from jitfuse.tracing.numpy_functions import implements, strong
+from jitfuse.tracing.source import user_line
 
 Tensor = Any
 
@@ -13,6 +17,13 @@ Tensor = Any
 def is_complex(x: Tensor) -> bool:
     """Return whether the dtype is complex."""
     return kind(str(x.dtype)) == "complex"
+
+
+def warn_of_lost_part(source: str, target: str) -> None:
+    """Warn as NumPy where a cast drops imaginary parts; once, while tracing."""
+    if kind(source) == "complex" and kind(target) not in ("complex", "bool"):
+        message = f"Casting complex values to real discards the imaginary part, at {user_line()}"
+        warnings.warn(message, np.exceptions.ComplexWarning, stacklevel=2)
 
 
 @implements("real")

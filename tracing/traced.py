@@ -20,6 +20,7 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 from jitfuse.tracing.look import UnknownValueError, known_value, look_error, python_operator
+from jitfuse.tracing.numpy_complex import warn_of_lost_part
 from jitfuse.tracing.recorder import Feed, Path, Recorder, Storage
 from jitfuse.tracing.source import user_line
 
@@ -150,6 +151,7 @@ class TracedTensor(ArrayMethods):
                 "Assign the name instead: x = value."
             )
         self._id()
+        warn_of_lost_part(value._meta.dtype, self._meta.dtype)
         new = tensor_id(value)
         own, other = self._meta.dtype, value._meta
         if other.weak and dtypes.is_integer(own) and dtypes.is_integer(other.dtype) and own != other.dtype:

@@ -83,7 +83,7 @@ class TorchTensor(EagerTensor):
         promoted = inputs[1:] if op.name == "where" else inputs
         if all(i.weak for i in promoted):
             return op.loop(op.name, [i.meta for i in inputs])
-        common = _NAMES[_result_type([i.value for i in promoted])]
+        common = _supported(_result_type([i.value for i in promoted]))
         metas = [Meta((), "bool" if op.name == "where" and k == 0 else common) for k in range(len(inputs))]
         loop = op.loop(op.name, metas)
         if kind(common) != "float" and loop.result == "float64":  # torch's default instead of NumPy's
@@ -121,7 +121,7 @@ class TorchTensor(EagerTensor):
         return result.item() if loop.weak else result
 
     def _common(self, inputs: Sequence[TorchTensor]) -> str:
-        return _NAMES[_result_type([i.value for i in inputs])]
+        return _supported(_result_type([i.value for i in inputs]))
 
 
 class TorchProgramTensor(TorchTensor):
@@ -135,6 +135,14 @@ class TorchProgramTensor(TorchTensor):
 
     def _common(self, inputs: Sequence[TorchTensor]) -> str:
         return rules.concat_meta("concat", [Meta((0,), i.dtype) for i in inputs], 0).dtype
+
+
+def _supported(dtype: Any) -> str:
+    """Return the name of a dtype; raises DTypeError for those that torch alone has, such as complex32."""
+    found = _NAMES.get(dtype)
+    if found is None:
+        raise DTypeError(f"dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
+    return found
 
 
 def _result_type(values: Sequence[Any]) -> Any:

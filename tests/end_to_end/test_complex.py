@@ -229,3 +229,49 @@ def test_gathering_and_choosing() -> None:
     for g, w in zip(fused(x, k), want, strict=True):
         assert g.dtype == w.dtype
         np.testing.assert_array_equal(g, w)
+
+
+def test_dropping_imaginary_parts_warns() -> None:
+    z, x = np.array([1 + 2j, 3]), np.zeros(2)
+
+    def assigned(x: Any, z: Any) -> Any:
+        y = x.copy()
+        y[:] = z
+        return y
+
+    with pytest.warns(np.exceptions.ComplexWarning, match="test_complex.py"):
+        np.testing.assert_array_equal(jf.fuse(lambda z: z.astype(float))(z), [1, 3])
+    with pytest.warns(np.exceptions.ComplexWarning):
+        np.testing.assert_array_equal(jf.fuse(assigned)(x, z), [1, 3])
+
+
+UNARY = (
+    "np.exp(-abs({}))", "np.sqrt({})", "{}.conj()", "({} * 1j)", "{}.real", "{}.T", "{}[::-1]", "(-{})", "abs({})",
+    "np.sin({})", "(1 / (2 + abs({})))", "np.where({0}.real > 0, {0}, 0)", "{}.sum(axis=0, keepdims=True)",
+    "{}.astype('complex64')",
+)
+BINARY = ("({} + {})", "({} * {})", "({} - {})", "np.maximum({}, {})", "np.concatenate([{}, {}])")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_expressions(seed: int) -> None:
+    r = np.random.default_rng(seed)
+    x, y = numbers("complex128", 36, seed).reshape(6, 6), numbers("complex64", 36, seed + 50).reshape(6, 6)
+    values: dict[str, Any] = {"x": x, "y": y, "k": np.ones((6, 6))}
+    arguments = dict(values)
+    while len(values) < 11:
+        a, b = (list(values)[r.integers(len(values))] for _ in range(2))
+        forms = UNARY if r.random() < 0.6 else BINARY
+        text = forms[r.integers(len(forms))].format(a, b)
+        try:
+            value = eval(text, {"np": np, **arguments})
+        except ValueError:  # shapes that do not fit
+            continue
+        values[text] = value
+    scope: dict[str, Any] = {"np": np}
+    wanted = list(values)[3:]
+    exec("def function(x, y, k):\n    return (" + ", ".join(wanted) + ",)\n", scope)
+    for got, text in zip(jf.fuse(scope["function"])(*arguments.values()), wanted, strict=True):
+        want = values[text]
+        assert got.dtype == want.dtype and got.shape == want.shape, text
+        np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4 * (1 + float(np.max(np.abs(want)))), err_msg=text)

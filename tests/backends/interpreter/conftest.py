@@ -29,8 +29,10 @@ SPECIAL: dict[str, list[Any]] = {
         f"uint{n}": [0, 1, 5, 2 ** (n - 1) - 1, 2 ** (n - 1), 7, 2**n - 1, 3, n + 8, n, n - 1, 2]
         for n in (8, 16, 32, 64)
     },
-    "complex64": [0.0, 1.5 - 2.5j, 3j, complex(math.inf, 1), complex(1, -math.inf), complex(math.nan, 2), -2 - 1j],
-    "complex128": [0.0, 1.5 - 2.5j, 3j, complex(math.inf, 1), complex(1, math.nan), 1e300 + 1e300j, -2 - 1j],
+    "complex64": [0.0, 1.5 - 2.5j, 3j, complex(math.inf, 1), complex(1, -math.inf), 1, complex(math.nan, 2), -2 - 1j,
+                  -0.5 + 0.25j, 7 - 7j, -3 + 4j, 1e30 - 1j],
+    "complex128": [0.0, 1.5 - 2.5j, 3j, complex(math.inf, 1), 1, 1e300 + 1e300j, complex(1, math.nan), -2 - 1j,
+                   -0.5 + 0.25j, 7 - 7j, -3 + 4j, 1e-300 - 1j],
 }
 
 

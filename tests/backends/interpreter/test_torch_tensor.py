@@ -67,6 +67,7 @@ def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cas
 
 
 # ---------------------------------------------------------------- promotion
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
 @pytest.mark.parametrize("name", ["add", "maximum", "where", "concat"])
 def test_arrays_and_scalars_promote_as_in_torch(name: str) -> None:
     promoted = [d for d in SUPPORTED if d not in ("uint16", "uint32", "uint64", "bfloat16")]  # one of the two refuses
@@ -78,6 +79,10 @@ def test_arrays_and_scalars_promote_as_in_torch(name: str) -> None:
         for x, y in [(a, b), (b, a)]:
             first = TorchTensor(condition if name == "where" else x)
             rest = [x, y] if name == "where" else [y]
+            if torch.result_type(x, y) == torch.complex32:  # of float16, which NumPy takes for complex64
+                with pytest.raises(DTypeError, match="complex32"):
+                    first.call(name, *rest)
+                continue
             assert first.call(name, *rest).value.dtype == torch.result_type(x, y), (name, x, y)
 
 
