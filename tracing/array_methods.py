@@ -39,15 +39,19 @@ class ArrayMethods(AbstractTensor):
         """Bytes of one element."""
         return itemsize(str(self.dtype))
 
+    def _part(self, name: str) -> Any:
+        """Return the real or imaginary part."""
+        return self.call(name)
+
     @property
     def real(self) -> Any:
         """The real part; a real array itself."""
-        return self.call("real") if kind(str(self.dtype)) == "complex" else self
+        return self._part("real") if kind(str(self.dtype)) == "complex" else self
 
     @property
     def imag(self) -> Any:
         """The imaginary part."""
-        return self.call("imag")
+        return self._part("imag")
 
     @property
     def mT(self) -> Any:  # noqa: N802

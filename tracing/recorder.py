@@ -47,12 +47,14 @@ class Feed:
 class Storage:
     """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
 
-    __slots__ = ("cache", "feed", "itemsize", "meta", "value")
+    __slots__ = ("cache", "feed", "itemsize", "meta", "part", "value")
 
     def __init__(self, value: int, meta: Meta, feed: Feed | None = None) -> None:
         self.value = value
         self.meta = meta
         self.feed = feed
+        self.part = False
+        """Whether this is the real or imaginary part of an array, whose memory NumPy would share with it."""
         self.cache: dict[Path, int] = {(): value}
 
 
@@ -238,6 +240,9 @@ class Recorder:
         if (storage.feed is not None and not storage.feed.writeable) or any(p[0] in _READ_ONLY for p in path):
             raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
                                 f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
+        if storage.part:
+            raise ReadOnlyError(f"the real and imaginary parts of traced arrays are read-only, at {user_line()}. "
+                                "Assign both parts: x[...] = real + 1j * imag. Or write into a copy: x.real.copy().")
         new = value
         if not path or path[-1][0] != "slice":
             new = self.fit(value, shape, storage.meta.dtype)

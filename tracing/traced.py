@@ -139,6 +139,12 @@ class TracedTensor(ArrayMethods):
         view._id()
         return view
 
+    def _part(self, name: str) -> TracedTensor:
+        """Return the real or imaginary part, which shares memory with the whole in NumPy: here it is read-only."""
+        result: TracedTensor = self.call(name)
+        result._storage.part = True
+        return result
+
     def as_copy(self, scalar: bool = False) -> TracedTensor:
         """Return the same value in memory of its own; `scalar`: as NumPy's scalar where it has rank 0."""
         return fresh(self._run, self._id(), scalar=scalar)

@@ -275,3 +275,26 @@ def test_random_expressions(seed: int) -> None:
         want = values[text]
         assert got.dtype == want.dtype and got.shape == want.shape, text
         np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4 * (1 + float(np.max(np.abs(want)))), err_msg=text)
+
+
+def test_parts_are_not_written_into_silently() -> None:
+    def into_part(x: Any) -> Any:
+        x.real[0] = 5
+        return x
+
+    def into_copy(x: Any) -> Any:
+        y = x.imag.copy()
+        y[0] = 5
+        return y + x.real
+
+    x = numbers("complex128", 4, 17)
+    with pytest.raises(ValueError, match="read-only"):
+        jf.fuse(into_part)(x)
+    np.testing.assert_array_equal(jf.fuse(into_copy)(x.copy()), into_copy(x.copy()))
+
+    def into_real(y: Any) -> Any:
+        y.real[1:] += 1
+        return y * 2
+
+    y = np.arange(4.0)
+    np.testing.assert_array_equal(jf.fuse(into_real)(y.copy()), into_real(y.copy()))
