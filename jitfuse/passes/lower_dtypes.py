@@ -1,8 +1,8 @@
 """Bring a program of explicit dtypes down to operations that kernels have.
 
-Floats of 16 bits are computed with in float32, and every result is rounded, as NumPy and ml_dtypes do; only moving
-and choosing elements works on their bits. Signed and unsigned integers of 64 bits compare by sign first. Does not
-own promotion (`lower_ops`) nor the casts themselves, which are the backends'.
+Floats of 16 bits are computed with in float32, and every result is rounded, as NumPy and ml_dtypes do; what moves and
+chooses elements works on their bits, and scans round at every element. Signed and unsigned integers of 64 bits compare
+by sign first. Does not own promotion (`lower_ops`) nor the casts themselves, which are the backends'.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
 _ON_BITS: Final = frozenset({"where", "copy", "astype", "update_slice", "concat", "mode_select", "full", "zeros",
-                           "nextafter"})
+                           "nextafter", "cumsum", "cumprod"})
 _FIRST_OF_EQUALS: Final = frozenset({"minimum", "maximum", "fmin", "fmax"})
 """Where NumPy's choice between zeros of both signs is the first in float16, and the second elsewhere."""
 _SWAPPED: Final = {

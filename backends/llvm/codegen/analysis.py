@@ -188,10 +188,21 @@ class Analysis:
         """Return the lanes of a vector: those of the narrowest dtype computed with fill one register, where the
         widest takes no more bytes than the virtual lanes of a float sum.
 
-        Wider values take several registers. Bools are masks, and count only where there is nothing else.
+        Wider values take several registers. Bools are masks, and count only where there is nothing else. Elements
+        that lie apart are moved one by one: more of them than 32-bit lanes would be long text and no gain.
         """
         sizes = self._sizes
-        return min(vector_bytes // min(sizes, default=1), ROW_BYTES // max(sizes, default=1))
+        narrowest = max(min(sizes, default=1), 4 if self._apart else 1)
+        return min(vector_bytes // narrowest, ROW_BYTES // max(sizes, default=1))
+
+    @cached_property
+    def _apart(self) -> bool:
+        """Whether some elements of one vector are not adjacent in memory."""
+        moves = [i for _, body, _ in self.numbered() for _, i in body if i.op in ("load", "store")]
+        return any(
+            access(i).offset or any(self.form.operands[access(i).operand].strides[a] == "n" for a in self.varying)
+            for i in moves
+        )
 
     @cached_property
     def _sizes(self) -> list[int]:

@@ -6,12 +6,11 @@ of their results give: through int32 for at most 32 bits, through int64 for uint
 from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import with_element
-from jitfuse.backends.llvm.codegen.narrow_floats import narrowed, rounded_to_odd, widened
+from jitfuse.backends.llvm.codegen.narrow_floats import ONE, narrowed, rounded_to_odd, widened
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, REGISTER, SMALLEST
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 _THROUGH_INT32 = frozenset({"int8", "uint8", "int16", "uint16", "int32"})
-_ONE = {"float16": 0x3C00, "bfloat16": 0x3F80}
 
 
 def astype(x: Batch, source: str, target: str) -> Batch:
@@ -35,7 +34,7 @@ def astype(x: Batch, source: str, target: str) -> Batch:
 
 def _from_bool(x: Batch, target: str) -> Batch:
     type_ = with_element(x.type, REGISTER[target])
-    one, zero = (x.context.constant(type_, v) for v in (_ONE.get(target, 1), 0))
+    one, zero = (x.context.constant(type_, v) for v in (ONE.get(target, 1), 0))
     return x.context.batch([x.context.f.select(v, one, zero) for v in x.values])
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.math.lockstep import Batch
 
+ONE = {"float16": 0x3C00, "bfloat16": 0x3F80}
+"""The bits of 1.0."""
 _HALF_INFINITY = 0x7C00
 
 

@@ -14,11 +14,19 @@ from collections.abc import Sequence
 from jitfuse.backends.llvm.builder import Value, lanes, vector
 from jitfuse.backends.llvm.codegen import elementwise
 from jitfuse.backends.llvm.codegen.combine import identity
-from jitfuse.backends.llvm.codegen.types import REGISTER, is_tree
+from jitfuse.backends.llvm.codegen.narrow_floats import ONE, narrowed, widened
+from jitfuse.backends.llvm.codegen.types import KIND, REGISTER, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
 
 _OPERATORS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
+
+
+def _nothing(combine: str, dtype: str) -> float | int | bool:
+    """Return what a scan begins with; for floats of 16 bits, the bits of it."""
+    if KIND[dtype] == "bits":
+        return ONE[dtype] if combine == "prod" else SMALLEST["int16"]  # -0.0
+    return identity(combine, dtype)
 
 
 class Scans:
@@ -38,7 +46,7 @@ class Scans:
                 type_ = self._type(instr)
                 for k in range(1 if self._along else count):
                     slot = self._slots[number, k] = self._f.alloca(type_, 1, align=64)
-                    self._f.store(self._f.const(type_, identity(str(instr.imm), instr.dtype)), slot)
+                    self._f.store(self._f.const(type_, _nothing(str(instr.imm), instr.dtype)), slot)
 
     def _type(self, instr: Instr) -> str:
         return REGISTER[instr.dtype] if self._along else vector(REGISTER[instr.dtype], self._width)
@@ -65,6 +73,9 @@ class Scans:
 
     def _join(self, combine: str, dtype: str, a: Value, b: Value) -> Value:
         pair = [self._context.batch([a]), self._context.batch([b])]
+        if KIND[dtype] == "bits":  # rounded at every element, as NumPy does
+            wide = elementwise.apply(_OPERATORS[combine], "float32", [widened(x, dtype) for x in pair])
+            return narrowed(wide, dtype).values[0]
         return elementwise.apply(_OPERATORS[combine], dtype, pair).values[0]
 
     def _one_by_one(self, combine: str, dtype: str, before: Value, v: Value) -> tuple[Value, Value]:
@@ -82,7 +93,7 @@ class Scans:
         if width == 1:
             before = self._join(combine, dtype, before, v)
             return before, before
-        nothing = self._f.const(v.type, identity(combine, dtype))
+        nothing = self._f.const(v.type, _nothing(combine, dtype))
         shift = 1
         while shift < width:
             moved = self._f.shuffle(nothing, v, [*range(shift), *range(width, 2 * width - shift)])

@@ -40,4 +40,4 @@ def memory_type(dtype: str, lanes: int) -> str:
 
 def is_tree(combine: str, dtype: str) -> bool:
     """Return whether the order of a reduction matters, so that a tree defines it: sums and products of floats."""
-    return combine in ("sum", "prod") and KIND[dtype] == "float"
+    return combine in ("sum", "prod") and KIND[dtype] in ("float", "bits")
