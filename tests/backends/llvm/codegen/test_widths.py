@@ -15,6 +15,7 @@ from test_elementwise import cases, elementwise_form
 from test_rows import REDUCTIONS, scalar, softmax_form, whole_form
 
 from jitfuse.backends.llvm.elf import undefined_symbols
+from jitfuse.dtypes import KINDS
 from jitfuse.ir.kernel import KernelForm, Operand
 
 WIDTHS = (16, 32, 64)
@@ -82,8 +83,10 @@ def forms() -> dict[str, Any]:
     result |= {f"{c} {d}": whole_form(c, d) for c, d in REDUCTIONS}
     result |= {f"columns {c} {d}": column_form(c, d) for c, d in REDUCTIONS}
     result["softmax"] = softmax_form("float32")
-    for source, target in itertools.permutations(("float32", "float64", "int32", "int64", "bool"), 2):
+    for source, target in itertools.permutations([d for d, k in KINDS.items() if k != "complex"], 2):
         result[f"{source} to {target}"] = elementwise_form("astype", (source,), target)
+    for dtype in ("float16", "bfloat16"):
+        result[f"nextafter {dtype}"] = elementwise_form("nextafter", (dtype, dtype), dtype)
     b = Builder()
     args = [b.add("param", "int64", imm=k) for k in range(3)]
     b.store(0, "float32", b.add("random", "float32", *args, b.add("index", "int64", imm=0)))
