@@ -17,7 +17,8 @@ from programs import GLOBALS, Program, quiet
 
 import jitfuse as jf
 
-DTYPES = ("float32", "float64", "int32", "int64", "bool")
+DTYPES = ("float32", "float64", "int32", "int64", "bool", "float16", "int8", "int16", "uint8", "uint16", "uint32",
+          "uint64")
 ABOUT_ELEMENTS = ("negative integer powers", "cannot convert float")
 """Errors over single elements: those that no result needs are never computed, and raise nothing."""
 ULPS = 6

@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 from programs import GLOBALS, LAYOUTS, Source, Statement, quiet
 
-DTYPES = ("float32", "float64", "int32", "int64", "bool")
+DTYPES = ("float32", "float64", "int32", "int64", "bool", "float16", "int8", "int16", "uint8", "uint16", "uint32",
+          "uint64")
+WEIGHTS = (8, 10, 4, 4, 3, 2, 1, 1, 2, 1, 1, 1)
+"""How often arguments have each dtype."""
 EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 17, 33)
 MAX_SIZE = 6000
 LARGE = ((3, 140_001), (300_007,), (131_072,), (2, 2, 65_537), (1, 200_000), (700, 301), (70_000, 3), (5, 40_000),
@@ -63,7 +66,7 @@ class Drawing:
             shape = tuple(1 if rng.random() < 0.3 else n for n in shape)[rng.choice((0, 0, 1)):]
         layout = rng.choice(LAYOUTS) if rng.random() < 0.5 else "C"
         style = rng.choices(("plain", "small", "positive", "special"), (5, 2, 2, 3))[0]
-        dtype = rng.choices(DTYPES, (4, 5, 2, 2, 1))[0]
+        dtype = rng.choices(DTYPES, WEIGHTS)[0]
         return f"make({shape}, '{dtype}', {rng.randrange(10**6)}, '{layout}', '{style}')"
 
     # ------------------------------------------------------------------ trying statements

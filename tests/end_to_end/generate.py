@@ -26,7 +26,7 @@ OURS = ("erf", "erfc", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "log_
 """Functions that NumPy lacks."""
 EXACT_BINARY = ("copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "isclose")
 INEXACT_BINARY = ("xlogy", "float_power", "logaddexp", "logaddexp2", "leaky_relu", "elu", "atan2", "hypot")
-NOT_OF_BOOLS = (*INEXACT, "sqrt", "floor", "ceil", "trunc", "square", "sign")
+NOT_OF_BOOLS = (*INEXACT, "sqrt", "floor", "ceil", "trunc", "square", "sign", "round")
 BINARY = ("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "minimum", "maximum",
           "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or",
           "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", *INEXACT_BINARY)
@@ -196,7 +196,7 @@ class _Statements(Drawing):
         text = f"np.{name}({x}{extra})" if self.rng.random() < 0.6 else f"{x}.{name}({extra[2:]})"
         slack = SLACK.get(name, "")
         if slack in ("sum", "mean", "var"):
-            exact = name == "sum" and np.asarray(self.values[x]).dtype.kind in "ib"
+            exact = name == "sum" and np.asarray(self.values[x]).dtype.kind in "iub"
             slack = "" if exact else f"{slack} {x} {axis} {keepdims}"
         self._assign_to(text, (x,), slack)
 

@@ -145,8 +145,8 @@ def _elements(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, styl
     """Draw elements: plain (of size 1), small (few integers, many ties), positive, special (edges of the dtype)."""
     if dtype == "bool":
         return rng.random(shape) < 0.5
-    if dtype.startswith("int"):
-        plain = rng.integers(-6, 7, shape).astype(dtype)
+    if dtype.startswith(("int", "uint")):
+        plain = rng.integers(-6 * (dtype[0] == "i"), 7, shape).astype(dtype)
         if style == "positive":
             return np.abs(plain)
         edges = np.array(SPECIAL_INTS).astype(dtype)

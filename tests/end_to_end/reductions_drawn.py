@@ -17,7 +17,7 @@ def reduced(rng: random.Random, x: str, value: Any, axis: str) -> tuple[str, str
     """Return (expression, slack) of a reduction of the array named x over axes."""
     keepdims = rng.random() < 0.5
     over = f"axis={axis}" + (", keepdims=True" if keepdims else "")
-    exact_sums = np.asarray(value).dtype.kind in "ib"
+    exact_sums = np.asarray(value).dtype.kind in "iub"
     one = axis if axis.lstrip("-").isdigit() else "None"
     options: list[tuple[str, str]] = [
         (f"np.argmin({x}, axis={one})", ""), (f"np.argmax({x}, axis={one}, keepdims={keepdims})", ""),

@@ -92,7 +92,10 @@ def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
 
 def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> rules.Loop:
     _refuse_bfloat16(name, metas)
-    return rules.Loop((metas[0].dtype,) * 4, metas[0].dtype)
+    x = metas[0]
+    if kind(x.dtype) not in ("float", "complex"):  # nothing to replace: what with may not fit
+        return rules.Loop(tuple(m.dtype for m in metas), x.dtype)
+    return rules.Loop((x.dtype,) * 4, x.dtype)
 
 
 def _loop_round(name: str, metas: Sequence[Meta]) -> rules.Loop:
