@@ -5,4 +5,4 @@ import sys
 from pathlib import Path
 
 here = Path(__file__).parent
-sys.path[:0] = [str(here), str(here.parents[1] / "llvm" / "codegen")]
+sys.path[:0] = [str(here.parents[1] / "llvm" / "codegen"), str(here)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from evaluate import Evaluator, Memory
-from harness import assert_same
+from harness import Builder, assert_same
 
 from jitfuse.backends.wgsl.codegen import words
 from jitfuse.backends.wgsl.codegen.host_values import HostValues
@@ -14,7 +14,7 @@ from jitfuse.backends.wgsl.codegen.kernel import emit_shader
 from jitfuse.backends.wgsl.codegen.variant import choose, scratch_bytes
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, pool_of
 from jitfuse.backends.wgsl.runtime.pipelines import Pipeline, Window, workgroups
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernel import KernelForm, Operand
 
 
 def bits(dtype: str, value: Any) -> int:
@@ -80,3 +80,12 @@ def check(
     for k, (e, a) in enumerate(zip(expected, actual)):
         assert_same(e, a, ulps, f"operand {k} of\n{form}\nsizes {sizes}")
     return actual
+
+
+def applied(op: str, dtypes: tuple[str, ...], result: str) -> KernelForm:
+    """The form that applies an operator to elements."""
+    b = Builder()
+    b.store(len(dtypes), result, b.add(op, result, *[b.load(k, d) for k, d in enumerate(dtypes)]))
+    b.stage("point")
+    operands = [Operand(d, ("1",)) for d in dtypes] + [Operand(result, ("1",), True)]
+    return b.form(1, 0, 0, operands)

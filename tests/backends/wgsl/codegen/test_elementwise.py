@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluate import memory
-from gpu_harness import check
+from gpu_harness import applied, check
 from harness import Builder, filled
 
-from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.kernel import Operand
 
 N = 1501
 ARITHMETIC = ("add", "subtract", "multiply", "minimum", "maximum", "floor_divide", "remainder", "fmin", "fmax")
@@ -18,14 +18,6 @@ BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bi
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
 UNARY = ("negative", "abs", "square", "sign", "positive", "floor", "ceil", "trunc")
 FLOATS, INTS = ("float32", "float64"), ("int32", "int64")
-
-
-def applied(op: str, dtypes: tuple[str, ...], result: str) -> KernelForm:
-    b = Builder()
-    b.store(len(dtypes), result, b.add(op, result, *[b.load(k, d) for k, d in enumerate(dtypes)]))
-    b.stage("point")
-    operands = [Operand(d, ("1",)) for d in dtypes] + [Operand(result, ("1",), True)]
-    return b.form(1, 0, 0, operands)
 
 
 def cases() -> list[tuple[str, tuple[str, ...], str]]:

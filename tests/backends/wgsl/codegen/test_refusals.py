@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluate import memory
-from gpu_harness import check
+from gpu_harness import applied, check
 from harness import Builder, filled
-from test_elementwise import applied
 
 from jitfuse.backends.wgsl.codegen.kernel import emit_shader
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError
