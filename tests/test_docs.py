@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = ['pip install ".[demo]" && python -m jitfuse demo', 'pip install ".[test]" && python -m pytest']
+COMMANDS = ['pip install ".[demo]" && python -m jitfuse demo', 'pip install ".[test]" && python -m pytest -n auto']
 
 
 def test_the_readme_has_exactly_two_commands_each_in_a_block_of_its_own() -> None:
