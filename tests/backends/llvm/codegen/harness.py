@@ -146,7 +146,10 @@ def filled(dtype: str, shape: tuple[int, ...], seed: int = 0, *, special: bool =
     d = np.dtype(dtype)
     if d.kind == "b":
         return r.integers(0, 2, shape).astype(bool)
-    if d.kind == "i":
+    if d.kind == "u":
+        x = r.integers(0, 100, shape).astype(d)
+        values = [0, 1, 2, np.iinfo(d).max, 31, 64]
+    elif d.kind == "i":
         x = r.integers(-50, 50, shape).astype(d)
         values = [0, 1, -1, 2, np.iinfo(d).min, np.iinfo(d).max, 31, 64, -7]
     else:
