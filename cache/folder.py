@@ -20,6 +20,7 @@ SUFFIX = ".jfc"
 DAY = 86_400.0
 _TEMPORARY = ".jfc-"
 _ABANDONED_SECONDS = 600.0
+_RENAMES = 8
 _READ_FLAGS = (
     os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -90,13 +91,24 @@ def write(folder: str, key: str, data: bytes) -> None:
 def _rename(temporary: str, target: str) -> None:
     try:
         os.replace(temporary, target)
+        return
     except (FileExistsError, PermissionError) as error:
-        # Some network file systems do not rename over an existing file. Readers see a miss in between.
+        if not os.path.lexists(target):
+            raise
+        refused = error
+    # Some network file systems do not rename over an existing file. Readers see a miss in between, and another
+    # writer may be faster than we are.
+    for _ in range(_RENAMES):
         try:
-            os.unlink(target)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(target)
             os.rename(temporary, target)
+            return
+        except FileExistsError:
+            continue
         except OSError:
-            raise error from None
+            break
+    raise refused
 
 
 def records(folder: str) -> Iterator[FileRecord]:
@@ -118,14 +130,22 @@ def remove(folder: str, key: str) -> bool:
     return True
 
 
-def remove_abandoned(folder: str) -> None:
-    """Remove temporary files of writers that were killed: those that no writer can still be at."""
+def remove_abandoned(folder: str) -> tuple[int, int]:
+    """Remove temporary files of writers that were killed; return how many files and bytes others still write.
+
+    A file counts as abandoned where no writer can still be at it.
+    """
+    files = size = 0
     now = time.time()
     for item in _listing(folder):
         if item.name.startswith(_TEMPORARY):
             with contextlib.suppress(OSError):
-                if abs(now - item.stat(follow_symlinks=False).st_mtime) > _ABANDONED_SECONDS:
+                status = item.stat(follow_symlinks=False)
+                if abs(now - status.st_mtime) > _ABANDONED_SECONDS:
                     os.unlink(item.path)
+                else:
+                    files, size = files + 1, size + status.st_size
+    return files, size
 
 
 def _listing(folder: str) -> list[os.DirEntry[str]]:
@@ -139,20 +159,20 @@ def _listing(folder: str) -> list[os.DirEntry[str]]:
 def evict(folder: str, max_bytes: int, max_files: int, keep: str) -> tuple[int, int]:
     """Remove entries, least recently used first, if a bound is exceeded, down to seven eighths of both.
 
-    Never removes the entry of `keep`, which was just written. Returns the files and bytes that are left.
-    Safe beside other processes: an open file stays readable, and what someone else removed is skipped.
+    Never removes the entry of `keep`, which was just written. Returns the files and bytes that are left, with what
+    others are writing. Safe beside other processes: an open file stays readable, and what someone else removed
+    counts as removed, so that many who sweep at once remove no more than one.
     A stamp from the future (the clock was set back) counts as the oldest, or it would stay for ever.
     """
-    remove_abandoned(folder)
+    files, size = remove_abandoned(folder)
     horizon = time.time() + DAY
     found = sorted(records(folder), key=lambda record: record.used if record.used < horizon else 0.0)
-    files, size = len(found), sum(record.size for record in found)
+    files, size = files + len(found), size + sum(record.size for record in found)
     if files <= max_files and size <= max_bytes:
         return files, size
     for record in found:
         if files <= max_files * 7 // 8 and size <= max_bytes * 7 // 8:
             break
-        if record.key != keep:
-            remove(folder, record.key)
+        if record.key != keep and (remove(folder, record.key) or not os.path.lexists(entry_path(folder, record.key))):
             files, size = files - 1, size - record.size
     return files, size

@@ -86,12 +86,31 @@ def owners() -> tuple[int, ...] | None:
     return (_user(), 0) if hasattr(os, "geteuid") else None
 
 
+def still_safe(real: str) -> bool:
+    """Tell whether a folder, trusted once, can be read from now; say once where it was opened to others since.
+
+    Looks at the folder alone, for it is asked at each load. One that is not there is as good as empty.
+    """
+    try:
+        status = os.lstat(real)
+    except OSError:
+        return True  # reading from it will say what is wrong
+    allowed = owners()
+    if allowed is None or (status.st_uid in allowed and not status.st_mode & _WRITABLE_BY_OTHERS):
+        return True
+    return _accept(real, real, _distrust_folder(real, allowed)) is not None
+
+
 def _user() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else -1
 
 
 def _real(path: str) -> str:
-    return os.path.realpath(os.path.expanduser(path))
+    path = os.path.expanduser(path)
+    try:
+        return os.path.realpath(path)
+    except OSError:  # a relative path in a working folder that was deleted
+        return path
 
 
 def _accept(path: str, real: str, reason: str | None) -> str | None:

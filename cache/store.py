@@ -90,7 +90,24 @@ class Store:
         write = self.layers.write
         return self.layers.read if write is None else (*self.layers.read, write)
 
+    def refuse(self, key: str, reason: str) -> None:
+        """Take note that the entry of `key`, which `load` has just returned, is of no use: a miss after all.
+
+        For what the checksum cannot find: a writer whose memory was damaged, or a loader that has become stricter.
+        The next store writes it anew.
+        """
+        self.memory.discard(key)
+        self.hits -= 1
+        self.misses += 1
+        warn_once(
+            "refused",
+            f"the kernel cache entry {key[:16]} cannot be used ({reason}); the kernel is compiled again. "
+            "`python -m jitfuse cache clear` removes all entries.",
+        )
+
     def _load_from(self, layer: str, key: str) -> Entry | None:
+        if not location.still_safe(layer):
+            return None
         path = files.entry_path(layer, key)
         try:
             data, stamp = files.read(path)
@@ -166,7 +183,7 @@ class Store:
         """Write the time stamps of the entries used since the last flush. Never raises."""
         used, self._used = self._used, set()
         if self.layers.write is not None:
-            for key in used:
+            for key in tuple(used):  # another thread may still be adding to it
                 try:
                     os.utime(files.entry_path(self.layers.write, key))
                 except OSError:

@@ -15,7 +15,7 @@ from jitfuse.backends.wgsl.codegen.variant import Variant
 from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.backends.wgsl.runtime.pipelines import Pipeline
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, publish
-from jitfuse.compile.objects import Origin, totals
+from jitfuse.compile.objects import Origin, recorded_milliseconds, totals
 from jitfuse.errors import CompileError
 from jitfuse.ir.kernel import KernelForm
 
@@ -59,27 +59,38 @@ def gpu_kernel(form: KernelForm, variant: Variant, device: Device, origin: Origi
 def _made(
     key: str, canonical: bytes, form: KernelForm, variant: Variant, device: Device, origin: Origin, use_cache: bool
 ) -> GpuKernel:
-    begin = time.perf_counter()
-    entry = default_store().load(key, canonical) if use_cache else None
-    shader = _decoded(entry) if entry is not None else None
-    if shader is None:
-        entry = None
-        try:
-            shader = emit_shader(form, variant, device.facts)
-        except UnknownOperatorError as error:
-            raise CompileError(f"{error} (adapter {device.name})") from error
-    kernel = GpuKernel(key, form, variant, shader.text, Pipeline(device, shader))
-    elapsed = (time.perf_counter() - begin) * 1e3
-    if entry is not None:
+    kernel = _loaded(key, canonical, form, variant, device) if use_cache else None
+    if kernel is not None:
         totals().cache_hits += 1
-        kernel.from_cache = True
-        kernel.compile_ms = float(entry.metadata["compile_ms"])
         return kernel
+    begin = time.perf_counter()
+    try:
+        shader = emit_shader(form, variant, device.facts)
+    except UnknownOperatorError as error:
+        raise CompileError(f"{error} (adapter {device.name})") from error
+    kernel = GpuKernel(key, form, variant, shader.text, Pipeline(device, shader))
+    kernel.compile_ms = (time.perf_counter() - begin) * 1e3
     totals().cache_misses += 1
     totals().compiles += 1
-    kernel.compile_ms = elapsed
     if use_cache:
-        publish(_entry(key, canonical, form, shader, device, origin, elapsed))
+        publish(_entry(key, canonical, form, shader, device, origin, kernel.compile_ms))
+    return kernel
+
+
+def _loaded(key: str, canonical: bytes, form: KernelForm, variant: Variant, device: Device) -> GpuKernel | None:
+    """Return the kernel from the cache; None where it is not there or, whole as it is, is no shader."""
+    store = default_store()
+    entry = store.load(key, canonical)
+    if entry is None:
+        return None
+    try:
+        shader = _decoded(entry)
+        kernel = GpuKernel(key, form, variant, shader.text, Pipeline(device, shader))
+    except (CompileError, UnicodeDecodeError) as error:
+        store.refuse(key, str(error))
+        return None
+    kernel.from_cache = True
+    kernel.compile_ms = recorded_milliseconds(entry)
     return kernel
 
 
@@ -100,8 +111,8 @@ def _encoded(shader: Shader) -> bytes:
     return "".join("w" if w else "r" for w in shader.writes).encode() + b"\n" + shader.text.encode()
 
 
-def _decoded(entry: Entry) -> Shader | None:
+def _decoded(entry: Entry) -> Shader:
     bindings, line, text = entry.code.partition(b"\n")
     if not line or bindings.strip(b"rw"):
-        return None
+        raise CompileError("it does not begin with its bindings")
     return Shader(text.decode(), tuple(chr(b) == "w" for b in bindings))

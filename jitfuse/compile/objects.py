@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from jitfuse.backends.llvm.loader import load
+from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text, publish
@@ -54,15 +54,20 @@ class Origin:
 
 
 class KernelObject:
-    """Loaded native code of an ordered tuple of kernel forms; freed with its last user."""
+    """Loaded native code of an ordered tuple of kernel forms; freed with its last user.
 
-    def __init__(self, key: str, forms: tuple[KernelForm, ...], entry: Entry, from_cache: bool, load_ms: float) -> None:
+    Raises CompileError where the code cannot be loaded or lacks one of the kernels.
+    """
+
+    def __init__(self, key: str, forms: tuple[KernelForm, ...], entry: Entry, from_cache: bool) -> None:
         self.key = key
         self.forms = forms
         self.from_cache = from_cache
-        self.load_ms = load_ms
+        self.load_ms = 0.0
         self._entry = entry
         self._library = load(entry.code)
+        if lacking := {f"k{k}" for k in range(len(forms))} - self._library.names:
+            raise CompileError(f"the object has no kernel {', '.join(sorted(lacking))}")
 
     def address(self, k: int) -> int:
         """Return the address of the k-th kernel."""
@@ -71,12 +76,12 @@ class KernelObject:
     @property
     def compile_ms(self) -> float:
         """Milliseconds that generating and compiling the code took, whichever process did it."""
-        return float(self._entry.metadata["compile_ms"])
+        return recorded_milliseconds(self._entry)
 
     @property
     def source(self) -> str:
         """The LLVM IR of the object."""
-        return expand_text(self._entry.metadata["ir"])
+        return expand_text(self._entry.metadata.get("ir"))
 
     @property
     def assembly(self) -> str:
@@ -84,6 +89,12 @@ class KernelObject:
         from jitfuse.backends.llvm.jit import assembly
 
         return assembly(self.source, level=LEVEL)
+
+
+def recorded_milliseconds(entry: Entry) -> float:
+    """Return how long an entry's code took to make, as its metadata say; they are text that anything may be in."""
+    value = entry.metadata.get("compile_ms")
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 @cache
@@ -99,6 +110,11 @@ def _parts(touches_python: bool) -> dict[str, Any]:
     return dict(environment_parts("llvm", touches_python=touches_python, extra={"machine": machine_identity()}))
 
 
+def object_key(canonical: bytes) -> str:
+    """Return the key of the object of these forms for this machine, jitfuse and LLVM."""
+    return cache_key({**_parts(False), "forms": canonical, "level": LEVEL})
+
+
 def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> KernelObject:
     """Return the object of these forms: from this process, else from the disk, else compiled.
 
@@ -106,7 +122,7 @@ def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: boo
     """
     forms = tuple(forms)
     canonical = b"\0".join(f.canonical_bytes for f in forms)
-    key = cache_key({**_parts(False), "forms": canonical, "level": LEVEL})
+    key = object_key(canonical)
     with _lock:
         found = _objects.get(key)
         if found is None:
@@ -117,19 +133,33 @@ def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: boo
 def _load_or_compile(
     key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin: Origin, use_cache: bool
 ) -> KernelObject:
-    begin = time.perf_counter()
-    entry = default_store().load(key, canonical) if use_cache else None
-    if entry is not None:
-        made = KernelObject(key, forms, entry, True, (time.perf_counter() - begin) * 1e3)
+    made = _loaded(key, canonical, forms) if use_cache else None
+    if made is not None:
         _totals.cache_hits += 1
         _report(made, origin, made.load_ms)
         return made
     _totals.cache_misses += 1
     entry = _compiled(key, canonical, forms, origin)
-    made = KernelObject(key, forms, entry, False, 0.0)
+    made = KernelObject(key, forms, entry, False)
     if use_cache:
         publish(entry)
     _report(made, origin, made.compile_ms)
+    return made
+
+
+def _loaded(key: str, canonical: bytes, forms: tuple[KernelForm, ...]) -> KernelObject | None:
+    """Return the object from the cache; None where it is not there or, whole as it is, cannot be loaded."""
+    begin = time.perf_counter()
+    store = default_store()
+    entry = store.load(key, canonical)
+    if entry is None:
+        return None
+    try:
+        made = KernelObject(key, forms, entry, True)
+    except CompileError as error:
+        store.refuse(key, str(error))
+        return None
+    made.load_ms = (time.perf_counter() - begin) * 1e3
     return made
 
 
@@ -192,12 +222,19 @@ def _runtime_entry(name: str, key_parts: Mapping[str, str | int]) -> tuple[str, 
     return key, canonical, default_store().load(key, canonical)
 
 
-def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
-    """Return the object code of the native runtime, from the cache or compiled: the runtime's loader."""
+def load_runtime_object(
+    name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int], link: native.Link
+) -> Library:
+    """Return the loaded native runtime, from the cache or compiled: the runtime's loader."""
     key, canonical, entry = _runtime_entry(name, key_parts)
     if entry is not None:
-        _totals.cache_hits += 1
-        return entry.code
+        try:
+            library = link(entry.code)
+        except CompileError as error:
+            default_store().refuse(key, str(error))
+        else:
+            _totals.cache_hits += 1
+            return library
     from jitfuse.backends.llvm.jit import compile_text
 
     begin = time.perf_counter()
@@ -207,8 +244,9 @@ def load_runtime_object(name: str, make_text: Callable[[], str], key_parts: Mapp
     _totals.cache_misses += 1
     elapsed = (time.perf_counter() - begin) * 1e3
     origin = Origin(f"jitfuse {name}", "")
+    library = link(code)
     publish(_entry(key, canonical, code, text, origin, elapsed, []))
-    return code
+    return library
 
 
 def native_runtime() -> Any:

@@ -33,14 +33,18 @@ C_SYMBOLS = frozenset({
 })
 """What the runtime may take from the C library; besides, it may use what CPython exports."""
 
-Loader: TypeAlias = Callable[[str, Callable[[], str], Mapping[str, str | int]], bytes]
-"""(name, makes the text, key parts) -> object code, compiled at level ``key_parts["level"]`` or cached."""
+Link: TypeAlias = Callable[[bytes], Library]
+Loader: TypeAlias = Callable[[str, Callable[[], str], Mapping[str, str | int], Link], Library]
+"""(name, makes the text, key parts, loads object code) -> the loaded object, compiled at level
+``key_parts["level"]`` or cached; a cached one that cannot be loaded is the loader's to compile again."""
 
 
-def _compile_directly(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> bytes:
+def _compile_directly(
+    name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int], link: Link
+) -> Library:
     from jitfuse.backends.llvm.jit import compile_text
 
-    return compile_text(make_text(), level=int(key_parts["level"]))
+    return link(compile_text(make_text(), level=int(key_parts["level"])))
 
 
 _loader: Loader = _compile_directly
@@ -98,7 +102,7 @@ def key_parts() -> dict[str, str | int]:
 
 
 def _load() -> Library:
-    return load(_loader("runtime", runtime_text, key_parts()), allowed=IMPORTS)
+    return _loader("runtime", runtime_text, key_parts(), lambda code: load(code, allowed=IMPORTS))
 
 
 class Runtime:

@@ -292,10 +292,10 @@ def test_runtime_comes_from_the_loader() -> None:
     done = kernels.run_python("""
 from jitfuse.backends.llvm.runtime import native
 asked = []
-def loader(name, make_text, key_parts):
+def loader(name, make_text, key_parts, link):
     assert {"level", "machine", "abi"} == key_parts.keys()
     asked.append(name)
-    return native._compile_directly(name, make_text, key_parts)
+    return native._compile_directly(name, make_text, key_parts, link)
 native.set_loader(loader)
 assert native.runtime() is native.runtime()
 print(asked)
