@@ -17,8 +17,9 @@ from jitfuse.cache.entry import Entry
 from jitfuse.cache.store import Store, default_store
 
 _FOLDERS = ("ir", "passes", "plans", "backends")
-_FILES = ("dtypes.py",)
-_SETTLED_NS = 2_000_000_000
+_FILES = ("dtypes.py", "compile/objects.py", "compile/gpu_kernels.py")
+_SECOND_NS = 1_000_000_000
+_SETTLED_NS = 2 * _SECOND_NS
 
 
 class SourceFile(NamedTuple):
@@ -84,23 +85,31 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
     """Return `digest_of(sources)`, from `store` where it was remembered for the very same files.
 
     A file younger than 2 seconds may change again within the resolution of its time stamp, so a digest that
-    covers one is not remembered. Returns None where the files changed while they were read. Raises OSError
-    where one cannot be read.
+    covers one is not remembered. Nor is one of files whose change times are whole seconds: read-only images
+    (squashfs, ISO 9660) keep none, and two builds of one may show the same numbers for different contents.
+    Returns None where the files changed while they were read. Raises OSError where one cannot be read.
     """
+    if any(source.changed_ns % _SECOND_NS == 0 for source in sources):
+        return _digest_of_unchanged(root, sources)
     key = hashlib.sha256(b"jitfuse sources of " + os.fsencode(root)).hexdigest()
     lines = [f"{s.name}\0{s.size} {s.modified_ns} {s.changed_ns} {s.inode}" for s in sources]
     state = "\n".join(lines).encode("utf-8", "surrogatepass")
     entry = store.load(key, state, count=False)
     if entry is not None:
         return entry.code.decode("ascii", "replace")
-    digest = digest_of(sources)
-    if list_sources(root) != sources:
+    digest = _digest_of_unchanged(root, sources)
+    if digest is None:
         return None
     youngest = max(max(source.modified_ns, source.changed_ns) for source in sources)
     if youngest < time.time_ns() - _SETTLED_NS:
         metadata = {"kind": "sources", "source": root, "created": int(time.time())}
         store.store(Entry(key, metadata, state, digest.encode()), count=False)
     return digest
+
+
+def _digest_of_unchanged(root: str, sources: tuple[SourceFile, ...]) -> str | None:
+    digest = digest_of(sources)
+    return digest if list_sources(root) == sources else None
 
 
 _at_import = list_sources(package_root())

@@ -40,6 +40,7 @@ def test_names_are_relative_and_sorted(package: Path) -> None:
 def test_the_real_package_is_found() -> None:
     names = {source.name for source in list_sources(sources.package_root())}
     assert {"ir/__init__.py", "backends/__init__.py", "backends/llvm/builder.py", "dtypes.py"} <= names
+    assert {"compile/objects.py", "compile/gpu_kernels.py"} <= names
 
 
 def test_any_change_changes_the_digest(package: Path) -> None:
@@ -102,6 +103,16 @@ def test_a_changed_file_of_equal_size_is_noticed(package: Path, store: Store, ke
 
 def test_young_files_are_not_remembered(package: Path, store: Store) -> None:
     remembered_digest(str(package), list_sources(str(package)), store)
+    assert store.stats().files == 0
+
+
+@pytest.mark.usefixtures("settled")
+def test_images_that_keep_no_change_times_are_not_remembered(package: Path, store: Store) -> None:
+    found = list_sources(str(package))
+    image = tuple(source._replace(changed_ns=10**18) for source in found)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "list_sources", lambda _: image)
+        assert remembered_digest(str(package), image, store) == digest_of(found)
     assert store.stats().files == 0
 
 
