@@ -71,6 +71,7 @@ class BodyBuilder(IndexMaps):
                 self._past[key] = (number, node)
         self._memo = {k: n for k, n in self._memo.items() if n.level < INNER}
         self._dependencies.clear()  # masks and computed indices belong to their stage
+        self.forget_indices()
         stage = StageDraft()
         self.stages.append(stage)
         return stage

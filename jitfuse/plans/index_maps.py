@@ -29,6 +29,11 @@ class IndexMaps(NodeTable):
         super().__init__(n_grid)
         self.program = program
         self.exists: dict[tuple[int, int], Node] = {}
+        self._asked: dict[Key, list[Key]] = {}
+
+    def forget_indices(self) -> None:
+        """Forget what belongs to the stage that ends: the values that gathers ask for."""
+        self._asked.clear()
 
     def operand_keys(self, step: OpStep, key: Key) -> list[Key]:
         """Return the operands of a step that reads elements, each under its map; nothing for creation."""
@@ -169,7 +174,16 @@ class IndexMaps(NodeTable):
 
     # ------------------------------------------------------------------ indices that are data
     def index_keys(self, key: Key) -> list[Key]:
-        """Return the values that a gather must have before it knows where it reads, each under its map."""
+        """Return the values that a gather must have before it knows where it reads, each under its map.
+
+        The same keys each time: a map that divides a flat position has new nodes whenever it is made.
+        """
+        found = self._asked.get(key)
+        if found is None:
+            found = self._asked[key] = self._find_index_keys(key)
+        return found
+
+    def _find_index_keys(self, key: Key) -> list[Key]:
         step = self.program.producers.get(key.value)
         if step is None or step.op_name not in GATHERS:
             return []
@@ -202,8 +216,8 @@ class IndexMaps(NodeTable):
         shape, out = self.program.meta[step.input_ids[0]].shape, self.program.meta[key.value].shape
         axis %= len(shape)
         node = self._bounded(step, self.value(asked), axis, shape[axis], key.mask)
-        parts = list(self.operand_map(key.where, out, tuple(m if k == axis else n for k, (n, m) in enumerate(
-            zip(shape, out, strict=True)))))
+        read = tuple(m if k == axis else n for k, (n, m) in enumerate(zip(shape, out, strict=True)))
+        parts = list(self.operand_map(self.unflatten(key.where, out), out, read))
         parts[axis] = node
         return [asked, Key(step.input_ids[0], tuple(parts), key.mask)]
 

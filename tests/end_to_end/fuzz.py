@@ -10,13 +10,16 @@ import collections
 import faulthandler
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from compare import Failure, check
 from generate import draw_program
@@ -90,19 +93,37 @@ def minimal(program: Program, failure: Failure) -> tuple[Program, Failure]:
 
 
 # ---------------------------------------------------------------- workers
+MEMORY, SECONDS = 6 << 30, 60
+"""What one worker may take in bytes, and one program in seconds: planning that never ends is found, not suffered."""
+
+
+class TooSlowError(BaseException):
+    """A program took longer than SECONDS; no Exception, so that nothing between takes it for the program's own."""
+
+
+def _too_slow(*_: Any) -> None:
+    raise TooSlowError
+
+
 def work(seed: int, begin: int, end: int, max_steps: int, large: bool, shrink: bool) -> None:
     """Run programs in this process; one line to stdout before each."""
     faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    signal.signal(signal.SIGALRM, _too_slow)
     for number in range(begin, end):
         print(f"@{number}", flush=True)
         program = program_of(seed, number, max_steps, large)
+        signal.alarm(SECONDS)
         try:
             failure = check(program)
+        except TooSlowError:
+            failure = Failure("slow", f"more than {SECONDS} s")
         except Exception as error:
             failure = Failure("test", f"the test itself failed: {error!r}")
+        signal.alarm(0)
         if failure is None:
             continue
-        if shrink:
+        if shrink and failure.kind != "slow":
             program, failure = minimal(program, failure)
         print(f"--- program {number}: {failure.kind}\n{program.script()}\n# {failure.details}\n", flush=True)
 

@@ -88,6 +88,12 @@ def test_indices_that_are_computed() -> None:
     same(chase, RNG.permutation(50), np.arange(50))
 
 
+def test_gathers_behind_flat_positions() -> None:
+    same(lambda x, i: np.ravel(x[:, i]).max(), X, I)
+    same(lambda x: np.ravel(np.take(x, [-1, 0], axis=2) * 2).cumsum(), X)
+    same(lambda x: np.take_along_axis(x, np.argsort(x, axis=1), axis=1).reshape(-1).min(), X)
+
+
 def test_take() -> None:
     for mode in ("raise", "wrap", "clip"):
         index = J if mode == "raise" else J + 6 * np.array([1, -2, 3])
