@@ -74,8 +74,13 @@ def write(folder: str, key: str, data: bytes) -> None:
 
     No fsync: after a power failure the checksum tells, and the entry is made again.
     """
+    replace(folder, f"{key}{SUFFIX}", data)
+
+
+def replace(folder: str, name: str, data: bytes) -> None:
+    """Put `data` into the file of this name in one step. Raises OSError."""
     temporary = f"{folder}{os.sep}{_TEMPORARY}{os.urandom(12).hex()}"  # process ids repeat across containers
-    target = entry_path(folder, key)
+    target = f"{folder}{os.sep}{name}"
     try:
         with open(os.open(temporary, _WRITE_FLAGS, 0o600), "wb", buffering=0) as file:
             view = memoryview(data)

@@ -1,16 +1,21 @@
-"""The cache as people look at it: list, find, verify, clear. Returns plain data; `render` draws it.
+"""The cache as people look at it: list, choose, find, verify, clear. Returns plain data; `render` draws it.
 
 Reads every file it reports on, so none of this belongs on a call path. Metadata comes from files and is
 checked for its type before use; a key typed by a person never becomes a path unless it is hexadecimal.
 """
 from __future__ import annotations
 
+import fnmatch
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from jitfuse.cache import folder as files
+from jitfuse.cache import usage
 from jitfuse.cache.entry import Entry, EntryError, JsonObject, decode, parse_metadata
+from jitfuse.cache.parts import key_from_parts, recorded_parts
 from jitfuse.cache.store import Store
 from jitfuse.errors import ArgumentError, JitfuseError
 
@@ -19,7 +24,8 @@ from jitfuse.errors import ArgumentError, JitfuseError
 class EntryInfo:
     """One entry in a list. `damaged` says why it cannot be used; then only the first five fields are known.
 
-    `size` is in bytes, `created` and `used` (the time stamp, at most a day behind) are Unix seconds.
+    `size` is in bytes, `created` and `used` (the time stamp, at most a day behind) are Unix seconds, `source` is
+    file:line, `hits` is how often processes loaded it.
     """
 
     key: str
@@ -34,6 +40,7 @@ class EntryInfo:
     created: float = 0.0
     compile_ms: float = 0.0
     kernels: tuple[str, ...] = ()
+    hits: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,12 +60,82 @@ class ClearReport:
     bytes: int
 
 
+@dataclass(frozen=True)
+class UsageTotals:
+    """What all folders hold and how it was used: entries by backend, functions that made them, loads from disk,
+    milliseconds that compiling took, and those that loads have saved."""
+
+    backends: Mapping[str, int]
+    functions: int
+    loads: int
+    compile_ms: float
+    saved_ms: float
+
+
 def list_entries(store: Store) -> list[EntryInfo]:
     """Return what is in all folders of `store`, in the order of lookup, most recently used first.
 
     The cache's own records (the digest of jitfuse's sources) are left out.
     """
-    return [info for info, entry in _walk(store) if entry is None or entry.metadata.get("kind") != "sources"]
+    hits = hit_counts(store)
+    shown = [info for info, entry in _walk(store) if entry is None or entry.metadata.get("kind") != "sources"]
+    return [replace(info, hits=hits.get(info.key, 0)) for info in shown]
+
+
+def hit_counts(store: Store) -> Mapping[str, int]:
+    """Return how often each entry was loaded: what the folders' records say, and what this process did since."""
+    total = Counter(store.unwritten_hits)
+    for layer in store.read_folders():
+        total.update(usage.counts(layer))
+    return total
+
+
+def usage_totals(store: Store) -> UsageTotals:
+    """Return sums over all entries that are not damaged."""
+    entries = [info for info in list_entries(store) if info.damaged is None]
+    return UsageTotals(
+        dict(Counter(info.backend for info in entries)), len({(info.function, info.source) for info in entries}),
+        sum(info.hits for info in entries), sum(info.compile_ms for info in entries),
+        sum(info.hits * info.compile_ms for info in entries),
+    )
+
+
+SORTINGS: Mapping[str, Callable[[EntryInfo], Any]] = {
+    "key": lambda info: info.key,
+    "function": lambda info: info.function,
+    "source": lambda info: (info.source.rpartition(":")[0], _line(info.source)),
+    "backend": lambda info: info.backend,
+    "target": lambda info: info.target,
+    "size": lambda info: -info.size,
+    "age": lambda info: -info.created,
+    "used": lambda info: -info.used,
+    "hits": lambda info: -info.hits,
+    "compile": lambda info: -info.compile_ms,
+}
+"""What a list can be sorted by: texts from A to Z, numbers from the largest down, times from the latest back."""
+
+
+def _line(source: str) -> int:
+    number = source.rpartition(":")[2]
+    return int(number) if number.isdecimal() and len(number) < 10 else 0
+
+
+def chosen(
+    entries: Iterable[EntryInfo], function: str | None = None, backend: str | None = None, source: str | None = None,
+    target: str | None = None, older_than: float | None = None,
+) -> list[EntryInfo]:
+    """Return the entries that all of the given filters leave.
+
+    `function` is a name or a pattern such as ``model.*``, compared with the whole recorded name and its last part;
+    `source` and `target` are parts of what is recorded; `older_than` is seconds since the last use.
+    """
+    horizon = None if older_than is None else time.time() - older_than
+    return [
+        info for info in entries
+        if (function is None or _made_by(function, info.function)) and (backend is None or info.backend == backend)
+        and (source is None or source in info.source) and (target is None or target in info.target)
+        and (horizon is None or info.used <= horizon)
+    ]
 
 
 def find(store: Store, prefix: str) -> tuple[EntryInfo, Entry]:
@@ -84,23 +161,32 @@ def find(store: Store, prefix: str) -> tuple[EntryInfo, Entry]:
     for info, entry in found.values():
         if entry is None:
             raise JitfuseError(f"the cache entry {info.key[:16]} in {info.layer} is damaged: {info.damaged}")
-        return info, entry
+        return replace(info, hits=hit_counts(store).get(info.key, 0)), entry
     raise JitfuseError(f"no cache entry begins with {prefix}; `python -m jitfuse cache list` shows them all")
 
 
 def verify(store: Store) -> VerifyReport:
-    """Read and check every entry of every folder; damaged ones are reported and left for the next writer."""
-    checked = [info for info, _ in _walk(store)]
+    """Read and check every entry of every folder; damaged ones are reported and left for the next writer.
+
+    Goes further than loading: where an entry records what its key is made of, the key is made again and compared.
+    """
+    checked = [_verified(info, entry) for info, entry in _walk(store)]
     return VerifyReport(
         len(checked), sum(info.size for info in checked), tuple(info for info in checked if info.damaged),
     )
 
 
+def _verified(info: EntryInfo, entry: Entry | None) -> EntryInfo:
+    if entry is None or recorded_parts(entry.metadata) is None or key_from_parts(entry) == entry.key:
+        return info
+    return replace(info, damaged="its key is not made of its parts and its canonical form")
+
+
 def clear(store: Store, older_than: float | None = None, function: str | None = None) -> ClearReport:
     """Remove entries of the write layer, and those in memory; read layers are never touched.
 
-    `older_than` (seconds) keeps what was used since; `function` keeps what another function made, compared
-    with the whole recorded name or its last part. Without either everything goes, damaged entries too.
+    `older_than` (seconds) keeps what was used since; `function`, as in `chosen`, keeps what others made. Without
+    either everything goes, damaged entries too.
     """
     store.memory.clear()
     store.flush()
@@ -117,11 +203,12 @@ def clear(store: Store, older_than: float | None = None, function: str | None = 
         if files.remove(layer, record.key):
             removed, size = removed + 1, size + record.size
     files.remove_abandoned(layer)
+    usage.fold(layer)
     return ClearReport(removed, size)
 
 
 def _made_by(wanted: str, recorded: str) -> bool:
-    return recorded == wanted or recorded.rpartition(".")[2] == wanted
+    return any(name == wanted or fnmatch.fnmatchcase(name, wanted) for name in (recorded, recorded.rpartition(".")[2]))
 
 
 def _walk(store: Store) -> Iterator[tuple[EntryInfo, Entry | None]]:

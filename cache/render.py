@@ -5,20 +5,33 @@ terminal would obey, are replaced.
 """
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from jitfuse.cache.entry import Entry, expand_text
 from jitfuse.cache.inspect import EntryInfo
+from jitfuse.cache.listing import highlighted
+from jitfuse.cache.parts import differences, forms_text, recorded_parts
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-_TEXTS = ("program", "forms", "ir", "wgsl")
-_LEXERS = {"ir": "llvm", "wgsl": "wgsl"}
-_LISTED = ("function", "source", "backend", "target", "kernels", "compile_ms", "created")
+TEXTS = ("program", "forms", "ir", "wgsl")
+"""The listings in an entry's metadata."""
+PARTS = ("metadata", *TEXTS, "asm")
+"""What `show_entry` shows."""
+_TITLES = {
+    "program": "program that it was first made for", "forms": "kernel forms", "ir": "LLVM IR", "wgsl": "WGSL",
+    "asm": "machine code",
+}
+_LISTED = (
+    "function", "source", "backend", "target", "kernels", "compile_ms", "created", "features", "key_parts",
+    "key_canonical",
+)
+_STYLES = ("cyan", "bold", "", "", "dim")
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
@@ -28,53 +41,92 @@ def entries_table(entries: Iterable[EntryInfo], now: float | None = None) -> Tab
     from rich.text import Text
 
     now = time.time() if now is None else now
-    table = Table(box=None, pad_edge=False)
-    for title in ("key", "function", "source", "backend", "target"):
-        table.add_column(title, overflow="fold")
-    for title in ("size", "age", "used", "compile ms"):
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title, style in zip(("key", "function", "file:line", "backend", "target"), _STYLES):
+        table.add_column(title, style=style, overflow="fold")
+    for title in ("size", "age", "used", "hits", "compile ms"):
         table.add_column(title, justify="right", no_wrap=True)
     for info in entries:
-        cells = [info.key[:12], info.function, info.source, info.backend, info.target]
+        cells = [info.key[:12], info.function, short_path(info.source), info.backend, short_target(info.target)]
         cells.append(format_bytes(info.size))
         if info.damaged is None:
             ages = [format_age(now - info.created) if info.created else "", format_age(now - info.used)]
-            cells += [*ages, f"{info.compile_ms:.1f}"]
+            cells += [*ages, f"{info.hits:,}", f"{info.compile_ms:.1f}"]
         else:
             cells[1] = f"damaged: {info.damaged}"
-        style = None if info.damaged is None else "red"
-        table.add_row(*[Text(printable(cell)) for cell in cells], style=style)
+        table.add_row(*[Text(printable(cell)) for cell in cells], style=None if info.damaged is None else "red")
     return table
 
 
-def show_entry(info: EntryInfo, entry: Entry) -> Group:
-    """Return everything about one entry: its metadata, then program, kernel forms and code as text."""
+def show_entry(info: EntryInfo, entry: Entry, listing: str | None = None, only: Collection[str] = ()) -> Group:
+    """Return everything about one entry: its metadata, then program, kernel forms and code as text.
+
+    `listing` is the disassembly, where there is one; `only` names the parts to show (`PARTS`), all of them by default.
+    """
     from rich.console import Group
     from rich.rule import Rule
-    from rich.syntax import Syntax
     from rich.table import Table
     from rich.text import Text
 
-    facts = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in _facts(info, entry):
-        facts.add_row(Text(name, style="bold"), Text(printable(value)))
-    parts: list[Table | Rule | Syntax] = [facts]
-    for name in _TEXTS:
-        text = expand_text(entry.metadata.get(name))
-        if text:
-            parts += [Rule(name, align="left"), Syntax(printable(text), _LEXERS.get(name, "text"))]
+    texts = {name: expand_text(entry.metadata.get(name)) for name in TEXTS}
+    texts["asm"] = listing or ""
+    parts: list[Table | Rule | Text] = []
+    if not only or "metadata" in only:
+        facts = Table(box=None, show_header=False, pad_edge=False)
+        for name, value in _facts(info, entry):
+            facts.add_row(Text(name, style="bold"), Text(printable(value)))
+        parts.append(facts)
+    for name, text in texts.items():
+        if text and (not only or name in only):
+            parts += [Rule(Text(_TITLES[name], style="bold"), align="left"), highlighted(printable(text), name)]
     return Group(*parts)
 
 
+def diff_entries(first: tuple[EntryInfo, Entry], second: tuple[EntryInfo, Entry]) -> Group:
+    """Return which parts of two entries' keys differ, both values of each, and the change of the kernel forms."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    found = differences(first[1], second[1])
+    heads = [f"{info.key[:12]} {info.function} {short_path(info.source)}" for info, _ in (first, second)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title, style in (("differs", "bold yellow"), (printable(heads[0]), "red"), (printable(heads[1]), "green")):
+        table.add_column(Text(title), style=style, overflow="fold")
+    for part, meaning, *values in found:
+        name = part if meaning == part else f"{part} ({meaning})"
+        table.add_row(*[Text(printable(cell)) for cell in (name, *values)])
+    shared = sorted((recorded_parts(first[1].metadata) or {}).keys() - {d.part for d in found})
+    lines = Text("\n".join(printable(line) for line in form_changes(first[1], second[1])))
+    lines.highlight_regex(r"(?m)^-.*$", "red")
+    lines.highlight_regex(r"(?m)^\+.*$", "green")
+    if not found:
+        return Group(Text("the keys are equal"))
+    same = printable(", ".join(shared)) or "nothing that is recorded"
+    return Group(table, Text(f"\nthe same in both: {same}\n"), lines)
+
+
+def form_changes(first: Entry, second: Entry) -> list[str]:
+    """Return the kernel forms' unified difference, line by line; none where they are equal."""
+    import difflib
+
+    a, b = (forms_text(entry).splitlines() for entry in (first, second))
+    return list(difflib.unified_diff(a, b, "first", "second", n=2, lineterm=""))
+
+
 def _facts(info: EntryInfo, entry: Entry) -> list[tuple[str, str]]:
-    facts = [("key", info.key), ("folder", info.layer), ("function", info.function), ("source", info.source)]
+    facts = [("key", info.key), ("folder", info.layer), ("function", info.function), ("file:line", info.source)]
     facts += [("backend", info.backend), ("target", info.target), ("kernels", ", ".join(info.kernels))]
     facts += [("compile", f"{info.compile_ms:.1f} ms")]
-    if info.created:
-        facts.append(("created", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(info.created))))
-    facts += [("file", format_bytes(info.size)), ("code", format_bytes(len(entry.code)))]
+    for name, seconds in (("created", info.created), ("used", info.used)):
+        if seconds:
+            facts.append((name, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))))
+    facts += [("hits", f"{info.hits:,}"), ("file", format_bytes(info.size)), ("code", format_bytes(len(entry.code)))]
     for name, value in sorted(entry.metadata.items()):
-        if name not in _TEXTS and name not in _LISTED:
+        if name not in TEXTS and name not in _LISTED:
             facts.append((name, _plain(value)))
+    for name, part in sorted((recorded_parts(entry.metadata) or {}).items()):
+        facts.append((f"key: {name}", _plain(list(part) if isinstance(part, tuple) else part)))
     return facts
 
 
@@ -82,6 +134,20 @@ def _plain(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_plain(item)}" for name, item in sorted(value.items()))
     return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
+
+
+def short_path(source: str) -> str:
+    """Return file:line relative to the working folder or with ``~`` for the home folder, where that is shorter."""
+    for folder, prefix in ((os.getcwd(), ""), (os.path.expanduser("~"), f"~{os.sep}")):
+        if folder != os.sep and source.startswith(folder + os.sep):
+            return prefix + source[len(folder) + 1 :]
+    return source
+
+
+def short_target(target: str) -> str:
+    """Return a native target without what follows the processor's family in the triple; others as they are."""
+    triple, _, cpu = target.partition(" ")
+    return f"{triple.partition('-')[0]} {cpu}" if cpu and triple.count("-") >= 2 else target
 
 
 def printable(text: str) -> str:

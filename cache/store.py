@@ -1,9 +1,9 @@
 """The store: load and store entries over the layers, fall back to memory, keep the write layer bounded.
 
 Loading neither lists a folder nor writes: which entries were used is remembered and written as time stamps
-at the next store or at exit, at most once a day for each entry. Storing replaces files atomically, so any
-number of processes share a folder without locks. Nothing that happens to the folder raises: it is a miss or
-a store that stays in memory, with one `CacheWarning` per process and cause.
+at the next store or at exit, at most once a day for each entry; how often they were goes to `usage` then.
+Storing replaces files atomically, so any number of processes share a folder without locks. Nothing that happens
+to the folder raises: it is a miss or a store that stays in memory, with one `CacheWarning` per process and cause.
 """
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class Store:
         self.memory = MemoryLayer(memory_bytes)
         self.hits = self.misses = self.stored = 0
         self._used: set[str] = set()
+        self.unwritten_hits: dict[str, int] = {}
         self._written_files = self._written_bytes = 0
         self._usage: tuple[int, int, int] | None = None
         _stores.add(self)
@@ -73,6 +74,8 @@ class Store:
         if count:
             self.hits += entry is not None
             self.misses += entry is None
+            if entry is not None:
+                self.unwritten_hits[key] = self.unwritten_hits.get(key, 0) + 1
         return entry
 
     def _find(self, key: str, canonical: bytes) -> Entry | None:
@@ -99,6 +102,7 @@ class Store:
         self.memory.discard(key)
         self.hits -= 1
         self.misses += 1
+        self.unwritten_hits.pop(key, None)
         warn_once(
             "refused",
             f"the kernel cache entry {key[:16]} cannot be used ({reason}); the kernel is compiled again. "
@@ -178,11 +182,19 @@ class Store:
         if due:
             self._written_files = self._written_bytes = 0
             files.evict(folder, self.max_bytes, self.max_files, key)
+            from jitfuse.cache import usage
+
+            usage.fold(folder)
 
     def flush(self) -> None:
-        """Write the time stamps of the entries used since the last flush. Never raises."""
+        """Write how often entries were used since the last flush, and their time stamps. Never raises."""
         used, self._used = self._used, set()
+        hits, self.unwritten_hits = self.unwritten_hits, {}
         if self.layers.write is not None:
+            if hits:
+                from jitfuse.cache import usage  # not needed at the start of a process
+
+                usage.record(self.layers.write, dict(hits))
             for key in tuple(used):  # another thread may still be adding to it
                 try:
                     os.utime(files.entry_path(self.layers.write, key))
@@ -265,6 +277,7 @@ def _renew_after_fork() -> None:
     for store in list(_stores):
         store.memory.renew_lock()
         store._used = set()
+        store.unwritten_hits = {}
 
 
 atexit.register(_flush_all)

@@ -1,40 +1,71 @@
-"""``jitfuse cache``: list, show, verify, clear, path, stats."""
+"""``jitfuse cache``: list, show, diff, verify, stats, clear, path, export, import."""
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
-from jitfuse.cache import default_store, expand_text
+from jitfuse.cache import Entry, default_store, expand_text
+from jitfuse.cli import transfer
 from jitfuse.cli.output import console, print_json
+from jitfuse.errors import CompileError
 
 _SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
-_TEXTS = ("program", "forms", "ir")
+_SORTS: Final = ("used", "key", "function", "source", "backend", "target", "size", "age", "hits", "compile")
+_PARTS: Final = ("metadata", "program", "forms", "ir", "wgsl", "asm")
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add ``cache`` and what stands behind it."""
-    group = commands.add_parser("cache", help="look at the kernels on disk, check or remove them")
+    group = commands.add_parser("cache", help="look at the kernels on disk, check, carry or remove them")
     actions = group.add_subparsers(required=True, metavar="action")
-    for name, run, text in (
-        ("list", _list, "list all entries, most recently used first"),
-        ("show", _show, "show one entry: its program, kernel forms and code"),
-        ("verify", _verify, "read and check every entry; exit code 1 where one is damaged"),
-        ("clear", _clear, "remove entries; programs that run go on"),
-        ("path", _path, "print the folder that kernels are written to"),
-        ("stats", _stats, "print how much is stored, and the bounds"),
-    ):
+
+    def add(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("--json", action="store_true", help="print JSON")
         action.set_defaults(run=run)
-        if name == "show":
-            action.add_argument("key", help="the key or its first digits, as `cache list` prints them")
-            action.add_argument("--asm", action="store_true", help="disassemble the machine code, too")
-        if name == "clear":
-            action.add_argument("--older-than", type=_span, metavar="TIME",
-                                help="only what was not used for TIME: 90s, 30min, 12h, 7d, 2w")
-            action.add_argument("--function", metavar="NAME", help="only what this function made")
+        return action
+
+    _listing_options(add("list", _list, "list entries, most recently used first"))
+    show = add("show", _show, "show one entry: where it comes from, its program, kernel forms and code")
+    show.add_argument("key", help="the key or its first digits, as `cache list` prints them")
+    show.add_argument("--only", action="append", choices=_PARTS, default=[], help="only this part; may be repeated")
+    diff = add("diff", _diff, "say why two entries are not one: which parts of their keys differ")
+    diff.add_argument("key", help="the first key, or its first digits")
+    diff.add_argument("other", help="the second key, or its first digits")
+    add("verify", _verify, "read and check every entry; exit code 1 where one is damaged")
+    add("stats", _stats, "print how much is stored and how much it was used, and the bounds")
+    clear = add("clear", _clear, "remove entries; programs that run go on")
+    clear.add_argument("--older-than", type=_span, metavar="TIME",
+                       help="only what was not used for TIME: 90s, 30min, 12h, 7d, 2w")
+    clear.add_argument("--function", metavar="NAME", help="only what this function made; * and ? stand for more")
+    add("path", _path, "print the folder that kernels are written to")
+    export = add("export", transfer.export_entries, "write entries to one file, for another machine of this kind")
+    export.add_argument("file", metavar="FILE")
+    _filters(export)
+    export.add_argument("--force", action="store_true", help="replace FILE even if it is no cache archive")
+    take = add("import", transfer.import_entries,
+               "take entries from such a file; each is compiled again and compared first, so it need not be trusted")
+    take.add_argument("file", metavar="FILE")
+    take.add_argument("--unchecked", action="store_true",
+                      help="believe the file: its machine code will run in your processes. For other machines' kernels")
+
+
+def _listing_options(action: argparse.ArgumentParser) -> None:
+    _filters(action)
+    action.add_argument("--target", metavar="TEXT", help="only where the target has this text, such as znver4")
+    action.add_argument("--older-than", type=_span, metavar="TIME", help="only what was not used for TIME, such as 7d")
+    action.add_argument("--sort", choices=_SORTS, help="by this column: the largest, or the latest, first")
+    action.add_argument("--reverse", action="store_true", help="the other way round")
+    action.add_argument("--limit", type=_count, metavar="N", help="at most N rows")
+
+
+def _filters(action: argparse.ArgumentParser) -> None:
+    action.add_argument("--function", metavar="NAME", help="only what this function made; * and ? stand for more")
+    action.add_argument("--backend", choices=("llvm", "wgsl"), help="only kernels of this backend")
+    action.add_argument("--source", metavar="TEXT", help="only where file:line has this text")
 
 
 def _span(text: str) -> float:
@@ -44,21 +75,36 @@ def _span(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2] or ""]
 
 
+def _count(text: str) -> int:
+    if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
 def _list(options: argparse.Namespace) -> int:
     from jitfuse.cache import inspect
 
-    entries = inspect.list_entries(default_store())
+    everything = inspect.list_entries(default_store())
+    entries = inspect.chosen(
+        everything, options.function, options.backend, options.source, options.target, options.older_than
+    )
+    if options.sort:
+        entries.sort(key=inspect.SORTINGS[options.sort])
+    if options.reverse:
+        entries.reverse()
+    shown = entries[: options.limit]
     if options.json:
-        print_json([dataclasses.asdict(info) for info in entries])
+        print_json([dataclasses.asdict(info) for info in shown])
         return 0
     from jitfuse.cache import render
 
-    if not entries:
+    if not everything:
         print(f"no kernels in {_folders()}")
         return 0
-    console().print(render.entries_table(entries))
-    total = render.format_bytes(sum(info.size for info in entries))
-    print(f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}, {total}, in {_folders()}")
+    console().print(render.entries_table(shown))
+    total = render.format_bytes(sum(info.size for info in shown))
+    of = f" of {len(everything)}" if len(shown) < len(everything) else ""
+    print(f"{len(shown)}{of} {'entry' if len(everything) == 1 else 'entries'}, {total}, in {_folders()}")
     return 0
 
 
@@ -70,24 +116,53 @@ def _show(options: argparse.Namespace) -> int:
     from jitfuse.cache import inspect
 
     info, entry = inspect.find(default_store(), options.key)
-    listing = _disassembly(entry.code) if options.asm else None
+    wanted = not options.only or "asm" in options.only
+    listing, note = _machine_code(info.backend, entry) if wanted else (None, None)
     if options.json:
-        document: dict[str, Any] = {**entry.metadata, **dataclasses.asdict(info)}
-        document.update({name: expand_text(entry.metadata.get(name)) for name in _TEXTS})
-        print_json(document if listing is None else {**document, "asm": listing})
+        document: dict[str, Any] = {**entry.metadata, **dataclasses.asdict(info), "asm": listing}
+        document.update({name: expand_text(entry.metadata.get(name)) for name in (*_PARTS[1:-1], "features")})
+        print_json({name: document[name] for name in options.only if name in document} if options.only else document)
         return 0
     from jitfuse.cache import render
 
-    console().print(render.show_entry(info, entry))
-    if listing is not None:
-        print(f"── asm\n{render.printable(listing)}")
+    console().print(render.show_entry(info, entry, listing, options.only), soft_wrap=True)
+    if note:
+        print(note)
     return 0
 
 
-def _disassembly(code: bytes) -> str:
-    from jitfuse.backends.llvm.jit import disassemble
+def _machine_code(backend: str, entry: Entry) -> tuple[str | None, str | None]:
+    """Return the machine code as text, and what must be said of it."""
+    from jitfuse.backends.llvm import jit
 
-    return disassemble(code)
+    if backend != "llvm":
+        return None, None
+    try:
+        return jit.disassemble(entry.code), None
+    except CompileError as error:
+        target = jit.host_target()
+        if entry.metadata.get("target") != f"{target.triple} {target.cpu}":
+            return None, f"no machine code: {error}"
+    try:
+        level = (entry.metadata.get("key_parts") or {}).get("level", 1)
+        note = "This is what the LLVM IR compiles to here; with binutils installed the stored code is shown."
+        return jit.assembly(expand_text(entry.metadata.get("ir")), level=level), note
+    except CompileError as error:
+        return None, f"no machine code: {error}"
+
+
+def _diff(options: argparse.Namespace) -> int:
+    from jitfuse.cache import inspect, render
+    from jitfuse.cache.parts import differences
+
+    pair = [inspect.find(default_store(), key) for key in (options.key, options.other)]
+    if options.json:
+        found = [difference._asdict() for difference in differences(pair[0][1], pair[1][1])]
+        forms = render.form_changes(pair[0][1], pair[1][1])
+        print_json({"keys": [info.key for info, _ in pair], "differences": found, "forms": forms})
+    else:
+        console().print(render.diff_entries(*pair))
+    return 0
 
 
 def _verify(options: argparse.Namespace) -> int:
@@ -135,14 +210,22 @@ def _path(options: argparse.Namespace) -> int:
 
 
 def _stats(options: argparse.Namespace) -> int:
+    from jitfuse.cache import inspect
+
     store = default_store()
-    stats = store.stats()
+    bounds, used = store.stats(), inspect.usage_totals(store)
     if options.json:
-        print_json({"folder": store.layers.write, **stats._asdict()})
+        print_json({"folder": store.layers.write, **bounds._asdict(), **dataclasses.asdict(used)})
         return 0
     from jitfuse.cache import render
 
     print(f"folder   {store.layers.write or 'none'}")
-    print(f"files    {stats.files:,} of {stats.max_files:,}")
-    print(f"size     {render.format_bytes(stats.bytes)} of {render.format_bytes(stats.max_bytes)}")
+    for layer in store.layers.read:
+        print(f"reads    {layer}")
+    print(f"files    {bounds.files:,} of {bounds.max_files:,}")
+    print(f"size     {render.format_bytes(bounds.bytes)} of {render.format_bytes(bounds.max_bytes)}")
+    made = ", ".join(f"{count:,} {name or 'unknown'}" for name, count in sorted(used.backends.items()))
+    print(f"entries  {sum(used.backends.values()):,}{f' ({made})' if made else ''} by {used.functions:,} functions")
+    print(f"hits     {used.loads:,}")
+    print(f"compile  {used.compile_ms / 1e3:.2f} s spent, {used.saved_ms / 1e3:.2f} s saved by hits")
     return 0

@@ -15,6 +15,7 @@ from jitfuse.backends.wgsl.codegen.variant import Variant
 from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.backends.wgsl.runtime.pipelines import Pipeline
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, publish
+from jitfuse.cache.parts import describe
 from jitfuse.compile.objects import Origin, recorded_milliseconds, totals
 from jitfuse.errors import CompileError
 from jitfuse.ir.kernel import KernelForm
@@ -46,14 +47,18 @@ class GpuKernel:
 def gpu_kernel(form: KernelForm, variant: Variant, device: Device, origin: Origin, *, use_cache: bool) -> GpuKernel:
     """Return the kernel of a form's variant; raises CompileError where the adapter cannot have it."""
     canonical = form.canonical_bytes + b"\0" + repr(tuple(variant)).encode()
-    parts = environment_parts("wgsl", touches_python=False, extra={"adapter": device.identity()})
-    key = cache_key({**parts, "form": canonical})
+    key = cache_key({**device_parts(device), "form": canonical})
     with _lock:
         found = _kernels.get((id(device), key))
         if found is None:
             found = _made(key, canonical, form, variant, device, origin, use_cache)
             _kernels[id(device), key] = found
         return found
+
+
+def device_parts(device: Device) -> dict[str, Any]:
+    """Return the parts of the keys of a device's kernels, all but their forms."""
+    return dict(environment_parts("wgsl", touches_python=False, extra={"adapter": device.identity()}))
 
 
 def _made(
@@ -100,10 +105,15 @@ def _entry(
     metadata: dict[str, Any] = {
         "function": origin.function, "source": origin.source, "backend": "wgsl", "target": device.name,
         "compile_ms": round(elapsed, 3), "kernels": ["main"], "created": int(time.time()),
-        "forms": compress_text(str(form)), "wgsl": compress_text(shader.text),
-        "versions": {"wgpu": device.identity()[0]},
+        "forms": compress_text(str(form)), "wgsl": compress_text(shader.text), "program": origin.program_text,
+        "versions": {"wgpu": device.identity()[0]}, **describe(device_parts(device), "form"),
     }
     return Entry(key, metadata, canonical, _encoded(shader))
+
+
+def shader_bytes(form: KernelForm, variant: Variant, device: Device) -> bytes:
+    """Return what an entry of a form's variant holds as its code."""
+    return _encoded(emit_shader(form, variant, device.facts))
 
 
 def _encoded(shader: Shader) -> bytes:

@@ -21,6 +21,7 @@ from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text, publish
 from jitfuse.errors import CompileError, FallbackWarning
 from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.program import FusedProgram
 
 LEVEL: Final = 1
 """LLVM code generation level of kernels: explicit vectors leave nothing for the higher ones to do."""
@@ -47,10 +48,18 @@ def totals() -> Totals:
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose kernels these are, for people: the function's name and its file and line."""
+    """Whose kernels these are, for people: the function's name, its file and line, and the program they were first
+    made for."""
 
     function: str
     source: str
+    program: FusedProgram | None = None
+
+    @property
+    def program_text(self) -> dict[str, str]:
+        """The program as metadata of an entry; what is long in it, such as literal arrays, is cut short."""
+        lines = str(self.program).splitlines() if self.program is not None else []
+        return compress_text("\n".join([line if len(line) <= 500 else f"{line[:500]} ..." for line in lines[:10_000]]))
 
 
 class KernelObject:
@@ -112,7 +121,7 @@ def _parts(touches_python: bool) -> dict[str, Any]:
 
 def object_key(canonical: bytes) -> str:
     """Return the key of the object of these forms for this machine, jitfuse and LLVM."""
-    return cache_key({**_parts(False), "forms": canonical, "level": LEVEL})
+    return cache_key({**kernel_parts(), "forms": canonical})
 
 
 def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> KernelObject:
@@ -128,6 +137,11 @@ def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: boo
         if found is None:
             found = _objects[key] = _load_or_compile(key, canonical, forms, origin, use_cache)
         return found
+
+
+def kernel_parts() -> dict[str, Any]:
+    """Return the parts of the keys of this process's kernels, all but their forms."""
+    return {**_parts(False), "level": LEVEL}
 
 
 def _load_or_compile(
@@ -164,35 +178,44 @@ def _loaded(key: str, canonical: bytes, forms: tuple[KernelForm, ...]) -> Kernel
 
 
 def _compiled(key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin: Origin) -> Entry:
+    from jitfuse.cache.parts import describe
+
+    begin = time.perf_counter()
+    text, code = generate(forms)
+    _totals.compiles += 1
+    elapsed = (time.perf_counter() - begin) * 1e3
+    metadata = {
+        **_metadata(origin, elapsed, text), "kernels": [f"k{k}" for k in range(len(forms))],
+        "forms": compress_text("\n\n".join(str(f) for f in forms)), "program": origin.program_text,
+        **describe(kernel_parts(), "forms"),
+    }
+    return Entry(key, metadata, canonical, code)
+
+
+def generate(forms: Sequence[KernelForm]) -> tuple[str, bytes]:
+    """Return the LLVM IR and the machine code of kernel forms; the same in every process on this kind of machine."""
     from jitfuse.backends.llvm.builder import Module
     from jitfuse.backends.llvm.codegen.kernel import emit_kernel
     from jitfuse.backends.llvm.jit import compile_text
 
-    begin = time.perf_counter()
     module = Module()
     for k, form in enumerate(forms):
         emit_kernel(module, f"k{k}", form, target_of_host())
     text = module.text()
-    code = compile_text(text, level=LEVEL)
-    _totals.compiles += 1
-    elapsed = (time.perf_counter() - begin) * 1e3
-    return _entry(key, canonical, code, text, origin, elapsed, [str(f) for f in forms])
+    return text, compile_text(text, level=LEVEL)
 
 
-def _entry(
-    key: str, canonical: bytes, code: bytes, text: str, origin: Origin, compile_ms: float, forms: list[str]
-) -> Entry:
+def _metadata(origin: Origin, compile_ms: float, text: str) -> dict[str, Any]:
+    """Return what an entry says of itself to people, whatever it holds."""
     from llvmlite import __version__ as llvmlite_version  # type: ignore[import-untyped]
 
     target = target_of_host()
-    metadata = {
+    return {
         "function": origin.function, "source": origin.source, "backend": "llvm",
-        "target": f"{target.triple} {target.cpu}", "compile_ms": round(compile_ms, 3),
-        "kernels": [f"k{k}" for k in range(len(forms))], "created": int(time.time()),
-        "forms": compress_text("\n\n".join(forms)), "ir": compress_text(text),
+        "target": f"{target.triple} {target.cpu}", "features": compress_text(target.features),
+        "compile_ms": round(compile_ms, 3), "created": int(time.time()), "ir": compress_text(text),
         "versions": {"llvm": f"llvmlite {llvmlite_version}"},
     }
-    return Entry(key, metadata, canonical, code)
 
 
 def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
@@ -218,8 +241,13 @@ _runtime_failure: CompileError | None = None
 def _runtime_entry(name: str, key_parts: Mapping[str, str | int]) -> tuple[str, bytes, Entry | None]:
     """Return key, canonical form and, where there is one, the cached object of the runtime."""
     canonical = repr(sorted(key_parts.items())).encode()
-    key = cache_key({**_parts(True), "runtime": name, **key_parts})
+    key = cache_key(runtime_parts(name, key_parts))
     return key, canonical, default_store().load(key, canonical)
+
+
+def runtime_parts(name: str, key_parts: Mapping[str, str | int]) -> dict[str, Any]:
+    """Return the parts of the key of a part of the runtime."""
+    return {**_parts(True), "runtime": name, **key_parts}
 
 
 def load_runtime_object(
@@ -236,16 +264,17 @@ def load_runtime_object(
             _totals.cache_hits += 1
             return library
     from jitfuse.backends.llvm.jit import compile_text
+    from jitfuse.cache.parts import describe
 
     begin = time.perf_counter()
     text = make_text()
     code = compile_text(text, level=int(key_parts["level"]))
     _totals.compiles += 1
     _totals.cache_misses += 1
-    elapsed = (time.perf_counter() - begin) * 1e3
-    origin = Origin(f"jitfuse {name}", "")
+    metadata = _metadata(Origin(f"jitfuse {name}", ""), (time.perf_counter() - begin) * 1e3, text)
+    metadata |= {"kernels": [], **describe(runtime_parts(name, key_parts), None)}
     library = link(code)
-    publish(_entry(key, canonical, code, text, origin, elapsed, []))
+    publish(Entry(key, metadata, canonical, code))
     return library
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,8 @@ def compile_mode(
         # by their hash, for kernels may run in another order where sizes differ, and the object is the same
         distinct = {launch.form.content_hash: launch.form for launch in runtime.launches}
         forms = [distinct[key] for key in sorted(distinct)]
-        kernels = kernel_object(forms, origin, use_cache=use_cache) if forms else None
+        made_for = replace(origin, program=spec.trace.program)
+        kernels = kernel_object(forms, made_for, use_cache=use_cache) if forms else None
         made = ModePlan(runtime.program, runtime, kernels, literal_arrays(runtime.program))
         index = {form.content_hash: k for k, form in enumerate(forms)}
         tables = PlanBinder(spec.bound, runtime, kernels, index, made.constants).build()

@@ -6,6 +6,7 @@ that cannot be had. Does not own tracing or plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -51,7 +52,7 @@ class GpuCall:
         self.spec, self.trace, self.training = spec, spec.trace, training
         self.device = default_device()
         self.pool = pool_of(self.device)
-        self._origin, self._use_cache = origin, use_cache
+        self._origin, self._use_cache = replace(origin, program=spec.trace.program), use_cache
         self.bound = bind_feeds(self.trace, args, kwargs, state)
         self.launches = 0
         """Kernels that the call has launched."""

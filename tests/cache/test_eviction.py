@@ -170,7 +170,7 @@ class TestUse:
         store.load(one.key, one.canonical)
         (folder / f"{one.key}.jfc").unlink()
         store.flush()
-        assert names(folder) == set()
+        assert names(folder) <= {"hits.log"}
 
     def test_written_at_exit(self, store: Store, folder: Path, make_entry: MakeEntry) -> None:
         one = make_entry(1)

@@ -1,0 +1,107 @@
+"""Many entries in one file, to carry a cache from one machine to another.
+
+    offset  size  content, integers little-endian
+    0       8     magic "JITFUSEA"
+    8       4     format version
+    12      4     number of entries
+    16            entries, one after the other, each as in its own file (`entry`)
+
+There are no names and no paths in it, so nothing can be unpacked to a place of its choosing. Owns the file's form;
+what of its content is believed is decided by whoever reads it (`jitfuse.cli.transfer`).
+"""
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from jitfuse.cache.entry import MAX_ENTRY_BYTES, Entry, EntryError, decode, encode, parse_metadata
+from jitfuse.cache.location import owners
+from jitfuse.errors import ArgumentError, JitfuseError
+
+MAGIC = b"JITFUSEA"
+FORMAT_VERSION = 1
+_HEADER = struct.Struct("<8sII")
+_ENTRY_START = 104
+"""Bytes of an entry before its sections: its length stands at 12, its key at 52."""
+
+
+def write_archive(path: str, entries: Sequence[Entry], *, replace: bool = False) -> int:
+    """Write entries to a file, as a whole or not at all; returns its size in bytes.
+
+    Raises ArgumentError where there is such a file already that is no archive and may not be replaced, and
+    JitfuseError where it cannot be written.
+    """
+    target = Path(path)
+    if target.exists() and not replace and not _is_archive(target):
+        raise ArgumentError(f"{path} exists and is no cache archive; name another file, or give --force")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "xb") as file:
+            file.write(_HEADER.pack(MAGIC, FORMAT_VERSION, len(entries)))
+            for entry in entries:
+                file.write(encode(entry))
+            size = file.tell()
+        os.replace(partial, target)
+        return size
+    except OSError as error:
+        raise JitfuseError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _is_archive(path: Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def read_archive(path: str, *, owned: bool = False) -> Iterator[Entry | str]:
+    """Yield the entries of an archive one by one, and for each that is damaged a text that says how.
+
+    Where a length is wrong, nothing behind it can be found: the last thing is a text then. `owned` asks for a file
+    that nobody but the user or root could have written. Raises JitfuseError where the file is none of ours.
+    """
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise JitfuseError(f"{path} is not a regular file")
+            allowed = owners()
+            if owned and allowed is not None and (status.st_uid not in allowed or status.st_mode & 0o022):
+                raise JitfuseError(
+                    f"{path} could have been written by others (user id {status.st_uid}, mode "
+                    f"{stat.S_IMODE(status.st_mode):04o}), who could run code as you; chmod go-w makes it yours alone"
+                )
+            yield from _entries(file, path)
+    except OSError as error:
+        raise JitfuseError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _entries(file: BinaryIO, path: str) -> Iterator[Entry | str]:
+    header = file.read(_HEADER.size)
+    if len(header) < _HEADER.size or not header.startswith(MAGIC):
+        raise JitfuseError(f"{path} is no cache archive; `python -m jitfuse cache export` writes one")
+    _, version, count = _HEADER.unpack(header)
+    if version != FORMAT_VERSION:
+        raise JitfuseError(f"{path} has archive format {version}, this jitfuse reads {FORMAT_VERSION}")
+    for number in range(count):
+        start = file.read(_ENTRY_START)
+        size = int.from_bytes(start[12:20], "little")
+        rest = file.read(size - _ENTRY_START) if _ENTRY_START <= size <= MAX_ENTRY_BYTES else b""
+        if _ENTRY_START + len(rest) != size:
+            yield f"entry {number + 1} of {count} and what follows: the file ends early or is damaged there"
+            return
+        try:
+            entry = decode(start + rest, start[52:84].hex())
+            parse_metadata(getattr(entry.metadata, "text", b"{}"))
+            yield entry
+        except EntryError as error:
+            yield f"entry {number + 1} of {count}: {error}"
+    if file.read(1):
+        yield f"something follows the {count} entries"

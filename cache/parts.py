@@ -1,0 +1,137 @@
+"""The parts of a key as an entry's metadata records them: so that a key can be checked, and two be compared.
+
+Owns how parts stand in JSON and what is said of parts that differ. Keys themselves are made by `keys`; loading
+never looks at this.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from jitfuse.cache.entry import Entry, expand_text
+from jitfuse.cache.keys import Part, cache_key
+
+_MEANING = {
+    "abi": "the layout of tables that the call path reads",
+    "adapter": "the GPU, its driver or wgpu",
+    "backend": "the backend",
+    "entry_format": "the format of cache entries",
+    "jitfuse": "jitfuse's version",
+    "level": "the level of code generation",
+    "machine": "the processor, or the build of llvmlite",
+    "numpy_abi": "NumPy's binary interface",
+    "python_abi": "Python's binary interface",
+    "runtime": "the part of the runtime",
+    "sources": "jitfuse's own code-generating sources",
+}
+_CODE = ("form", "forms", "the kernel forms")
+
+
+class Difference(NamedTuple):
+    """One part that two keys do not share: its name, what it means, and both values as people read them."""
+
+    part: str
+    meaning: str
+    first: str
+    second: str
+
+
+def describe(parts: Mapping[str, Part], canonical_part: str | None) -> dict[str, Any]:
+    """Return metadata that records a key's parts; the one that the entry holds as its canonical form is named only."""
+    shown = {name: _to_json(value) for name, value in parts.items() if name != canonical_part}
+    return {"key_parts": shown, "key_canonical": canonical_part}
+
+
+def recorded_parts(metadata: Mapping[str, Any]) -> dict[str, Part] | None:
+    """Return the parts in an entry's metadata without the canonical form, or None where none are recorded."""
+    parts = metadata.get("key_parts")
+    if not isinstance(parts, Mapping):
+        return None
+    try:
+        return {str(name): _from_json(value) for name, value in parts.items()}
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def key_from_parts(entry: Entry) -> str | None:
+    """Return the key that an entry's parts and canonical form make; None where it records no such parts."""
+    parts = recorded_parts(entry.metadata)
+    if parts is None:
+        return None
+    name = entry.metadata.get("key_canonical")
+    try:
+        return cache_key(parts if name is None else {**parts, str(name): entry.canonical})
+    except (TypeError, RecursionError):
+        return None
+
+
+def differences(first: Entry, second: Entry) -> list[Difference]:
+    """Return the parts in which two entries' keys differ, the code's own first; none for equal keys."""
+    found = []
+    if first.canonical != second.canonical:
+        found.append(Difference(*_CODE[1:], _forms_summary(first), _forms_summary(second)))
+    a, b = recorded_parts(first.metadata) or {}, recorded_parts(second.metadata) or {}
+    for name in sorted(a.keys() | b.keys()):
+        if name not in a or name not in b or (type(a[name]), a[name]) != (type(b[name]), b[name]):
+            found.append(Difference(name, _MEANING.get(name, "an option"), *_told(name, first, second)))
+    return found
+
+
+def forms_text(entry: Entry) -> str:
+    """Return the kernel forms of an entry as people read them."""
+    return expand_text(entry.metadata.get("forms"))
+
+
+def _forms_summary(entry: Entry) -> str:
+    kernels = entry.metadata.get("kernels")
+    count = len(kernels) if isinstance(kernels, list) else 0
+    return f"{count} kernel{'' if count == 1 else 's'}, {len(entry.canonical)} bytes of canonical form"
+
+
+def _told(name: str, first: Entry, second: Entry) -> tuple[str, str]:
+    """Return both values of a part; of long lists only what the other one lacks."""
+    values = [(recorded_parts(e.metadata) or {}).get(name) for e in (first, second)]
+    a, b = values
+    if name == "machine":
+        told = _processors(first, second)
+        if told is not None:
+            return told
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        only = [tuple(word for word in x if word not in y) for x, y in ((a, b), (b, a))]
+        return _plain(only[0]) or "(the same words)", _plain(only[1]) or "(the same words)"
+    return _plain(a), _plain(b)
+
+
+def _processors(first: Entry, second: Entry) -> tuple[str, str] | None:
+    """Return model and features that the other processor lacks; None where they tell no difference."""
+    texts = []
+    features = [set(expand_text(e.metadata.get("features")).split(",")) for e in (first, second)]
+    for k, entry in enumerate((first, second)):
+        more = sorted(f[1:] for f in features[k] - features[1 - k] if f.startswith("+"))
+        target = entry.metadata.get("target")
+        texts.append(f"{target}{' with ' + ' '.join(more) if more else ''}")
+    return None if texts[0] == texts[1] else (texts[0], texts[1])
+
+
+def _plain(value: Part) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(_plain, value))
+    return "absent" if value is None else value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _to_json(value: Part) -> Any:
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    return {"hex": value.hex()} if isinstance(value, bytes) else value
+
+
+def _from_json(value: Any) -> Part:
+    if isinstance(value, list):
+        return tuple([_from_json(item) for item in value])
+    if isinstance(value, dict):
+        return bytes.fromhex(value["hex"]) if value.keys() == {"hex"} else _refuse(value)
+    return value if value is None or isinstance(value, str | int) else _refuse(value)
+
+
+def _refuse(value: Any) -> Part:
+    raise TypeError(f"no part of a key: {type(value).__name__}")

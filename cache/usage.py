@@ -1,0 +1,77 @@
+"""How often entries were loaded: counted in memory, added to one small file at the next store or at exit.
+
+Owns the file ``hits.log`` of a write layer: lines of a key and a number, appended in one write by any number of
+processes, and folded into one line for each key now and then. A count may be lost where two fold at once, and
+processes that are killed or leave through ``os._exit`` add nothing: it is there for people to look at, no decision
+rests on it.
+"""
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Collection, Mapping
+
+from jitfuse.cache import folder as files
+from jitfuse.cache.entry import EntryError, is_key
+
+NAME = "hits.log"
+FOLD_BYTES = 4 << 20
+"""Size from which on whoever appends folds the file: as long as it gets with the most entries there may be."""
+_MAX_COUNT = 10**15
+_APPEND = (
+    os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+)
+
+
+def record(folder: str, hits: Mapping[str, int]) -> None:
+    """Add `hits` (key: times) to what the folder knows. Never raises for what happens to the folder."""
+    text = "".join([f"{key} {count}\n" for key, count in hits.items()])
+    if not text:
+        return
+    try:
+        descriptor = os.open(_path(folder), _APPEND, 0o600)
+    except OSError:
+        return  # read-only, gone, or something else under the name
+    size = 0
+    try:
+        status = os.fstat(descriptor)
+        # a link to another file of ours, planted while the folder was open to others, must not grow
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            with contextlib.suppress(OSError):  # a full disk
+                size = status.st_size + os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+    if size > FOLD_BYTES:
+        fold(folder)
+
+
+def counts(folder: str) -> dict[str, int]:
+    """Return how often each entry of a folder's record was loaded; lines that are none are passed over."""
+    try:
+        data, _ = files.read(_path(folder))
+    except (OSError, EntryError):
+        return {}
+    found: dict[str, int] = {}
+    for line in data.decode("ascii", "replace").splitlines():
+        key, _, number = line.partition(" ")
+        if is_key(key) and number.isdecimal() and len(number) < 16:
+            found[key] = min(found.get(key, 0) + int(number), _MAX_COUNT)
+    return found
+
+
+def fold(folder: str, keep: Collection[str] | None = None) -> None:
+    """Write one line for each key, of those to `keep`; by default those whose entries are there. Never raises."""
+    found = counts(folder)
+    keep = {record.key for record in files.records(folder)} if keep is None else keep
+    text = "".join([f"{key} {found[key]}\n" for key in sorted(found) if key in keep])
+    with contextlib.suppress(OSError):
+        if text:
+            files.replace(folder, NAME, text.encode())
+        else:
+            os.unlink(_path(folder))
+
+
+def _path(folder: str) -> str:
+    return f"{folder}{os.sep}{NAME}"

@@ -1,0 +1,93 @@
+"""``jitfuse cache export`` and ``import``: what of an archive is taken, and what is said of the rest.
+
+An archive is never trusted: each entry is made again from its kernel form, and taken only where that gives the very
+same code. With ``--unchecked`` the user vouches for it instead.
+"""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+
+from jitfuse.cache import Entry, Store, default_store
+from jitfuse.cli.output import print_json
+from jitfuse.errors import JitfuseError
+
+_SHOWN = 20
+
+
+def export_entries(options: argparse.Namespace) -> int:
+    """Write the entries that the filters leave, the runtime with them, to one file."""
+    from jitfuse.cache import inspect
+    from jitfuse.cache.archive import write_archive
+    from jitfuse.cache.render import format_bytes
+
+    store = default_store()
+    chosen = inspect.chosen(inspect.list_entries(store), options.function, options.backend, options.source)
+    taken = {info.key: inspect.find(store, info.key)[1] for info in chosen if info.damaged is None}
+    size = write_archive(options.file, list(taken.values()), replace=options.force)
+    if options.json:
+        print_json({"file": options.file, "entries": len(taken), "bytes": size, "keys": sorted(taken)})
+    else:
+        print(f"{len(taken)} exported to {options.file} ({format_bytes(size)})")
+    return 0
+
+
+@dataclasses.dataclass
+class _Report:
+    """What became of an archive's entries: `skipped` are of other machines or versions, `refused` says of each why."""
+
+    imported: int = 0
+    present: int = 0
+    skipped: int = 0
+    refused: list[str] = dataclasses.field(default_factory=list)
+
+
+def import_entries(options: argparse.Namespace) -> int:
+    """Take entries from an archive; exit code 1 where one is damaged or is not what it says."""
+    from jitfuse.cache.archive import read_archive
+
+    store, report = default_store(), _Report()
+    if store.layers.write is None:
+        raise JitfuseError("there is no cache folder to import into; `python -m jitfuse doctor` says why")
+    for item in read_archive(options.file, owned=options.unchecked):
+        if isinstance(item, str):
+            report.refused.append(item)
+        else:
+            _take(item, store, report, options.unchecked)
+    if options.json:
+        print_json(dataclasses.asdict(report))
+    else:
+        _print(report, store)
+    return 1 if report.refused else 0
+
+
+def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
+    from jitfuse.cache.parts import key_from_parts
+    from jitfuse.compile.rebuild import Verdict, check
+
+    if store.load(entry.key, entry.canonical, count=False) is not None:
+        report.present += 1
+        return
+    verdict = check(entry) if not unchecked else None if key_from_parts(entry) == entry.key else Verdict.MISNAMED
+    if verdict is Verdict.FOREIGN:
+        report.skipped += 1
+    elif verdict not in (None, Verdict.SAME):
+        report.refused.append(f"{entry.key[:16]}: {verdict.value}")
+    elif store.store(entry, count=False):
+        report.imported += 1
+    else:
+        report.refused.append(f"{entry.key[:16]}: it could not be written")
+
+
+def _print(report: _Report, store: Store) -> None:
+    from jitfuse.cache.render import printable
+
+    print(f"{report.imported} imported into {store.layers.write}, {report.present} already there, "
+          f"{len(report.refused)} refused")
+    if report.skipped:
+        print(f"{report.skipped} skipped: made for other machines or by other versions, where nothing can be made "
+              "again to compare. --unchecked takes them, if whoever wrote the file may run code as you.")
+    for why in report.refused[:_SHOWN]:
+        print(f"  {printable(why)}")
+    if len(report.refused) > _SHOWN:
+        print(f"  and {len(report.refused) - _SHOWN} more")

@@ -1,0 +1,90 @@
+"""Entries that somebody else wrote are made again and compared: what is not the same to the byte is found."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse.cache import Entry, cache_key, default_store
+from jitfuse.cache.inspect import find
+from jitfuse.cache.parts import describe, recorded_parts
+from jitfuse.compile.rebuild import Verdict, check
+from jitfuse.errors import JitfuseError
+from jitfuse.ir.form_codec import form_of
+
+X = np.arange(12.0).reshape(3, 4)
+
+
+def functions() -> Iterator[Any]:
+    yield lambda x: np.sin(x) * 0.1 + x
+    yield lambda x: (x - np.mean(x, axis=1, keepdims=True)).astype(np.float32)
+    yield lambda x: np.cumsum(x, axis=0) + np.inf
+    yield lambda x: np.argmax(x, axis=1)
+    yield lambda x: jf.softmax(x @ x.T) @ x
+    yield lambda x: np.pad(x, 1)[::2] * (1 + 2j)
+    yield lambda x: x[np.array([2, 0])] ** 3 + jf.random.uniform((2, 4))
+
+
+def entries_of(fused: Any) -> list[Entry]:
+    return [find(default_store(), key)[1] for key in dict.fromkeys(k.key for k in fused.kernels)]
+
+
+@pytest.mark.parametrize("fn", list(functions()))
+def test_forms_and_code_come_back_the_same(fn: Any) -> None:
+    fused = jf.fuse(fn)
+    fused.warm(X)
+    for kernel in fused.kernels:
+        assert form_of(kernel.form.canonical_bytes) == kernel.form
+    for entry in entries_of(fused):
+        assert check(entry) is Verdict.SAME
+
+
+def test_what_was_tampered_with_is_found() -> None:
+    fused = jf.fuse(lambda x: x * 3 - 1)
+    fused.warm(X)
+    (entry,) = entries_of(fused)
+    middle = len(entry.code) // 2
+    evil = entry.code[:middle] + bytes([entry.code[middle] ^ 1]) + entry.code[middle + 1 :]
+    assert check(entry._replace(code=evil)) is Verdict.DIFFERENT
+    assert check(entry._replace(code=b"")) is Verdict.DIFFERENT
+    assert check(entry._replace(key="0" * 64)) is Verdict.MISNAMED
+    assert check(entry._replace(canonical=entry.canonical.replace(b"multiply", b"subtract"))) is Verdict.MISNAMED
+    assert check(entry._replace(metadata={})) is Verdict.UNTOLD
+    parts = recorded_parts(entry.metadata)
+    assert parts is not None
+    for change in ({"level": 2}, {"machine": ("another",)}, {"sources": "0" * 64}, {"jitfuse": "9.9"}):
+        foreign = {**parts, **change, "forms": entry.canonical}
+        made = Entry(cache_key(foreign), describe(foreign, "forms"), entry.canonical, entry.code)
+        assert check(made) is Verdict.FOREIGN
+
+
+@pytest.mark.parametrize("canonical", [
+    b"", b"{}", b"[" * 100_000, b"{'version': 2}", b"__import__('os').system('true')", b"\xff\xfe", b"null\0null",
+])
+def test_what_is_no_form_is_refused_and_never_run(canonical: bytes) -> None:
+    fused = jf.fuse(lambda x: x * 3 - 1)
+    fused.warm(X)
+    (entry,) = entries_of(fused)
+    for data in canonical.split(b"\0"):
+        with pytest.raises(JitfuseError, match="no kernel form"):
+            form_of(data)
+    parts = {**(recorded_parts(entry.metadata) or {}), "forms": canonical}
+    made = Entry(cache_key(parts), describe(parts, "forms"), canonical, entry.code)
+    assert check(made) is Verdict.BROKEN
+
+
+def test_the_runtime_is_made_again_too() -> None:
+    from jitfuse.backends.llvm.loader import load
+    from jitfuse.backends.llvm.runtime import native
+    from jitfuse.compile.objects import load_runtime_object, runtime_parts
+
+    load_runtime_object(
+        "runtime", native.runtime_text, native.key_parts(), lambda code: load(code, allowed=native.IMPORTS)
+    )
+    key = cache_key(runtime_parts("runtime", native.key_parts()))
+    _, entry = find(default_store(), key)
+    assert check(entry) is Verdict.SAME
+    assert check(entry._replace(code=entry.code[:-1])) is Verdict.DIFFERENT
