@@ -10,8 +10,9 @@ every grid and inner point in scratch row 0, from where later stages take it (`k
 Sizes, strides and scalar literals are run-time words, so that a form stands for every shape of its class.
 
 Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. A stride class
-per operand and axis is ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements) or ``"n"`` (a
-run-time stride in bytes). Does not own how forms are made (`jitfuse.plans`) or run (`jitfuse.backends`).
+per operand and axis is ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements), ``"2"`` to ``"4"``
+(that many elements apart, along the lanes of what is read) or ``"n"`` (a run-time stride in bytes). Does not own how
+forms are made (`jitfuse.plans`) or run (`jitfuse.backends`).
 
 Words of a launch, 64 bits each, in this order: one address for each operand; the byte strides of every
 ``"n"`` axis, operand by operand; the extent of every axis of run-time size; the scalar parameters (floats as
@@ -92,6 +93,10 @@ class Operand(NamedTuple):
     dtype: str
     strides: tuple[str, ...]
     out: bool = False
+
+    def elements_apart(self, axis: int) -> int | None:
+        """Return the stride along an axis in elements, None where only a launch knows it."""
+        return None if self.strides[axis] == "n" else int(self.strides[axis])
 
 
 class Instr(NamedTuple):

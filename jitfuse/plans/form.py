@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import MAX_STATIC_EXTENT, Axis, KernelForm
 from jitfuse.ir.kernel import Operand as FormOperand
 from jitfuse.plans.body import BodyBuilder
@@ -51,7 +52,19 @@ class Space:
 
     def classes(self, o: Operand, blocks: list[list[int]]) -> tuple[str, ...]:
         """Return the stride classes of an operand along some blocks."""
-        return tuple(o.access.classes[b[-1]] for b in blocks)
+        return tuple(self._class(o, b) for b in blocks)
+
+    def _class(self, o: Operand, block: list[int]) -> str:
+        """Return one stride class; what is read a few elements apart along the lanes has a class of its own.
+
+        Such strides come from last axes as short as static extents, which are a size class, or from the program's
+        slices.
+        """
+        known: str = o.access.classes[block[-1]]
+        if known != "n" or o.out or self.contracted or block is not self.blocks[self.lane_axis]:
+            return known
+        apart, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
+        return str(apart) if not rest and 2 <= apart <= MAX_STATIC_EXTENT else known
 
     def strides(self, o: Operand, blocks: list[list[int]]) -> tuple[int, ...]:
         """Return the byte strides of an operand along some blocks."""

@@ -149,10 +149,16 @@ def _operation_bytes(form: KernelForm, stage: Stage) -> int:
     total = 0
     if stage.contraction is not None:
         return total
+    inner_axes = range(len(form.grid), len(form.axes))
     for i in stage.body:
         cost = operation_cost(i.op)
-        if i.op in ("load", "store") and form.operands[i.imm[0]].strides[form.lane_axis] == "n":
-            cost += STRIDED_COST
+        if i.op in ("load", "store"):
+            operand = form.operands[i.imm[0]]
+            apart = operand.elements_apart(form.lane_axis)
+            if form.inner and all(operand.strides[a] == "0" for a in (form.lane_axis, *inner_axes)):
+                cost = 0
+            else:
+                cost += STRIDED_COST if apart is None else max(apart - 1, 0)
         total += cost * itemsize(i.dtype)
     return total
 
@@ -168,17 +174,18 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
     chunked = any(r.phase == "partial" for s in form.stages for r in s.reductions)
     final = any(r.phase == "final" for s in form.stages for r in s.reductions)
     points, inner = math.prod(launch.sizes[: grid - chunked]), math.prod(launch.sizes[grid:])
+    ratio = largest // max(points * inner, 1)
+    all_bits = REFERENCE_BITS - (0 if ratio <= 1 else 2 if ratio <= MAX_STATIC_EXTENT else 10)
     if grid == len(launch.sizes):
-        ratio = largest // max(points, 1)
-        return _shared(REFERENCE_BITS - (0 if ratio <= 1 else 2 if ratio <= MAX_STATIC_EXTENT else 10), grid)
+        return _shared(all_bits, grid)
     few = final or (inner >= 2 * CHUNK and points < FEW)
     if few:
         rows = 1 if points <= THREADS else 4
         lead: tuple[int, ...] = (rows, *(1,) * (grid - chunked - 1))[: grid - chunked]
-        row = (4,) if final else (*(1,) * (len(launch.sizes) - grid - 1), (1 << REFERENCE_BITS) // rows)
+        row = (4,) if final else (*(1,) * (len(launch.sizes) - grid - 1), max((1 << all_bits) // rows, 1))
     else:
         bits = 2 if inner <= MAX_STATIC_EXTENT else 18 if inner >= 2 * CHUNK else 10
-        lead, row = _shared(REFERENCE_BITS - bits, grid - chunked), _shared(bits, len(launch.sizes) - grid)
+        lead, row = _shared(max(all_bits - bits, 0), grid - chunked), _shared(bits, len(launch.sizes) - grid)
     return (*lead, *((4,) if chunked else ()), *row)
 
 

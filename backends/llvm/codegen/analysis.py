@@ -200,7 +200,8 @@ class Analysis:
         """Whether some elements of one vector are not adjacent in memory."""
         moves = [i for _, body, _ in self.numbered() for _, i in body if i.op in ("load", "store")]
         return any(
-            access(i).offset or any(self.form.operands[access(i).operand].strides[a] == "n" for a in self.varying)
+            access(i).offset
+            or any(self.form.operands[access(i).operand].strides[a] not in ("0", "1") for a in self.varying)
             for i in moves
         )
 

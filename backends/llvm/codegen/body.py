@@ -6,6 +6,7 @@ lanes share are scalars, made once per kernel or once per unit where they depend
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jitfuse.backends.llvm.builder import Function, Value, lanes, vector
 from jitfuse.backends.llvm.codegen import elementwise, integers, pairs, philox
@@ -198,7 +199,7 @@ class Body:
         f = self.f
         if self.analysis.info[offset].uniform:
             base = f.offset(address.base, self.values[offset].values[0])
-            return Address(address.kind, base, address.steps, address.stride, address.offsets)
+            return replace(address, base=base)
         offsets = [
             v if p is None else f.add(p, v)
             for p, v in zip(self._offsets(address, frame), self.values[offset].values, strict=True)

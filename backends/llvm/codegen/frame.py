@@ -6,7 +6,7 @@ a number of vectors side by side. Does not own loads and stores (`jitfuse.backen
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from jitfuse.backends.llvm.builder import Function, Value
@@ -46,8 +46,8 @@ class Launch:
         if len(self.analysis.varying) == 1:
             axis, = self.analysis.varying
             for o, operand in enumerate(self.form.operands):
-                if operand.strides[axis] == "n":
-                    result[o] = self.f.mul(self.f.splat(self._strides[o, axis], self.lanes), self.iota)
+                if operand.strides[axis] not in ("0", "1"):
+                    result[o] = self.f.mul(self.f.splat(self.stride(o, axis), self.lanes), self.iota)
         return result
 
     def flag(self) -> Value:
@@ -56,11 +56,10 @@ class Launch:
         return self.f.cast("trunc", flags, "i1")
 
     def stride(self, operand: int, axis: int) -> Value:
-        """Return a stride in bytes; 0 and the item size are constants."""
+        """Return a stride in bytes: a constant where the form knows it."""
         o = self.form.operands[operand]
-        if o.strides[axis] == "n":
-            return self._strides[operand, axis]
-        return i64(ITEMSIZE[o.dtype] if o.strides[axis] == "1" else 0)
+        apart = o.elements_apart(axis)
+        return self._strides[operand, axis] if apart is None else i64(apart * ITEMSIZE[o.dtype])
 
     def moved(self, pointer: Value, operand: int, axis: int, index: Value) -> Value:
         """Return a pointer moved to a position along an axis."""
@@ -69,7 +68,7 @@ class Launch:
             return pointer
         if o.strides[axis] == "1":
             return self.f.offset(pointer, index, MEMORY[o.dtype])
-        return self.f.offset(pointer, multiply(self.f, index, self._strides[operand, axis]))
+        return self.f.offset(pointer, multiply(self.f, index, self.stride(operand, axis)))
 
 
 def multiply(f: Function, a: Value, b: Value) -> Value:
@@ -87,9 +86,10 @@ class Address:
     """The address of a group of vectors.
 
     `base` is that of lane 0 of vector 0. All lanes share it (`kind` "same"), or are adjacent ("next"), or
-    `steps` bytes apart in a vector and `stride` from one lane to the next ("step"), or at `offsets` bytes
-    from it, one vector of them for each vector ("free"). "runs": the lanes sweep several axes, so that they are
-    evenly spaced but where they pass from one run of the last axis to the next (`Frame.straight`, `Frame.bent`).
+    `steps` bytes apart in a vector and `stride` from one lane to the next ("step"; `apart` elements, where that is
+    known), or at `offsets` bytes from it, one vector of them for each vector ("free"). "runs": the lanes sweep
+    several axes, so that they are evenly spaced but where they pass from one run of the last axis to the next
+    (`Frame.straight`, `Frame.bent`).
     """
 
     kind: str
@@ -97,6 +97,7 @@ class Address:
     steps: Value | None = None
     stride: Value | None = None
     offsets: Sequence[Value] = ()
+    apart: int | None = None
 
 
 class Piece(NamedTuple):
@@ -160,7 +161,7 @@ class Frame:
         base = known.base
         for axis, index in self.inner.items():
             base = self.launch.moved(base, operand, axis, index)
-        return Address(known.kind, base, known.steps, known.stride, known.offsets)
+        return replace(known, base=base)
 
     def _lane_address(self, operand: int) -> Address:
         launch = self.launch
@@ -174,7 +175,8 @@ class Frame:
             base = launch.moved(base, operand, axis, self.first)
             if strides[axis] == "1":
                 return Address("next", base)
-            return Address("step", base, launch.lane_steps[operand], launch.stride(operand, axis))
+            apart = launch.form.operands[operand].elements_apart(axis)
+            return Address("step", base, launch.lane_steps[operand], launch.stride(operand, axis), apart=apart)
         return Address("runs", base)
 
     # ------------------------------------------------------------------ lanes over several axes
@@ -193,11 +195,11 @@ class Frame:
         axes = sorted(launch.analysis.varying)
         for axis, position in zip(axes, self.run()[1], strict=True):
             base = launch.moved(base, operand, axis, position)
-        step = launch.form.operands[operand].strides[axes[-1]]
-        if step != "n":
-            return Address("next" if step == "1" else "same", base)
+        apart = launch.form.operands[operand].elements_apart(axes[-1])
+        if apart in (0, 1):
+            return Address("next" if apart else "same", base)
         stride = launch.stride(operand, axes[-1])
-        return Address("step", base, f.mul(f.splat(stride, launch.lanes), launch.iota), stride)
+        return Address("step", base, f.mul(f.splat(stride, launch.lanes), launch.iota), stride, apart=apart)
 
     def breaks(self, operand: int) -> bool:
         """Return whether an operand is adjacent along the last of two axes: its vectors break between runs."""

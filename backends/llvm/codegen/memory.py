@@ -6,6 +6,7 @@ Does not own where things lie (`frame`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from jitfuse.backends.llvm.builder import Value, vector
 from jitfuse.backends.llvm.codegen.frame import Address, Piece
@@ -13,6 +14,10 @@ from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.stream import alignment
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64, memory_type, register_type
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
+from jitfuse.ir.kernel import MAX_STATIC_EXTENT
+
+WINDOWS: Final = 2 * MAX_STATIC_EXTENT
+"""Elements at most so far apart are picked from vectors that cover them, others loaded one by one."""
 
 
 class Memory:
@@ -51,7 +56,8 @@ class Memory:
         f, size = self.f, ITEMSIZE[dtype]
         type_ = memory_type(dtype, self.lanes)
         if address.kind == "step" and all(m is None for m in masks):
-            return self._load_steps(dtype, address, len(masks))
+            near = address.apart is not None and address.apart <= WINDOWS and self.lanes > 1
+            return (self._load_windows if near else self._load_steps)(dtype, address, len(masks))
         zero = f.const(type_, 0)
         loaded = []
         for j, m in enumerate(masks):
@@ -78,6 +84,36 @@ class Memory:
             v = f.masked_load(type_, piece.first, first, f.const(type_, 0), size)
             loaded.append(f.masked_load(type_, piece.second, second, v, size))
         return self.context.batch([self.from_memory(v, dtype) for v in loaded])
+
+    def _load_windows(self, dtype: str, address: Address, count: int) -> Batch:
+        """Return vectors of elements a few apart, picked from vectors that cover them and nothing beyond the last.
+
+        With 3 apart and 16 lanes: three loads and two shuffles instead of 16 loads and 15 insertions.
+        """
+        f, lanes, apart = self.f, self.lanes, address.apart
+        assert apart is not None and address.stride is not None
+        span = apart * (lanes - 1) + 1
+        starts = [min(first, span - lanes) for first in range(0, span, lanes)]
+        loaded = []
+        for j in range(count):
+            base = f.offset(address.base, f.mul(address.stride, i64(j * lanes))) if j else address.base
+            windows = [
+                f.load(memory_type(dtype, lanes), f.offset(base, start, MEMORY[dtype]), ITEMSIZE[dtype])
+                for start in starts
+            ]
+            loaded.append(self.from_memory(self._picked(windows, starts, apart), dtype))
+        return self.context.batch(loaded)
+
+    def _picked(self, windows: Sequence[Value], starts: Sequence[int], apart: int) -> Value:
+        """Return the elements at multiples of `apart` of windows that begin at `starts`, in order."""
+        lanes, result = self.lanes, windows[0]
+        for k, (window, start) in enumerate(zip(windows[1:], starts[1:], strict=True), 1):
+            picks = [lane if k > 1 else min(lane * apart, lanes - 1) for lane in range(lanes)]
+            for lane in range(lanes):
+                if min(lane * apart // lanes, len(starts) - 1) == k:
+                    picks[lane] = lanes + lane * apart - start
+            result = self.f.shuffle(result, window, picks)
+        return result
 
     def _load_steps(self, dtype: str, address: Address, count: int) -> Batch:
         """Return vectors of elements a stride apart, loaded one by one: faster than gathers (1.8 times, Zen 5)."""

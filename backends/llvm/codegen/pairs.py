@@ -6,6 +6,7 @@ pairs to components and back. Does not own single loads and stores (`memory`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.frame import Address
@@ -62,8 +63,8 @@ def part_pointer(memory: Memory, dtype: str, pointer: Value, part: int) -> Value
 
 
 def _of_part(memory: Memory, dtype: str, address: Address, part: int) -> Address:
-    base = part_pointer(memory, dtype, address.base, part)
-    return Address(address.kind, base, address.steps, address.stride, address.offsets)
+    apart = None if address.apart is None else 2 * address.apart
+    return replace(address, base=part_pointer(memory, dtype, address.base, part), apart=apart)
 
 
 def _doubled(memory: Memory, masks: Sequence[Value | None]) -> list[Value | None]:

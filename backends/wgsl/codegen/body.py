@@ -198,7 +198,8 @@ class Body:
     def stride(self, operand: int, axis: int) -> str:
         """Return the byte stride of an operand along an axis, modulo 2**32."""
         declared = self.form.operands[operand]
-        return f"{itemsize(declared.dtype)}u" if declared.strides[axis] == "1" else f"s{operand}_{axis}"
+        apart = declared.elements_apart(axis)
+        return f"s{operand}_{axis}" if apart is None else f"{apart * itemsize(declared.dtype)}u"
 
     def _load(self, number: int, instr: Instr) -> str:
         o = access(instr).operand

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 from typing import Any
 
@@ -66,6 +67,18 @@ def test_maps(guarded: Any, dtype: str, at_end: bool) -> None:
         wide = guarded(filled(dtype, (2 * n - 1,), n), at_end=at_end)
         launch(map_form(dtype, ("n", "1")), (n,), [bound(wide, 2 * wide.itemsize), bound(out)])
         assert (out == wide[::2] + wide[::2]).all()
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16", "bool"])
+def test_elements_a_few_apart(guarded: Any, dtype: str, vector_bytes: int) -> None:
+    for apart, at_end in itertools.product((2, 3, 4), (True, False)):
+        form = map_form(dtype, (str(apart), "1"))
+        for n in (1, 2, 16, 17, 63, 64, 65, 300):
+            wide = guarded(filled(dtype, (apart * (n - 1) + 1,), n), at_end=at_end)
+            out = guarded(filled(dtype, (n,), n), at_end=at_end)
+            launch(form, (n,), [bound(wide, apart * wide.itemsize), bound(out)], vector_bytes=vector_bytes)
+            assert (out == wide[::apart] + wide[::apart]).all()
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
