@@ -24,6 +24,7 @@ from jitfuse.backends.llvm.runtime.atomics import (
     nanoseconds,
     pause,
 )
+from jitfuse.backends.llvm.runtime.placement import emit_placement
 
 MAX_THREADS = 1024
 SPIN_NANOSECONDS = 50_000
@@ -31,7 +32,7 @@ _CHUNKS_PER_THREAD = 8
 """The smallest chunk is a thread's even share divided by this."""
 
 # byte offsets in the pool's state; what different threads write lies 128 bytes apart (prefetchers take pairs)
-_NEXT, _KERNEL, _WORDS, _UNITS, _SCRATCH, _STRIDE, _CHUNK = range(0, 56, 8)
+_NEXT, _KERNEL, _WORDS, _UNITS, _SCRATCH, _STRIDE, _CHUNK, _AVOIDED = range(0, 64, 8)
 _DONE, _STATUS, _WAITING, _DONE_EVENTS = 128, 136, 144, 148
 _SLEEPERS, _WAKE = 256, 260
 _BUSY, _WORKERS, _THREADS = 384, 392, 400
@@ -39,6 +40,7 @@ _STATE_BYTES = 512
 _LIMIT_SHIFT = 48
 
 _ZERO, _ONE = Value("0", "i64"), Value("1", "i64")
+_HANDLES = Value("@jf_pool_handles", "ptr")
 
 
 def emit_pool(module: Module) -> None:
@@ -53,6 +55,8 @@ def emit_pool(module: Module) -> None:
     ``void jf_pool_after_fork()``: to be called in a forked child, where the workers do not exist.
     """
     module.global_("jf_pool", f"internal global [{_STATE_BYTES // 8} x i64] zeroinitializer, align 128")
+    module.global_("jf_pool_handles", f"internal global [{MAX_THREADS} x i64] zeroinitializer, align 8")
+    emit_placement(module)
     _emit_work(module)
     _emit_worker(module)
     _emit_start(module)
@@ -150,14 +154,16 @@ def _emit_start(module: Module) -> None:
     Workers are detached and take no signals: those belong to the threads that run Python.
     """
     f = module.function("jf_pool_start", "void", [("wanted", "i64")], internal=True)
-    attributes, everything, mask, handle = (f.alloca("i64", 16) for _ in range(4))
+    attributes, everything, mask = (f.alloca("i64", 16) for _ in range(3))
     f.call("sigfillset", "i32", [everything])
     sig_setmask = f.const("i32", 2)
     f.call("pthread_sigmask", "i32", [sig_setmask, everything, mask])
     f.call("pthread_attr_init", "i32", [attributes])
     f.call("pthread_attr_setdetachstate", "i32", [attributes, f.const("i32", 1)])
     first = f.add(f.load("i64", _at(f, _WORKERS)), _ONE)
+    f.store(_ZERO, _at(f, _AVOIDED))
     with f.loop(first, f.add(f.args[0], _ONE)) as loop:
+        handle = f.offset(_HANDLES, f.shl(loop.index, f.const("i64", 3)))
         failed = f.call(
             "pthread_create", "i32",
             [handle, attributes, Value("@jf_pool_worker", "ptr"), f.cast("inttoptr", loop.index, "ptr")],
@@ -210,6 +216,7 @@ def _emit_parallel(module: Module) -> None:
     atomic_rmw(f, "xchg", _at(f, _NEXT), word)
     sleepers = atomic_load(f, "i32", _at(f, _SLEEPERS), "seq_cst")
     with f.if_(f.icmp("ne", sleepers, f.const("i32", 0)), likely=False):
+        _place_workers(f)
         atomic_rmw(f, "add", _at(f, _WAKE), f.const("i32", 1))
         futex_wake_all(f, _at(f, _WAKE))
     own = f.call("jf_pool_work", "i64", [_ZERO])
@@ -222,6 +229,15 @@ def _emit_parallel(module: Module) -> None:
     with f.if_(f.icmp("sgt", units, _ZERO), likely=True):
         f.ret(f.call_pointer(kernel, "i64", [words, _ZERO, units, scratch]))
     f.ret(_ZERO)
+
+
+def _place_workers(f: Function) -> None:
+    """Keep the workers off the caller's processor, where that is another than last time (0: none yet)."""
+    processor = f.call("sched_getcpu", "i32", [])
+    place = f.add(f.cast("zext", processor, "i64"), _ONE)
+    with f.if_(f.icmp("ne", place, f.load("i64", _at(f, _AVOIDED))), likely=False):
+        f.store(place, _at(f, _AVOIDED))
+        f.call("jf_pool_keep_off", "void", [processor, _HANDLES, f.load("i64", _at(f, _WORKERS))])
 
 
 def _join(f: Function, units: Value) -> None:

@@ -170,6 +170,33 @@ def assert_clean(code: str, returncode: int = 0, **environment: str) -> str:
     return str(done.stdout)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor only")
+def test_workers_wake_off_their_callers_processor() -> None:
+    done = kernels.run_python(PLACES)
+    assert done.stdout == "kept off\n", done.stdout + done.stderr
+
+
+PLACES = """
+import os, time, numpy as np, jitfuse as jf
+f = jf.fuse(lambda x: np.sin(x) * 2)
+x = np.ones(1 << 18)
+def processor(thread):
+    with open(f"/proc/self/task/{thread}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[36])
+mine, before = os.getpid(), set(os.listdir("/proc/self/task"))
+f(x)
+workers = set(os.listdir("/proc/self/task")) - before
+assert workers
+for _ in range(200):  # on a busy machine the caller moves, or workers do not get to sleep
+    time.sleep(0.01)
+    f(x)
+    allowed = os.sched_getaffinity(0) - {processor(mine)}
+    if all(os.sched_getaffinity(int(w)) == allowed for w in workers):
+        print("kept off")
+        break
+"""
+
+
 def test_fork_after_use() -> None:
     assert_clean("""
 warnings.simplefilter("ignore")
