@@ -78,7 +78,7 @@ def list_entries(store: Store) -> list[EntryInfo]:
     The cache's own records (the digest of jitfuse's sources) are left out.
     """
     hits = hit_counts(store)
-    shown = [info for info, entry in _walk(store) if entry is None or entry.metadata.get("kind") != "sources"]
+    shown = [info for info, entry in walk(store) if entry is None or entry.metadata.get("kind") != "sources"]
     return [replace(info, hits=hits.get(info.key, 0)) for info in shown]
 
 
@@ -170,7 +170,7 @@ def verify(store: Store) -> VerifyReport:
 
     Goes further than loading: where an entry records what its key is made of, the key is made again and compared.
     """
-    checked = [_verified(info, entry) for info, entry in _walk(store)]
+    checked = [_verified(info, entry) for info, entry in walk(store)]
     return VerifyReport(
         len(checked), sum(info.size for info in checked), tuple(info for info in checked if info.damaged),
     )
@@ -211,7 +211,8 @@ def _made_by(wanted: str, recorded: str) -> bool:
     return any(name == wanted or fnmatch.fnmatchcase(name, wanted) for name in (recorded, recorded.rpartition(".")[2]))
 
 
-def _walk(store: Store) -> Iterator[tuple[EntryInfo, Entry | None]]:
+def walk(store: Store) -> Iterator[tuple[EntryInfo, Entry | None]]:
+    """Yield every file of every folder, most recently used first, with its entry or None where it is damaged."""
     for layer in store.read_folders():
         for record in sorted(files.records(layer), key=lambda record: (-record.used, record.key)):
             yield _examine(layer, record)

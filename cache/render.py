@@ -164,6 +164,12 @@ def format_bytes(size: int) -> str:
     return f"{value:.0f} B" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 
+def format_age_since(moment: float) -> str:
+    """Return how long ago a moment was, in Unix seconds."""
+    age = format_age(time.time() - moment)
+    return age if age == "now" else f"{age} ago"
+
+
 def format_age(seconds: float) -> str:
     """Return a time span in its largest whole unit: ``3 d``, ``12 min``; what lies ahead counts as now."""
     for length, unit in _UNITS:

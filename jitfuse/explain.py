@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from jitfuse.cache import Entry
+from jitfuse.compile.described import Described
 from jitfuse.ir.kernel import KernelForm, form_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.ir.text import step_text
@@ -16,8 +18,8 @@ from jitfuse.plans import HostCall, Launch, RuntimePlan
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """One compiled kernel: `source` is LLVM IR, `asm` its assembly."""
+class Kernel(Described):
+    """One compiled kernel: `source` is LLVM IR, `asm` its assembly; `Described` has what the cache says of it."""
 
     key: str
     backend: str
@@ -25,6 +27,12 @@ class Kernel:
     from_cache: bool
     form: KernelForm = field(repr=False)
     _object: Any = field(repr=False)
+
+    @property
+    def entry(self) -> Entry:
+        """The object that holds the kernel, as the cache has it."""
+        entry: Entry = self._object.entry
+        return entry
 
     @property
     def source(self) -> str:

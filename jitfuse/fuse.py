@@ -14,6 +14,7 @@ import sys
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
@@ -125,6 +126,9 @@ class FusedFunction(NativeCallable):
         self._retired: Any = None
         self._launches = 0
         self._busy = threading.local()
+        self._why_new: tuple[str, ...] | None = None
+        self._missed: tuple[str, ...] = ()
+        _functions.add(self)
 
     # ------------------------------------------------------------------ calling
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -191,10 +195,15 @@ class FusedFunction(NativeCallable):
         """Run a call of a signature on the GPU; raises DeviceError where there is none."""
         from jitfuse.gpu.call import call_on_gpu
 
-        with self._lock, self._counting():
-            call = self._gpu_call(spec, training, args, kwargs)
-            result = call_on_gpu(call, self._note_fallback)
+        before = self._counts["cache_misses"]
+        with self._lock:
+            with self._counting():
+                call = self._gpu_call(spec, training, args, kwargs)
+                result = call_on_gpu(call, self._note_fallback)
             self._launches += call.launches
+            if self._counts["cache_misses"] > before:
+                kernels = (k for plan in spec.gpu_plans.values() for k in plan.kernels)
+                self._missed = tuple(k.key for k in kernels if not k.from_cache)
             return result
 
     def _gpu_call(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -204,34 +213,48 @@ class FusedFunction(NativeCallable):
 
     @contextlib.contextmanager
     def _counting(self) -> Iterator[None]:
-        """Add what the process compiles and loads meanwhile to this function's counts."""
-        before = vars(compiler.totals()).copy()
+        """Add what this thread compiles and loads meanwhile to this function's counts."""
+        totals = compiler.thread_totals()
+        before = dict(vars(totals))
         try:
             yield
         finally:
-            for key, value in vars(compiler.totals()).items():
+            for key, value in vars(totals).items():
                 self._counts[key] += value - before[key]
 
     def _signature(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the specialisation that a call belongs to; trace the function where there is none."""
         spec = next((s for s in self._specs if s.matches(args, kwargs)), None)
         if spec is None:
+            why = self._why_not(args, kwargs)
             if len(self._specs) >= MAX_SIGNATURES:
                 self._forget_signatures()
             trace = self._trace(training, args, kwargs)
             spec = compiler.specialise(trace, _state(), functools.partial(_raise_status, self.name))
             self._specs.insert(0, spec)
+            self._why_new, self._missed = why, ()
             self._warn_of_many_values(trace)
         return spec
+
+    def _why_not(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, ...]:
+        """Return why a call belongs to none of the signatures; the arguments will be gone when somebody asks."""
+        if not self._specs:
+            return ()
+        from jitfuse.compile.mismatch import mismatches
+
+        return mismatches(self._specs, args, kwargs)
 
     def _compile(self, spec: Any, training: bool) -> None:
         """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
         if training in spec.plans:
             return
+        before = self._counts["cache_misses"]
         with self._counting():
-            compiler.compile_mode(
+            made = compiler.compile_mode(
                 spec, training, self._origin(), use_cache=self._options.cache, schedule=self._options.schedule
             )
+        if self._counts["cache_misses"] > before and made.kernels is not None:
+            self._missed = (made.kernels.key,)
 
     def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
@@ -426,8 +449,37 @@ class FusedFunction(NativeCallable):
 
         return kernels_of(self._specs)
 
+    def explain_miss(self) -> str:
+        """Return why the last call that was new was new.
+
+        Names the guards and arguments that differ from the nearest signature and, for kernels that the cache did not
+        have, the parts of the key that differ from the nearest entry.
+        """
+        from jitfuse.misses import explain_miss
+
+        with self._lock:
+            entries = {kernel.key: kernel.entry for kernel in self.kernels}
+            missed = [(key, entries.get(key)) for key in self._missed]
+            return explain_miss(self.name, len(self._specs), self._why_new, missed, self._options.cache)
+
     def __reduce__(self) -> Any:
-        return _make, (self._options, self._fn)
+        from jitfuse.pickling import importable_name
+
+        return importable_name(self, sys._getframe(1)) or (_make, (self._options, self._fn))
+
+
+_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
+    for function in list(_functions):
+        function._lock = threading.RLock()
+        function._busy = threading.local()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _state() -> dict[str, np.ndarray[Any, Any]]:

@@ -12,19 +12,20 @@ SOURCES = {
     "jitfuse": ROOT / "jitfuse", "jitfuse.tracing": ROOT / "tracing", "jitfuse.backends": ROOT / "backends",
     "jitfuse.cache": ROOT / "cache",
 }
-BASE = {"errors", "dtypes", "version"}
+BASE = {"errors", "dtypes", "lazy", "version"}
 PASSES = {"passes", "plans"}
 BACKENDS = {"backends"}
 CACHE = {"cache"}
 UP_TO_TRACING = BASE | {"ir", "tracing"}
 UP_TO_COMPILE = UP_TO_TRACING | PASSES | BACKENDS | CACHE | {"compile"}
-PARTS = {"ir", "tracing", "backends", "cache", "passes", "plans", "errors", "dtypes", "version", "compile", "exporting"}
+PARTS = BASE | PASSES | BACKENDS | CACHE | {"ir", "tracing", "compile", "exporting"}
 TOP = {"__main__", "cli", "demo"}
 # what users call ("fuse", "nn", "random", the namespace) is everything that has no row here
 MAY_IMPORT = {
     "errors": set(),
     "dtypes": {"errors"},
     "version": set(),
+    "lazy": set(),
     "ir": BASE | {"ir"},
     "tracing": UP_TO_TRACING,
     "passes": UP_TO_TRACING | PASSES,

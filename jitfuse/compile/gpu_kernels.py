@@ -16,7 +16,8 @@ from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.backends.wgsl.runtime.pipelines import Pipeline
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, publish
 from jitfuse.cache.parts import describe
-from jitfuse.compile.objects import Origin, recorded_milliseconds, totals
+from jitfuse.compile.described import Described
+from jitfuse.compile.objects import Origin, count, recorded_milliseconds
 from jitfuse.errors import CompileError
 from jitfuse.ir.kernel import KernelForm
 
@@ -24,7 +25,7 @@ _lock = threading.RLock()
 _kernels: weakref.WeakValueDictionary[tuple[int, str], GpuKernel] = weakref.WeakValueDictionary()
 
 
-class GpuKernel:
+class GpuKernel(Described):
     """A launchable kernel, with what `FusedFunction.kernels` shows of it."""
 
     backend = "wgsl"
@@ -35,6 +36,7 @@ class GpuKernel:
         self.variant = variant
         self.source = source
         self.pipeline = pipeline
+        self.entry: Entry | None = None
         self.compile_ms = 0.0
         self.from_cache = False
 
@@ -66,7 +68,7 @@ def _made(
 ) -> GpuKernel:
     kernel = _loaded(key, canonical, form, variant, device) if use_cache else None
     if kernel is not None:
-        totals().cache_hits += 1
+        count("cache_hits")
         return kernel
     begin = time.perf_counter()
     try:
@@ -75,10 +77,11 @@ def _made(
         raise CompileError(f"{error} (adapter {device.name})") from error
     kernel = GpuKernel(key, form, variant, shader.text, Pipeline(device, shader))
     kernel.compile_ms = (time.perf_counter() - begin) * 1e3
-    totals().cache_misses += 1
-    totals().compiles += 1
+    count("cache_misses")
+    count("compiles")
+    kernel.entry = _entry(key, canonical, form, shader, device, origin, kernel.compile_ms)
     if use_cache:
-        publish(_entry(key, canonical, form, shader, device, origin, kernel.compile_ms))
+        publish(kernel.entry)
     return kernel
 
 
@@ -94,7 +97,7 @@ def _loaded(key: str, canonical: bytes, form: KernelForm, variant: Variant, devi
     except (CompileError, UnicodeDecodeError) as error:
         store.refuse(key, str(error))
         return None
-    kernel.from_cache = True
+    kernel.from_cache, kernel.entry = True, entry
     kernel.compile_ms = recorded_milliseconds(entry)
     return kernel
 

@@ -29,14 +29,19 @@ LEVEL: Final = 1
 
 @dataclass
 class Totals:
-    """What this process did so far: modules given to LLVM, objects found in and missing from the cache."""
+    """What was done so far: modules given to LLVM, objects found in and missing from the cache."""
 
     compiles: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
 
 
+class _ThreadTotals(threading.local, Totals):
+    pass
+
+
 _totals = Totals()
+_own_totals = _ThreadTotals()
 _lock = threading.RLock()
 _objects: weakref.WeakValueDictionary[str, KernelObject] = weakref.WeakValueDictionary()
 
@@ -44,6 +49,17 @@ _objects: weakref.WeakValueDictionary[str, KernelObject] = weakref.WeakValueDict
 def totals() -> Totals:
     """Return the counts of this process."""
     return _totals
+
+
+def thread_totals() -> Totals:
+    """Return the counts of this thread alone: what others compile meanwhile is not in them."""
+    return _own_totals
+
+
+def count(name: str) -> None:
+    """Add one to a total."""
+    for counts in (_totals, _own_totals):
+        setattr(counts, name, getattr(counts, name) + 1)
 
 
 @dataclass(frozen=True)
@@ -73,7 +89,7 @@ class KernelObject:
         self.forms = forms
         self.from_cache = from_cache
         self.load_ms = 0.0
-        self._entry = entry
+        self.entry = entry
         self._library = load(entry.code)
         if lacking := {f"k{k}" for k in range(len(forms))} - self._library.names:
             raise CompileError(f"the object has no kernel {', '.join(sorted(lacking))}")
@@ -85,12 +101,12 @@ class KernelObject:
     @property
     def compile_ms(self) -> float:
         """Milliseconds that generating and compiling the code took, whichever process did it."""
-        return recorded_milliseconds(self._entry)
+        return recorded_milliseconds(self.entry)
 
     @property
     def source(self) -> str:
         """The LLVM IR of the object."""
-        return expand_text(self._entry.metadata.get("ir"))
+        return expand_text(self.entry.metadata.get("ir"))
 
     @property
     def assembly(self) -> str:
@@ -149,10 +165,10 @@ def _load_or_compile(
 ) -> KernelObject:
     made = _loaded(key, canonical, forms) if use_cache else None
     if made is not None:
-        _totals.cache_hits += 1
+        count("cache_hits")
         _report(made, origin, made.load_ms)
         return made
-    _totals.cache_misses += 1
+    count("cache_misses")
     entry = _compiled(key, canonical, forms, origin)
     made = KernelObject(key, forms, entry, False)
     if use_cache:
@@ -182,7 +198,7 @@ def _compiled(key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin:
 
     begin = time.perf_counter()
     text, code = generate(forms)
-    _totals.compiles += 1
+    count("compiles")
     elapsed = (time.perf_counter() - begin) * 1e3
     metadata = {
         **_metadata(origin, elapsed, text), "kernels": [f"k{k}" for k in range(len(forms))],
@@ -234,6 +250,15 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
         )
 
 
+def _after_fork() -> None:
+    """In a forked child: a fresh lock, and no thread that builds the runtime; the parent's do not exist here."""
+    global _lock, _runtime_build
+    _lock, _runtime_build = threading.RLock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 _runtime_build: threading.Thread | None = None
 _runtime_failure: CompileError | None = None
 
@@ -261,7 +286,7 @@ def load_runtime_object(
         except CompileError as error:
             default_store().refuse(key, str(error))
         else:
-            _totals.cache_hits += 1
+            count("cache_hits")
             return library
     from jitfuse.backends.llvm.jit import compile_text
     from jitfuse.cache.parts import describe
@@ -269,8 +294,8 @@ def load_runtime_object(
     begin = time.perf_counter()
     text = make_text()
     code = compile_text(text, level=int(key_parts["level"]))
-    _totals.compiles += 1
-    _totals.cache_misses += 1
+    count("compiles")
+    count("cache_misses")
     metadata = _metadata(Origin(f"jitfuse {name}", ""), (time.perf_counter() - begin) * 1e3, text)
     metadata |= {"kernels": [], **describe(runtime_parts(name, key_parts), None)}
     library = link(code)

@@ -56,7 +56,7 @@ class Specialisation:
             return False
         if not all(self._feed_matches(feed, args, kwargs) for feed in trace.feeds):
             return False
-        return self._same(args, kwargs) and self._apart(args, kwargs)
+        return self._same(args, kwargs) and self.apart(args, kwargs)
 
     def _same(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether arrays that were one object in the trace are one object again."""
@@ -66,7 +66,7 @@ class Specialisation:
             for chain, feed in self.trace.aliases
         )
 
-    def _apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    def apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether written arrays share memory with no other, as they did in the trace."""
         writes, feeds = self.trace.program.writes, self.trace.feeds
         found = [f for f in feeds if feeds[f].kind == "array"] if writes else []

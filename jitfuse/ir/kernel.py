@@ -49,10 +49,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
+from jitfuse.lazy import cached_property
 
 FORM_VERSION: Final = 2
 MAX_STATIC_EXTENT: Final = 4

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, Union
+
+from jitfuse.lazy import cached_property
 
 PROGRAM_VERSION: Final = 1
 """Raised with every change to the schema, to an operator's meaning or to the meaning of an attribute."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
 from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
+from jitfuse.lazy import cached_property
 
 TRANSCENDENTAL: Final = frozenset({
     "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "power", "remainder", "floor_divide",

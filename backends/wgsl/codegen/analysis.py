@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
+from jitfuse.lazy import cached_property
 
 POINT: Final = 0
 """The same for all inner elements of a grid point."""

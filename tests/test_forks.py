@@ -1,0 +1,112 @@
+"""Forks and threads: a child goes on after any moment of its parent, and many first calls at once compile once."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+# threads trace, compile and run while the process forks; every child calls old, busy and new functions
+FORKING = """
+import os, sys, threading, time
+import numpy as np
+import jitfuse as jf
+
+x = np.linspace(0, 1, 200_000)
+shared = jf.fuse(lambda x, k: np.sin(x) * k + np.sum(x))
+want = np.sin(x) * 2 + np.sum(x)
+assert np.allclose(shared(x, 2.0), want)
+stop = threading.Event()
+failures = []
+
+def work(seed):
+    n = seed
+    while not stop.is_set():
+        n += 1
+        try:
+            f = jf.fuse(eval(f"lambda x: x * {n}.5 + np.arange({n % 7 + 1})[0] - np.tanh(x)"))
+            y = np.ones(n % 100 + 2)
+            assert np.allclose(f(y), y * (n + .5) - np.tanh(y))
+            assert np.allclose(shared(x[: n + 2], 2.0), np.sin(x[: n + 2]) * 2 + np.sum(x[: n + 2]))
+            assert np.allclose(shared(x, 2.0), want)
+        except BaseException as error:
+            failures.append(repr(error))
+            raise
+
+threads = [threading.Thread(target=work, args=(1000 * k,)) for k in range(4)]
+for t in threads: t.start()
+for round in range(int(sys.argv[1])):
+    time.sleep(0.02)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            assert np.allclose(shared(x, 2.0), want)
+            assert np.allclose(shared(x[:77], 2.0), np.sin(x[:77]) * 2 + np.sum(x[:77]))
+            fresh = jf.fuse(lambda x: np.exp(-x) * 3)
+            assert np.allclose(fresh(x), np.exp(-x) * 3)
+            code = 0
+        finally:
+            os._exit(code)
+    deadline = time.time() + 60
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done: break
+        if time.time() > deadline:
+            os.kill(child, 9)
+            print("a child hangs"); os._exit(1)
+        time.sleep(0.005)
+    assert status == 0, status
+stop.set()
+for t in threads: t.join()
+assert not failures, failures
+print("fine")
+"""
+
+
+def test_forks_beside_threads_that_compile(tmp_path: Path) -> None:
+    scale = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, str(10 * scale)], capture_output=True, text=True, timeout=300 * scale,
+        check=False, env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_thirty_two_threads_that_call_first_compile_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path))
+    name = "same" if same else "each"  # another program for each case: an earlier one's object may still be loaded
+    functions = [jf.fuse(lambda x: np.exp(x) * 2 + np.sum(x) - len(name) * same) for _ in range(1 if same else 32)]
+    x = np.linspace(0, 1, 1001)
+    want = np.exp(x) * 2 + np.sum(x) - len(name) * same
+    wrong: list[object] = []
+    barrier = threading.Barrier(32)
+
+    def call(k: int) -> None:
+        barrier.wait()
+        try:
+            if not np.allclose(functions[k % len(functions)](x), want):
+                wrong.append(k)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(32)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+    stats = [f.stats() for f in functions]
+    assert all(s["traces"] == 1 for s in stats)
+    assert len({kernel.key for f in functions for kernel in f.kernels}) == 1
+    assert len({id(kernel._object) for f in functions for kernel in f.kernels}) == 1
+    assert len([p for p in tmp_path.glob("*.jfc") if b"k0" in p.read_bytes()]) >= 1
