@@ -93,8 +93,8 @@ def minimal(program: Program, failure: Failure) -> tuple[Program, Failure]:
 
 
 # ---------------------------------------------------------------- workers
-MEMORY, SECONDS = 6 << 30, 60
-"""What one worker may take in bytes, and one program in seconds: planning that never ends is found, not suffered."""
+MEMORY, SECONDS = 6 << 30, 40
+"""What one worker may take in bytes, and one program in seconds of computing: planning that never ends is found, not suffered."""
 
 
 class TooSlowError(BaseException):
@@ -109,18 +109,18 @@ def work(seed: int, begin: int, end: int, max_steps: int, large: bool, shrink: b
     """Run programs in this process; one line to stdout before each."""
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    signal.signal(signal.SIGALRM, _too_slow)
+    signal.signal(signal.SIGVTALRM, _too_slow)
     for number in range(begin, end):
         print(f"@{number}", flush=True)
         program = program_of(seed, number, max_steps, large)
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         try:
             failure = check(program)
         except TooSlowError:
             failure = Failure("slow", f"more than {SECONDS} s")
         except Exception as error:
             failure = Failure("test", f"the test itself failed: {error!r}")
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         if failure is None:
             continue
         if shrink and failure.kind != "slow":
