@@ -335,13 +335,17 @@ def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -
     )
     frobenius = ord in (None, "fro", "f") and not isinstance(axes, int)
     if frobenius or (vectors and ord in (None, 2)):
-        return (a * a).call("sum", axis=axes, keepdims=keepdims).call("sqrt")
+        squares = a * a
+        if dtypes.kind(a.dtype) == "complex":
+            real, imag = a.call("real"), a.call("imag")
+            squares = real * real + imag * imag
+        return squares.call("sum", axis=axes, keepdims=keepdims).call("sqrt")
     if not vectors or isinstance(ord, str):
         refuse("linalg.norm", {"ord": ord}, "Of matrices, only the Frobenius norm is; compute the others outside.")
     size = a.call("abs")
     if ord in (math.inf, -math.inf):
         return size.call("max" if ord > 0 else "min", axis=axes, keepdims=keepdims)
     if ord == 0:
-        return a.call("count_nonzero", axis=axes, keepdims=keepdims).call("astype", dtype=a.dtype)
+        return a.call("count_nonzero", axis=axes, keepdims=keepdims).call("astype", dtype=size.dtype)
     total = (size if ord == 1 else size ** ord).call("sum", axis=axes, keepdims=keepdims)
     return total if ord == 1 else total ** (1 / ord)

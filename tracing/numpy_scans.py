@@ -72,7 +72,9 @@ def nancumprod(a: Tensor, axis: Any = None, dtype: Any = None, out: Any = None) 
 
 def _without_nan(a: Tensor, filler: float) -> Tensor:
     x = strong(lifted(a)[0])
-    return x if dtypes.kind(x.dtype) not in ("float", "complex") else x.call("isnan").call("where", filler, x)
+    if dtypes.kind(x.dtype) not in ("float", "complex"):
+        return x
+    return x.call("isnan").call("where", x.create("full", shape=(), value=filler, dtype=x.dtype), x)
 
 
 @implements("cumulative_sum")

@@ -206,7 +206,7 @@ def _filled(a: Tensor, value: Any, dtype: Any, shape: Any) -> Tensor:
         cast = value.astype(name, copy=False)  # type: ignore[attr-defined]
         return cast.call("broadcast_to", shape=new).as_copy()
     number = np.asarray(value).astype(name).item()
-    if number == 0 and not math.copysign(1.0, number) < 0:
+    if number == 0 and not any(math.copysign(1.0, part) < 0 for part in (number.real, number.imag)):
         return a.create("zeros", shape=new, dtype=name)
     return a.create("full", shape=new, value=number, dtype=name)
 

@@ -133,7 +133,7 @@ def round_(x: Tensor, *, decimals: int) -> Tensor:
 
 def isclose(x: Tensor, y: Tensor, rtol: Tensor, atol: Tensor, *, equal_nan: bool) -> Tensor:
     """Return whether |x - y| <= atol + rtol |y|, or both are the same."""
-    if kind(y.dtype) != "float":
+    if kind(y.dtype) not in ("float", "complex"):
         y = y.astype(dtype="float64") if not y.weak else y.multiply(y.literal(1.0))
     near = x.subtract(y).abs().less_equal(atol.add(rtol.multiply(y.abs())))
     result = near.logical_and(y.isfinite()).logical_or(x.equal(y))

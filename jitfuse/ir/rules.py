@@ -125,8 +125,9 @@ def loop_analytic(name: str, metas: Sequence[Meta]) -> Loop:
     return Loop((dtype,) * len(metas), dtype)
 
 
+@real
 def loop_double_first(name: str, metas: Sequence[Meta]) -> Loop:
-    """Compute float32 in float32, and everything else in float64: SciPy's ufuncs list their float64 loop first."""
+    """Compute float32 in float32, and all other real dtypes in float64: SciPy's ufuncs list that loop first."""
     single = all(m.dtype == "float32" and not m.weak for m in metas)
     dtype = "float32" if single else "float64"
     return Loop((dtype,) * len(metas), dtype)

@@ -93,7 +93,9 @@ class IndexMaps(NodeTable):
             return ()
         groups = reshape_groups(old, new)
         if groups is None:
-            return (ZERO,) * len(old)
+            # no element is ever read; a map that stands still would be read once, ahead of the loop that never runs
+            still, moving = old.index(0), index[new.index(0)]
+            return tuple(moving if k == still else ZERO for k in range(len(old)))
         parts: list[Any] = [ZERO] * len(old)
         for group in groups:
             if not group.old:

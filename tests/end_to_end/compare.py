@@ -1,8 +1,7 @@
 """Judge a fused program against plain NumPy: results, written arguments, errors.
 
-What uses only + - * / sqrt, comparisons, casts, where and views must give NumPy's bits. Elsewhere the tolerance
-comes from the program itself: it is run again with every inexact result moved by a few units in the last place
-(sums by what their terms allow), and the results may differ as far as these runs do. Owns that rule.
+What uses only + - * / sqrt, comparisons, casts, where and views of real numbers must give NumPy's bits. Elsewhere
+results may differ as far as `slack` finds that the program's own statements allow. Owns the judgement.
 """
 from __future__ import annotations
 
@@ -13,17 +12,14 @@ from typing import Any
 
 import numpy as np
 import optree
-from programs import GLOBALS, Program, quiet
+from programs import Program, quiet
+from slack import is_inexact, parts, ranges
 
 import jitfuse as jf
+from jitfuse.dtypes import SUPPORTED
 
-DTYPES = ("float32", "float64", "int32", "int64", "bool", "float16", "int8", "int16", "uint8", "uint16", "uint32",
-          "uint64")
 ABOUT_ELEMENTS = ("negative integer powers", "cannot convert float")
 """Errors over single elements: those that no result needs are never computed, and raise nothing."""
-ULPS = 6
-"""Units in the last place by which NumPy and jitfuse may each be off in a transcendental function, and to spare."""
-RUNS = 6
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ def check(program: Program, shifts: Sequence[int] = (0, 1)) -> Failure | None:
                 return Failure("stats", f"call {number}: {stats}")
         earlier += [(v, np.copy(v)) for v in got.leaves if not overlapping]
     for value, before in earlier:
-        if _wrong(before, np.asarray(value), np.zeros(before.shape)).any():
+        if _wrong(parts(before), parts(value), np.zeros(parts(before).shape)).any():
             return Failure("overwritten", "a later call changed an earlier call's result")
     return None
 
@@ -97,16 +93,16 @@ def _judge(program: Program, plain: Outcome, got: Outcome, shift: int) -> Failur
             return Failure("untyped error", f"{got.error!r} for NumPy's {plain.error!r}")
         return None
     kinds = [np.asarray(v).dtype.name for v in plain.leaves]
-    if not set(kinds) <= set(DTYPES) and kinds != [np.asarray(v).dtype.name for v in got.leaves]:
+    if not set(kinds) <= set(SUPPORTED) and kinds != [np.asarray(v).dtype.name for v in got.leaves]:
         # a dtype that programs do not have, or an operator on bools that NumPy answers in 8 or 16 bits
         return None if isinstance(got.error, jf.DTypeError) else Failure("no DTypeError", repr(got.error))
     if got.error is not None:
         return Failure(f"raised {type(got.error).__name__}", f"{type(got.error).__name__}: {got.error}")
     if plain.container != got.container:
         return Failure("container", f"{got.container} for {plain.container}")
-    ranges = _ranges(program, plain, shift)
+    every = [*plain.leaves, *plain.arguments]
     names = [*map(str, range(len(plain.leaves))), *(s.name for s in program.sources)]
-    pairs = zip([*plain.leaves, *plain.arguments], [*got.leaves, *got.arguments], ranges, strict=True)
+    pairs = zip(every, [*got.leaves, *got.arguments], ranges(program, every, shift), strict=True)
     for name, (expected, actual, (allowed, free)) in zip(names, pairs, strict=True):
         failure = _differs(name, expected, actual, allowed, free)
         if failure is not None:
@@ -124,107 +120,20 @@ def _differs(name: str, expected: Any, actual: Any, allowed: Any, free: Any) -> 
         return Failure("dtype", f"result {name}: {b.dtype} for {a.dtype}")
     if a.shape != b.shape:
         return Failure("shape", f"result {name}: {b.shape} for {a.shape}")
-    wrong = _wrong(a, b, allowed) & ~free
+    wrong = _wrong(parts(a), parts(b), allowed) & ~free
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        a, b = parts(a), parts(b)
         first = f"first at {at}: {b[at]!r} for {a[at]!r}, allowed {allowed[at]!r}"
         return Failure("value", f"result {name}: {int(wrong.sum())} of {a.size} differ, {first}")
     return None
 
 
 def _wrong(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], allowed: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return where b is not a: bits (NaN is NaN), or farther than allowed."""
-    if a.dtype.kind != "f":
+    """Return where parts b are not a: bits (NaN is NaN), or farther than allowed."""
+    if not is_inexact(a.dtype):
         with np.errstate(all="ignore"):
             return (a != b) & ~(np.abs(a.astype("float64") - b.astype("float64")) <= allowed)
     same = (a == b) & ((np.signbit(a) == np.signbit(b)) | (allowed > 0)) | (np.isnan(a) & np.isnan(b))
     with np.errstate(all="ignore"):
         return ~same & ~(np.abs(a.astype("longdouble") - b.astype("longdouble")) <= allowed)
-
-
-# ---------------------------------------------------------------- what is allowed
-def _ranges(program: Program, plain: Outcome, shift: int) -> list[tuple[Any, Any]]:
-    """Return (largest allowed difference, elements that may be anything) of each result and argument."""
-    values = [np.asarray(v) for v in (*plain.leaves, *plain.arguments)]
-    allowed = [np.zeros(v.shape) for v in values]
-    free = [np.zeros(v.shape, bool) for v in values]
-    if not any(s.slack for s in program.statements):
-        return list(zip(allowed, free))
-    for k in range(RUNS):
-        moved = _run_moved(program, shift, np.random.default_rng(k), k)
-        for v, w, far, any_ in zip(values, moved, allowed, free, strict=True):
-            with np.errstate(all="ignore"):
-                apart = np.abs(v.astype("longdouble") - np.asarray(w).astype("longdouble")).astype("float64")
-            same = (v == w) | ((v != v) & (w != w))
-            # what a few units in the last place move by a twentieth is chance: remainders of large numbers
-            any_ |= ~same & ~(apart <= np.abs(v) / 20) if v.dtype.kind == "f" else ~same & ~np.isfinite(apart)
-            np.maximum(far, np.where(np.isfinite(apart), apart, 0), out=far)
-            if v.dtype.kind == "f":
-                tiny = float(np.finfo(v.dtype).smallest_subnormal)
-                far[(far > 0) | (v == 0) & (np.signbit(v) != np.signbit(w))] += tiny
-    return [(4 * far, any_) for far, any_ in zip(allowed, free)]
-
-
-def _run_moved(program: Program, shift: int, rng: np.random.Generator, run: int) -> list[Any]:
-    values = dict(zip((s.name for s in program.sources), program.arguments(shift), strict=True))
-    arguments = list(values.values())
-    names = dict(GLOBALS)
-    with quiet():
-        for s in program.statements:
-            before = {n: values[n] for n in s.reads if n in values}
-            exec(s.text, names, values)
-            if s.slack:
-                values[s.target] = _move(s.slack.split(), values[s.target], before, rng, run)
-        result = eval(program.returned, names, values)
-    return [*optree.tree_leaves(result), *arguments]
-
-
-def _move(slack: Sequence[str], result: Any, before: dict[str, Any], rng: np.random.Generator, run: int) -> Any:
-    """Return the result moved by about as much as its kind of operator may be off."""
-    r = np.asarray(result)
-    if r.dtype.kind != "f":
-        return result
-    # of another size in each run, so that what two steps do cannot cancel out in all of them
-    sign = rng.choice((-1.0, 1.0), r.shape) * rng.uniform(0.3, 1.0) if run > 1 else (1.0, -1.0)[run]
-    if slack[0] == "zero":
-        return np.where(r == 0, np.copysign(r, sign), r).astype(r.dtype)[()]
-    eps = float(np.finfo(r.dtype).eps)
-    reach = _reach(slack, r, before)
-    with np.errstate(all="ignore"):
-        near = r + sign * np.where(np.isfinite(reach), reach, 0) * eps
-    return np.where(np.isfinite(r), near, r).astype(r.dtype)[()]
-
-
-def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
-    """Return how far a result may be off, in units of epsilon."""
-    kind, wide = slack[0], np.abs(r.astype("float64"))
-    if kind == "ulp":
-        return ULPS * wide + ULPS * float(np.finfo(r.dtype).smallest_subnormal) / float(np.finfo(r.dtype).eps)
-    if kind == "operands":  # a sum of an operand and a logarithm, which may cancel
-        return ULPS * (wide + sum(np.abs(np.asarray(v, "float64")) for v in before.values()) + 3)
-    if kind == "softmax":
-        return (64 + r.shape[int(slack[1])]) * wide
-    if kind == "einsum":
-        a, b = (np.abs(np.asarray(before[n], "float64")) for n in slack[2:])
-        return (np.einsum(slack[1], a, b) + wide) * (a.size + b.size + 1)
-    if kind == "matmul":
-        a, b = (np.abs(np.asarray(before[n], "float64")) for n in slack[1:])
-        return (np.matmul(a, b) + wide) * (a.shape[-1] + 1)
-    if kind == "normalised":  # of numbers up to 3, over a root of at least 0.001
-        return 1000 * (4 + r.shape[int(slack[1])]) * np.ones(r.shape)
-    x = np.asarray(before[slack[1]], "float64")
-    if kind.startswith("nan"):
-        kind, x = kind[3:], np.where(np.isnan(x), 0, x)
-    axis, keepdims = eval("".join(slack[2:-1])), slack[-1] == "True"
-    n = max(x.size // max(r.size, 1), 1)
-    if kind == "prod":
-        return n * wide
-    if kind in ("var", "std"):
-        square = np.mean(x * x, axis=axis, keepdims=keepdims)
-        reach = n * ((wide if kind == "var" else wide * wide) + square + square * n * float(np.finfo(r.dtype).eps))
-        if kind == "var":
-            return reach
-        eps = float(np.finfo(r.dtype).eps)  # sqrt(v + reach * eps) - sqrt(v), in units of epsilon
-        return np.minimum(reach / np.maximum(wide, 1e-300), np.sqrt(reach / eps)) + wide
-    total = np.sum(np.abs(x), axis=axis, keepdims=keepdims)
-    return (total + wide) * n if kind == "sum" else (total / n + wide) * n

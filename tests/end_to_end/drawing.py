@@ -8,15 +8,20 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from programs import GLOBALS, LAYOUTS, Source, Statement, quiet
+from slack import is_inexact
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool", "float16", "int8", "int16", "uint8", "uint16", "uint32",
-          "uint64")
-WEIGHTS = (8, 10, 4, 4, 3, 2, 1, 1, 2, 1, 1, 1)
+          "uint64", "bfloat16", "complex64", "complex128")
+WEIGHTS = (8, 10, 4, 4, 3, 2, 1, 1, 2, 1, 1, 1, 2, 2, 2)
 """How often arguments have each dtype."""
+UNSIGNED = ("uint32",)
+"""Where a cast of floats out of range gives one thing or another in NumPy, by the place in the array."""
+PRODUCTS: Final = ("linalg", "vdot", "einsum", "inner", "tensordot", "dot")
+NO_BFLOAT16: Final = ("round", "nan_to_num", "nanmedian", "nanquantile", "nanpercentile", "isclose", "allclose")
 EXTENTS = (0, 1, 1, 2, 2, 3, 3, 4, 5, 5, 7, 8, 17, 33)
 MAX_SIZE = 6000
 LARGE = ((3, 140_001), (300_007,), (131_072,), (2, 2, 65_537), (1, 200_000), (700, 301), (70_000, 3), (5, 40_000),
@@ -45,15 +50,15 @@ class Drawing:
         for _ in range(rng.randint(1, 4)):
             name, kind = f"a{len(self.sources)}", rng.random()
             if kind < 0.1 and self.sources:
-                text = f"number({rng.choice((2, 0, -3, 7, 0.5, -1.25, 1e-3, 3.0, True, False))})"
+                text = f"number({rng.choice((2, 0, -3, 7, 0.5, -1.25, 1e-3, 3.0, True, False, 2 - 1j, 0.5j))})"
             elif kind < 0.6 and self.sources and self.overlapping:
                 base = rng.choice(self.sources).name
                 text = base + rng.choice(("", "[::-1]", "[1:]", "[:-1]", "[...]", ".T", "[::2]", ".reshape(-1)"))
                 if not isinstance(self.values[base], np.ndarray) or not self.values[base].ndim:
                     text = self._array_text(family)
             elif kind < 0.17 and self.sources:
-                dtype = rng.choice(("float32", "float64", "int32", "int64", "bool_"))
-                text = f"number(np.{dtype}({rng.choice((0, 1, 2, -3, 5))}))"
+                dtype = rng.choice(("float32", "float64", "int32", "int64", "bool_", "complex64", "float16", "uint8"))
+                text = f"number(np.{dtype}({rng.choice((0, 1, 2, 3, 5) if dtype[0] == 'u' else (0, 1, 2, -3, 5))}))"
             else:
                 text = self._array_text(family)
             source = Source(name, text)
@@ -82,20 +87,44 @@ class Drawing:
         result = self._try(f"{name} = {expression}", name)
         if result is None:
             return None
+        reads = tuple(dict.fromkeys(reads))
+        if self._is_refused(expression, [self.values[n] for n in reads if n in self.values], result):
+            return None
+        slack = slack or self._complex_slack(result, reads)
         self.statements.append(Statement(f"{name} = {expression}", name, reads, slack))
         self.values[name] = result
         return name
+
+    def _is_refused(self, expression: str, values: list[Any], result: Any) -> bool:
+        """Return whether jitfuse refuses what NumPy computes, with an error that names the way out."""
+        function = expression.replace(".", "(").split("(")[1 if expression.startswith(("np.", "jf.")) else 0]
+        dtypes = {np.asarray(v).dtype.name for v in values}
+        if any(d.startswith("complex") for d in dtypes):
+            return expression.startswith("special.")
+        if "bfloat16" in dtypes and ((len(dtypes) > 1 and function in PRODUCTS) or function in NO_BFLOAT16):
+            return True
+        if "bfloat16" in dtypes and function.startswith("nan"):
+            return True  # NumPy takes no NaN of this dtype for one
+        return "round" in expression and "bool" in dtypes
+
+    def _complex_slack(self, result: Any, reads: tuple[str, ...]) -> str:
+        """Return the slack of what is exact in real numbers: products and quotients of complex ones are rounded."""
+        values = [self.values[n] for n in reads if n in self.values]
+        if not is_inexact(np.asarray(result).dtype) or any(np.may_share_memory(result, v) for v in values):
+            return ""
+        return "ulp" if np.iscomplexobj(result) or any(np.iscomplexobj(v) for v in values) else ""
 
     def _try(self, text: str, name: str) -> Any:
         values = dict(self.values)
         try:
             with quiet():
                 exec(text, dict(GLOBALS), values)
-        except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError):
+        except (TypeError, ValueError, IndexError, OverflowError, ZeroDivisionError, AttributeError):
             return None
         result = values[name]
         dtype = getattr(result, "dtype", np.asarray(result).dtype)
-        fits = dtype.name in DTYPES and np.size(result) <= self.max_size and np.ndim(result) <= 5
+        known = isinstance(result, np.ndarray | np.generic | bool | int | float | complex)
+        fits = known and dtype.name in DTYPES and np.size(result) <= self.max_size and np.ndim(result) <= 5
         return result if fits else None
 
     def _broadcasts(self, a: tuple[int, ...], b: tuple[int, ...]) -> bool:
@@ -144,4 +173,11 @@ class Drawing:
         if self._try(text, target) is None:
             self.values[target][...] = before[target]
             return
-        self.statements.append(Statement(text, target, tuple(n for n in reads if n in self.values), changes=True))
+        reads = tuple(dict.fromkeys(n for n in reads if n in self.values))
+        value, slack = self.values[target], ""
+        if np.iscomplexobj(value) and any(op in text for op in ("*", "/", "multiply")):
+            slack = "ulp"
+        floats = [n for n in reads if is_inexact(np.asarray(self.values[n]).dtype)]
+        if value.dtype.name in UNSIGNED and floats:
+            slack = f"cast {floats[0]}"
+        self.statements.append(Statement(text, target, reads, slack, changes=True))

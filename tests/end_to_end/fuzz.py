@@ -94,7 +94,7 @@ def minimal(program: Program, failure: Failure) -> tuple[Program, Failure]:
 
 # ---------------------------------------------------------------- workers
 MEMORY, SECONDS = 6 << 30, 40
-"""What one worker may take in bytes, and one program in seconds of computing: planning that never ends is found, not suffered."""
+"""Bytes that a worker may take, and seconds that a program may compute: planning without end is found, not suffered."""
 
 
 class TooSlowError(BaseException):

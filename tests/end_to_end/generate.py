@@ -10,10 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from drawing import DTYPES, Drawing
+from drawing import DTYPES, UNSIGNED, Drawing
+from functions_drawn import complex_function, order_statistic, small_function, small_product, special_function
 from hypothesis import strategies as st
 from programs import Program, Statement
 from reductions_drawn import reduced, scanned
+from slack import is_inexact
 
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy", "rint", "signbit", "spacing", "reciprocal", "fabs", "fix",
@@ -34,7 +36,8 @@ OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "floor
              "power": "**", "equal": "==", "not_equal": "!=", "less": "<", "less_equal": "<=", "greater": ">",
              "greater_equal": ">=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "left_shift": "<<",
              "right_shift": ">>"}
-SCALARS = ("0", "1", "-1", "2", "3", "0.5", "2.0", "1.0", "-0.0", "0.0", "1e-3", "-2.5", "1e10", "True", "5")
+SCALARS = ("0", "1", "-1", "2", "3", "0.5", "2.0", "1.0", "-0.0", "0.0", "1e-3", "-2.5", "1e10", "True", "5",
+           "1j", "(2-0.5j)")
 EXACT_REDUCTIONS = ("min", "max", "any", "all")
 REDUCTIONS = ("sum", "mean", "var", *EXACT_REDUCTIONS)
 SLACK = {"power": "ulp", "minimum": "zero", "maximum": "zero", "clip": "zero", "min": "zero", "max": "zero",
@@ -65,7 +68,7 @@ class _Statements(Drawing):
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
             (self._reduced, 3), (self._scanned, 3),
             (self._library, 2), (self._rearranged, 4), (self._gathered, 4), (self._product, 2), (self._assign, 2),
-            (self._in_place, 1), (self._derived, 3),
+            (self._in_place, 1), (self._derived, 3), (self._rare, 4),
         ]
         draws, weights = zip(*kinds)
         attempts = 0
@@ -117,7 +120,10 @@ class _Statements(Drawing):
             text = self.rng.choice((f"np.copy({x})", f"{x}.copy()"))
         elif name == "copy":
             return
-        self._assign_to(text, (x,), SLACK.get(name, ""))
+        slack = SLACK.get(name, "")
+        if name in ("log1p", "expm1") and np.iscomplexobj(self.values[x]):
+            slack = "operands"
+        self._assign_to(text, (x,), slack)
 
     def _binary(self) -> None:
         a = self._pick()
@@ -151,7 +157,15 @@ class _Statements(Drawing):
             text = f"jf.{name}({a}, {b})"
         else:
             text = f"np.{name}({a}, {b})"
-        self._assign_to(text, reads, SLACK.get(name, ""))
+        slack = SLACK.get(name, "")
+        if any(self._is_complex(v) for v in (a, b)):
+            slack = {"power": "power", "float_power": "power", "multiply": "product"}.get(name, slack)
+            slack += f" {a} {b}" if slack in ("power", "product") else ""
+        self._assign_to(text, reads, slack)
+
+    def _is_complex(self, text: str) -> bool:
+        """Return whether a name or a literal stands for complex numbers."""
+        return np.iscomplexobj(self.values[text]) if text in self.values else "j" in text
 
     def _where(self) -> None:
         x = self._pick()
@@ -180,7 +194,11 @@ class _Statements(Drawing):
         x = self._pick(lambda v: isinstance(v, np.ndarray | np.generic))
         if x is not None:
             dtype = self.rng.choice(DTYPES)
-            self._assign_to(self.rng.choice((f"{x}.astype('{dtype}')", f"{x}.astype(np.{dtype})")), (x,))
+            texts = [f"{x}.astype('{dtype}')", f"jf.astype({x}, '{dtype}')", f"{x}.astype('{dtype}', copy=False) * 1"]
+            if dtype != "bfloat16":
+                texts += [f"{x}.astype(np.{dtype})"]
+            from_floats = dtype in UNSIGNED and is_inexact(self.values[x].dtype)
+            self._assign_to(self.rng.choice(texts), (x,), f"cast {x}" if from_floats else "")
 
     # ------------------------------------------------------------------ reductions
 
@@ -320,17 +338,33 @@ class _Statements(Drawing):
 
     def _library(self) -> None:
         """Use what the host's libraries compute: order statistics and special functions."""
-        x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0 and v.dtype != bool)
+        x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0)
         if x is None:
             return
-        axis = self._axis(np.ndim(self.values[x]))
-        one = self.rng.randrange(-np.ndim(self.values[x]), np.ndim(self.values[x]))
-        special = self.rng.choice(("gammaln", "gamma", "psi", "erfinv", "i0e", "ndtr"))
-        self._assign_to(*self.rng.choice((
-            (f"np.sort({x}, axis={one})", (x,), ""), (f"np.argsort({x}, axis={one}, stable=True)", (x,), ""),
-            (f"np.median({x}, axis={axis})", (x,), "ulp"), (f"np.quantile({x}, 0.25, axis={axis})", (x,), "ulp"),
-            (f"np.searchsorted(np.sort({x}.ravel()), {x})", (x,), ""), (f"special.{special}({x})", (x,), "ulp"),
-        )))
+        shape, y = np.shape(self.values[x]), x
+        if self.rng.random() < 0.5:
+            y = self._pick(lambda v: isinstance(v, np.ndarray) and self._broadcasts(np.shape(v), shape)) or x
+            self._assign_to(*special_function(self.rng, x, y))
+        else:
+            self._assign_to(*order_statistic(self.rng, x, self.values[x], self._axis(len(shape))))
+
+    def _rare(self) -> None:
+        """Use what few programs do: complex numbers' parts, products of equal shapes, less common functions."""
+        x = self._pick(lambda v: isinstance(v, np.ndarray))
+        if x is None:
+            return
+        shape = np.shape(self.values[x])
+        y = self._pick(lambda v: isinstance(v, np.ndarray) and np.shape(v) == shape) or x
+        form = self.rng.random()
+        if form < 0.3:
+            text, slack = complex_function(self.rng, x, y)
+        elif form < 0.5 and shape:
+            text, slack = small_product(self.rng, x, y, self.values[x])
+        elif np.size(self.values[x]) ** 2 <= 4 * self.max_size:
+            text, slack = small_function(self.rng, x, y, self.values[x])
+        else:
+            return
+        self._assign_to(text, (x, y), slack)
 
     def _softmax(self) -> None:
         x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0 and v.dtype != bool)

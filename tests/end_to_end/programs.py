@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 import jitfuse as jf
+from jitfuse.dtypes import numpy_dtype
 
 GLOBALS = {"np": np, "jf": jf, "special": special}
 _numbers = itertools.count()
@@ -43,7 +44,8 @@ class Source:
         return eval(self.text, names)
 
 
-_CONSTANTS = {"nan": np.nan, "inf": np.inf, **{d: np.dtype(d) for d in ("float32", "int32")}}
+_CONSTANTS = {"nan": np.nan, "inf": np.inf, "nanj": complex(0, np.nan), "infj": complex(0, np.inf),
+              "bfloat16": numpy_dtype("bfloat16"), **{d: np.dtype(d) for d in ("float32", "int32")}}
 
 
 @dataclass(frozen=True)
@@ -150,14 +152,20 @@ def _elements(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, styl
         if style == "positive":
             return np.abs(plain)
         edges = np.array(SPECIAL_INTS).astype(dtype)
+    elif dtype.startswith("complex"):
+        real, imag = (_elements(rng, shape, {"complex64": "float32"}.get(dtype, "float64"), style) for _ in range(2))
+        joined = np.empty(shape, dtype)
+        joined.real, joined.imag = real, imag
+        return joined
     else:
-        plain = (rng.standard_normal(shape) * 2).astype(dtype)
+        into = numpy_dtype(dtype)
+        plain = (rng.standard_normal(shape) * 2).astype(into)
         if style == "small":
-            return np.round(plain)
+            return np.rint(plain)
         if style == "positive":
-            return np.abs(plain) + np.dtype(dtype).type(0.01)
+            return np.abs(plain) + into.type(0.01)
         with np.errstate(all="ignore"):
-            edges = np.array(SPECIAL_FLOATS).astype(dtype)
+            edges = np.array(SPECIAL_FLOATS).astype(into)
     if style != "special":
         return plain
     return np.where(rng.random(shape) < 0.5, edges[rng.integers(0, len(edges), shape)], plain)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-NAN_SUMS = ("nansum", "nanmean", "nanvar")
+NAN_SUMS = ("nansum", "nanmean", "nanvar", "nanstd")
 
 
 def reduced(rng: random.Random, x: str, value: Any, axis: str) -> tuple[str, str]:
@@ -19,10 +19,11 @@ def reduced(rng: random.Random, x: str, value: Any, axis: str) -> tuple[str, str
     over = f"axis={axis}" + (", keepdims=True" if keepdims else "")
     exact_sums = np.asarray(value).dtype.kind in "iub"
     one = axis if axis.lstrip("-").isdigit() else "None"
+    bounded = f"np.sign({x})" if np.iscomplexobj(value) else f"np.clip({x}, 0.97, 1.03)"
     options: list[tuple[str, str]] = [
         (f"np.argmin({x}, axis={one})", ""), (f"np.argmax({x}, axis={one}, keepdims={keepdims})", ""),
         (f"{x}.argmax()", ""), (f"np.count_nonzero({x}, {over})", ""), (f"np.ptp({x}, {over})", "zero"),
-        (f"np.prod({x} if {exact_sums} else np.clip({x}, 0.97, 1.03), {over})", f"prod {x} {axis} {keepdims}"),
+        (f"np.prod({x if exact_sums else bounded}, {over})", f"prod {x} {axis} {keepdims}"),
         (f"np.max({x}, {over}, initial=1, where={x} > 0)", "zero"), (f"np.min({x}, {over}, initial=-2)", "zero"),
         (f"np.sum({x}, {over}, where={x} > 0, initial=2)", "" if exact_sums else f"sum {x} {axis} {keepdims}"),
         (f"np.any({x}, {over}, where={x} < 1)", ""), (f"np.nanmin({x}, {over})", "zero"),
@@ -43,8 +44,9 @@ def scanned(rng: random.Random, x: str, value: Any) -> tuple[str, str]:
     axis = rng.randrange(-len(shape), len(shape))
     name = rng.choice(("add", "multiply", "maximum", "minimum"))
     bounded = f"np.clip({x}, -3, 3)"
+    turned = f"np.sign({x})" if np.iscomplexobj(value) else x
     return rng.choice((
-        (f"np.cumsum({x}, axis={axis})", ""), (f"{x}.cumsum()", ""), (f"np.cumprod({x}, axis={axis})", ""),
+        (f"np.cumsum({x}, axis={axis})", ""), (f"{x}.cumsum()", ""), (f"np.cumprod({turned}, axis={axis})", ""),
         (f"np.{name}.accumulate({x}, axis={axis})", "zero" if name[0] == "m" else ""),
         (f"np.cumulative_sum({x}, axis={axis}, include_initial=True)", ""), (f"np.nancumsum({x}, axis={axis})", ""),
         (f"np.cumsum({x}[::-1], axis={axis})[..., ::-1]", ""), (f"np.diff({x}, axis={axis})", ""),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special as special_functions
 
 import jitfuse as jf
 
@@ -28,11 +29,14 @@ EXACT: dict[str, Callable[[Any, Any], Any]] = {
     "astype": lambda x, y: x.astype(np.complex128), "to_float": lambda x, y: x.astype(np.float32),
     "to_bool": lambda x, y: x.astype(bool), "concat": lambda x, y: np.concatenate([x, y]),
     "any": lambda x, y: np.any(x), "all": lambda x, y: np.all(x), "iscomplex": lambda x, y: np.iscomplex(x),
+    "isclose": lambda x, y: np.isclose(x, y), "isclose_nan": lambda x, y: np.isclose(x, y, equal_nan=True),
+    "isclose_real": lambda x, y: np.isclose(x.real, y), "clip": lambda x, y: np.clip(x, -1, 0.5j),
+    "zeros_like": lambda x, y: np.zeros_like(x), "full_like": lambda x, y: np.full_like(x, complex(-0.0, 0.0)),
 }
 CLOSE: dict[str, Callable[[Any, Any], Any]] = {
     "multiply": lambda x, y: x * y, "divide": lambda x, y: x / y, "square": lambda x, y: np.square(x),
     "abs": lambda x, y: abs(x), "sign": lambda x, y: np.sign(x), "scaled": lambda x, y: 2 * x - y / 3.0,
-    "turned": lambda x, y: 1j * x,
+    "turned": lambda x, y: 1j * x, "norm": lambda x, y: np.linalg.norm(x), "norms": lambda x, y: np.linalg.norm(y, 3),
 }
 
 
@@ -298,3 +302,10 @@ def test_parts_are_not_written_into_silently() -> None:
 
     y = np.arange(4.0)
     np.testing.assert_array_equal(jf.fuse(into_real)(y.copy()), into_real(y.copy()))
+
+
+def test_functions_of_scipy_refuse_complex_numbers() -> None:
+    z = numbers("complex64", 5, 1)
+    for function in (lambda x: special_functions.xlogy(x, x), lambda x: special_functions.gammaln(x)):
+        with pytest.raises(jf.DTypeError, match="real numbers"):
+            jf.fuse(function)(z)

@@ -230,3 +230,11 @@ def test_composites_are_one_kernel(name: str) -> None:
     fused = jf.fuse(lambda x: REDUCTIONS[name](x * 2, axis=1) + 1)
     fused(make((30, 70), "float64", 1))
     assert fused.stats()["launches"] == 1
+
+
+def test_what_an_empty_reshape_reads_is_never_computed() -> None:
+    def positions(x: Any) -> Any:
+        return (np.nanargmax(x, axis=2) < 1.0).reshape(0, 0).sum()
+
+    x = np.ones((1, 0, 1, 1))
+    assert jf.fuse(positions)(x) == positions(x) == 0

@@ -11,6 +11,7 @@ from test_bits import assert_same_bits, plain
 from test_reductions import assert_agrees
 
 import jitfuse as jf
+from jitfuse.dtypes import numpy_dtype
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool")
 SHAPES = ((0,), (1,), (5,), (70_001,), (3, 300), (300, 3), (40, 41), (0, 4), (4, 0), (2, 3, 17), (1, 1))
@@ -136,3 +137,11 @@ def test_long_columns_and_rows_use_all_threads_and_keep_their_bits() -> None:
     for shape, axis in (((200, 30_000), 0), ((3000, 200), 1)):
         x = make(shape, "float32", 3)
         assert_same_bits(jf.fuse(lambda x, axis=axis: np.cumsum(x, axis=axis))(x), np.cumsum(x, axis=axis))
+
+
+def test_scans_that_leave_out_nan_keep_their_dtype() -> None:
+    for dtype in ("float16", "bfloat16", "float32", "complex64"):
+        x = np.array([1.0, np.nan, 2.0, -3.0]).astype(numpy_dtype(dtype))
+        sums, products = jf.fuse(lambda x: (np.nancumsum(x), np.nancumprod(x)))(x)
+        assert sums.dtype == products.dtype == x.dtype
+        assert sums.tolist() == [1, 1, 3, 0] and products.tolist() == [1, 1, 2, -6]

@@ -51,7 +51,7 @@ def assert_same(actual: dict[Any, Any], expected: dict[Any, Any]) -> None:
         a, e = np.asarray(actual[key]), np.asarray(e)
         assert (a.dtype, a.shape) == (e.dtype, e.shape), key
         wrong = a != e
-        if e.dtype.kind == "f":
+        if e.dtype.kind in "fV":
             nan = np.isnan(a) & np.isnan(e)
             wrong = (wrong | (np.signbit(a) != np.signbit(e))) & ~nan
         assert not wrong.any(), (key, a[wrong][:3], e[wrong][:3])

@@ -41,7 +41,7 @@ for _name in (
 ):
     _elementwise(_name, 1, rules.loop_analytic, ulps=1.0)
 for _name in ("erf", "erfc"):
-    _elementwise(_name, 1, rules.real(rules.loop_double_first), ulps=1.0)
+    _elementwise(_name, 1, rules.loop_double_first, ulps=1.0)
 
 for _name, _loop in {
     "add": rules.loop_same, "subtract": rules.loop_numeric, "multiply": rules.loop_same,
@@ -169,7 +169,7 @@ for _name, _arity, _doc in (
     _elementwise(_name, _arity, rules.loop_float if _real else rules.loop_analytic, ulps=1.0, doc=_doc)
 
 _elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
-_elementwise("clip", 3, rules.real(rules.loop_clip), decompose=decompositions.clip,
+_elementwise("clip", 3, rules.loop_clip, decompose=decompositions.clip,
              doc="minimum(maximum(x, low), high) in the common dtype of all three.")
 
 
