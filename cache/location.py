@@ -65,7 +65,7 @@ def _default_folder() -> str:
 def read_layer(path: str) -> str | None:
     """Return the real path of a read layer, or None where it is absent or (said once) not trusted."""
     real = _real(path)
-    if not os.path.exists(real):
+    if not os.path.isabs(real) or not os.path.exists(real):
         return None
     reason = _distrust_folder(real, (_user(), 0)) or _distrust_parents(real)
     return _accept(path, real, reason)
@@ -76,6 +76,8 @@ def write_layer(path: str) -> str | None:
     real = _real(path)
     if os.path.expanduser(path).startswith("~"):  # containers run under user ids that have no home
         reason: str | None = "there is no home folder"
+    elif not os.path.isabs(real):
+        reason = "the working folder is gone"
     else:
         reason = _distrust_parents(real) or _create(real) or _distrust_folder(real, (_user(),))
     return _accept(path, real, reason)
@@ -106,10 +108,11 @@ def _user() -> int:
 
 
 def _real(path: str) -> str:
+    """Return the path without symbolic links, or as it is where the working folder it starts from is gone."""
     path = os.path.expanduser(path)
     try:
         return os.path.realpath(path)
-    except OSError:  # a relative path in a working folder that was deleted
+    except OSError:
         return path
 
 

@@ -207,3 +207,14 @@ class TestEnvironment:
             warnings.simplefilter("always")
             assert resolve_layers() == resolve_layers() == Layers((), str(good))
         assert len(said) == 1 and str(bad) in str(said[0].message)
+
+
+@pytest.mark.parametrize("path", ["relative", "relative/cache", "."])
+def test_relative_paths_in_a_working_folder_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str,
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    refused(write_layer, Path(path), "the working folder is gone")
+    assert read_layer(path) is None
