@@ -59,10 +59,10 @@ def environ(folder: Path) -> dict[str, str]:
     return {**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(folder)}
 
 
-def test_sixteen_processes_cold_on_one_folder(tmp_path: Path) -> None:
+def test_thirty_two_processes_cold_on_one_folder(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "by" / "all"
     command = [sys.executable, "-c", COLD, str(time.time() + 1.0)]
-    processes = [subprocess.Popen(command, env=environ(folder), stdout=subprocess.PIPE) for _ in range(16)]
+    processes = [subprocess.Popen(command, env=environ(folder), stdout=subprocess.PIPE) for _ in range(32)]
     misses = []
     for process in processes:
         out, _ = process.communicate(timeout=120)
@@ -78,7 +78,7 @@ def test_writers_killed_at_random_moments(tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     dice = random.Random(2)
     command = [sys.executable, "-c", WRITER]
-    for _ in range(12 * SCALE):
+    for _ in range(20 * SCALE):
         process = subprocess.Popen(command, env=environ(folder), stdout=subprocess.PIPE)
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         time.sleep(dice.random() * 0.03)
