@@ -35,14 +35,14 @@ def record(folder: str, hits: Mapping[str, int]) -> None:
     except OSError:
         return  # read-only, gone, or something else under the name
     size = 0
-    try:
-        status = os.fstat(descriptor)
-        # a link to another file of ours, planted while the folder was open to others, must not grow
-        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
-            with contextlib.suppress(OSError):  # a full disk
+    with contextlib.suppress(OSError):  # a full disk, a file server that is gone
+        try:
+            status = os.fstat(descriptor)
+            # a link to another file of ours, planted while the folder was open to others, must not grow
+            if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
                 size = status.st_size + os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
     if size > FOLD_BYTES:
         fold(folder)
 
