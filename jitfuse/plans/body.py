@@ -7,7 +7,7 @@ final form (`jitfuse.plans.form`).
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, Final
 
 import numpy as np
@@ -41,7 +41,7 @@ class BodyBuilder(IndexMaps):
 
     def __init__(
         self, program: FusedProgram, frame: Frame, place: Place, fused_reductions: frozenset[int],
-        unrolled: frozenset[int], *, keep: bool, contraction: OpStep | None = None,
+        unrolled: Container[int], *, keep: bool, contraction: OpStep | None = None,
     ) -> None:
         super().__init__(program, len(frame.grid_axes))
         self.frame = frame

@@ -15,6 +15,7 @@ from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import OpStep
 from jitfuse.plans.contraction import MAX_SWEPT
 from jitfuse.plans.frame import Frame, Key
+from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.layout import Flat, Lin
 
 SPLIT_GRID: Final = 8
@@ -22,7 +23,6 @@ SPLIT_GRID: Final = 8
 NARROW: Final = 64
 """Long columns are parted from what needs their reduction only where at least this many lie side by side."""
 MAX_OPERANDS: Final = 32
-MAX_STEPS: Final = 1500
 
 
 class Refusal(enum.Enum):
@@ -70,6 +70,8 @@ class Group:
     needs: set[int] = field(default_factory=set)
     reach: dict[Key, Reach] = field(default_factory=dict)
     split: bool = False
+    size: int = 0
+    """How many values it computes, each as often as index maps differ."""
 
     @property
     def fused(self) -> frozenset[int]:
@@ -87,6 +89,7 @@ class Probe:
     reach: dict[Key, Reach] = field(default_factory=dict)
     depth: int = 0
     swept: bool = False
+    size: int = 0
     related: bool = False
     """Whether a value that the group computes is needed where the group computes it."""
 

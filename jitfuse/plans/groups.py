@@ -17,7 +17,6 @@ from jitfuse.plans.contraction import contraction_frame, sides
 from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
 from jitfuse.plans.group import (
     MAX_OPERANDS,
-    MAX_STEPS,
     Group,
     Probe,
     Reach,
@@ -33,12 +32,11 @@ from jitfuse.plans.group import (
     result_placing,
     sweeps,
 )
+from jitfuse.plans.inlining import DEAR, MAX_STEPS, RECOMPUTE_COST
 from jitfuse.plans.layout import Layout, Lin
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
-from jitfuse.plans.values import DEAR, Values
+from jitfuse.plans.values import Values
 
-RECOMPUTE_COST: Final = 24
-"""Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
 _WINDOW: Final = 24
 
 
@@ -83,18 +81,38 @@ class Grouping:
                 group.needs |= self._homes([self.values.base(i)])
             self._add(group)
             return
-        is_reduction = op.kind in (ops.REDUCTION, ops.SCAN) and value not in self.values.unrolled
+        is_reduction = op.kind in (ops.REDUCTION, ops.SCAN) and value not in self.values.inlining.unrolled
         if is_reduction or value in self._must:
             self._place_anchor(step, is_reduction)
 
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
+        behind = self._groups_behind(step)
         for group in reversed(self.groups[-_WINDOW:]):
-            reason = self._try_join(step, is_reduction, group)
+            reason = Refusal.CYCLE if group.number in behind else self._try_join(step, is_reduction, group)
             if reason is None:
                 return
             if reason is not Refusal.UNRELATED:
                 self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
         self._open(step, is_reduction)
+
+    def _groups_behind(self, step: OpStep) -> set[int]:
+        """Return the groups that must run before what a step reads from memory is there: it can join none of them."""
+        leaves: set[int] = set()
+        seen, stack = set(step.input_ids), list(step.input_ids)
+        while stack:
+            value = stack.pop()
+            if value in self.home:
+                leaves.add(value)
+            elif value in self.program.producers and value not in self.values.memory:
+                fresh = [i for i in self.program.producers[value].input_ids if i not in seen]
+                seen.update(fresh)
+                stack += fresh
+        behind: set[int] = set()
+        todo = {n for home in self._homes(leaves) for n in self.groups[home].needs}
+        while todo:
+            behind |= todo
+            todo = {n for g in todo for n in self.groups[g].needs} - behind
+        return behind
 
     def _open(self, step: OpStep, is_reduction: bool) -> None:
         value = step.result_id
@@ -131,6 +149,7 @@ class Grouping:
         group.placings[value] = placing
         group.leaves |= probe.leaves
         group.inlined |= probe.inlined
+        group.size += probe.size
         group.reach.update(probe.reach)
         group.depths[value] = probe.depth
         group.needs |= self._homes(v for v, _ in probe.leaves) - {group.number}
@@ -197,7 +216,7 @@ class Grouping:
             return Refusal.CYCLE
         if len(leaves | probe.leaves) + len(group.roots) >= MAX_OPERANDS:
             return Refusal.OPERANDS
-        if len(group.inlined | probe.inlined) > MAX_STEPS:
+        if group.size + probe.size > MAX_STEPS:
             return Refusal.SIZE
         return None
 
@@ -244,7 +263,7 @@ class Grouping:
 
         place = self.place_of(own | fused)
         builder = BodyBuilder(
-            self.program, frame, place, fused, self.values.unrolled, keep=False, contraction=group.contraction
+            self.program, frame, place, fused, self.values.inlining.unrolled, keep=False, contraction=group.contraction
         )
         builder.open_stage()
         roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
@@ -276,6 +295,7 @@ class Grouping:
                 fresh = [d for d in builder.dependencies(top) if d not in computed and d not in probe.reach]
                 computed.update(fresh)
                 stack += fresh
+        probe.size = len(computed)
         # a complex value comes after its parts
         for k in sorted(computed, key=lambda k: (self._order[k.value], k.part is None)):
             below = [probe.reach[d] for d in builder.dependencies(k)]
@@ -287,13 +307,13 @@ class Grouping:
         """Note a stored value that is asked for at its own place; refuse a dear one asked for elsewhere."""
         if key.where == own and key.mask is None:
             probe.related = True
-        elif key.mask is not None or self.values.costs[key.value] >= DEAR:
+        elif key.mask is not None or self.values.inlining.costs[key.value] >= DEAR:
             raise MisalignedError
 
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:
     """Return the dear values that several groups compute: the outermost ones of what they share."""
-    costs = grouping.values.costs
+    costs = grouping.values.inlining.costs
     groups_of: dict[int, set[int]] = {}
     for group in grouping.groups:
         for value in group.inlined:

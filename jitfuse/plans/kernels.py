@@ -23,7 +23,7 @@ from jitfuse.plans.values import Commit
 def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep: bool) -> tuple[list[Launch], bool]:
     """Return the launches of a group in order, and whether inner values were kept in scratch rows."""
     place = grouping.place_of(group.fused | set(group.roots))
-    unrolled = grouping.values.unrolled
+    unrolled = grouping.values.inlining.unrolled
     body = BodyBuilder(
         program, group.frame, place, group.fused, unrolled, keep=keep and not group.split,
         contraction=group.contraction,
@@ -73,7 +73,7 @@ def _write(
     program: FusedProgram, grouping: Grouping, place: Place, value: int, buffer: Any, layout: Layout, offset: int
 ) -> Launch:
     shape = layout.shape
-    body = BodyBuilder(program, Frame(shape, ()), place, frozenset(), grouping.values.unrolled, keep=False)
+    body = BodyBuilder(program, Frame(shape, ()), place, frozenset(), grouping.values.inlining.unrolled, keep=False)
     body.open_stage()
     index = body.operand_map(body.frame.full_map(), shape, program.meta[value].shape)
     body.write(value, index, buffer, layout, offset)

@@ -245,7 +245,7 @@ def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy)
     """Return the fusion groups; dear values that several groups would compute are stored once where that pays."""
     values = Values(program, plan.layouts, policy)
     first = Grouping(program, values, policy=policy)
-    twice = {v for v in computed_twice(program, first) if values.store(v)}
+    twice = {v for v in computed_twice(program, first) if values.inlining.store(v)}
     return Grouping(program, values, twice, policy) if twice else first
 
 

@@ -6,31 +6,20 @@ and library operands are strided views of a buffer rather than buffers of their 
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT, POSITIONS
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.contraction import contractible
-from jitfuse.plans.frame import contiguous_layout, reduced_axes
-from jitfuse.plans.index_maps import GATHERS
+from jitfuse.plans.frame import contiguous_layout
+from jitfuse.plans.inlining import Inlining
 from jitfuse.plans.layout import Layout, contiguous, strided
-from jitfuse.plans.nodes import operation_cost
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 
 _ALIASED: Final = ("reshape", "transpose")
 _HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal")
-_MOVES: Final = frozenset({
-    "slice", "concat", "transpose", "update_slice", "reshape", "broadcast_to", "diagonal",
-    *GATHERS,
-})
-DEAR: Final = 8
-"""A value of at least this cost that is read under two index maps is stored instead of computed twice."""
-FLEXIBLE: Final = 128
-"""Dear values whose readers together would spend at most this on computing them may be left unstored."""
 
 
 class View(NamedTuple):
@@ -73,10 +62,6 @@ class Values:
             if step.op_name == "constant":
                 value = step.result_id
                 self.memory[value] = (("const", value), contiguous_layout(program.meta[value]))
-        self.costs, self.unrolled = inline_costs(program, policy)
-        tiny = any(is_tiny(program, s) for s in program.steps)
-        if tiny:
-            self.choices.add("unroll")
         self.views: dict[int, View] = {}
         self.must: set[int] = set()
         self.commits: list[Commit] = []
@@ -85,7 +70,7 @@ class Values:
         self._find_commits()
         self._find_outputs()
         self._find_host_operands()
-        self._find_dear()
+        self.inlining = Inlining(program, policy, self.memory, self.must, self.choices)
 
     def base(self, value: int) -> int:
         """Return the value whose buffer holds this one."""
@@ -232,25 +217,6 @@ class Values:
         if value not in self.memory:
             self.must.add(value)
 
-    def _find_dear(self) -> None:
-        costs = self.costs
-        for value, readers in self.program.consumers.items():
-            step = self.program.producers.get(value)
-            if step is None or value in self.memory or not _is_arithmetic(step) or costs[value] < DEAR:
-                continue
-            moved = sum(_moves(s) for s in readers)
-            if moved > 1 or (moved == 1 and len(readers) > 1):
-                self.store(value)
-
-    def store(self, value: int) -> bool:
-        """Have a value that several readers would compute be stored, as far as the policy leaves no choice."""
-        if self.costs[value] * len(self.program.consumers[value]) <= FLEXIBLE:
-            self.choices.add("store")
-            if not self.policy.store:
-                return False
-        self.must.add(value)
-        return True
-
     # ------------------------------------------------------------------ views
     def _view(self, value: int, allowed: tuple[str, ...]) -> View | None:
         chain: list[OpStep] = []
@@ -294,50 +260,3 @@ def _through(
         0 if n == 1 and m != 1 else s for n, m, s in zip(layout.shape, shape[lead:], layout.strides, strict=True)
     )
     return strided(shape, strides, size), 0
-
-
-def _is_arithmetic(step: OpStep) -> bool:
-    op = ops.get(step.op_name)
-    assert op is not None
-    return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or step.op_name == "concat" or step.op_name in GATHERS
-
-
-def _moves(step: OpStep) -> bool:
-    return step.op_name in _MOVES
-
-
-def is_tiny(program: FusedProgram, step: OpStep) -> bool:
-    """Return whether a step reduces two to four elements at each of several grid points; positions are not."""
-    op = ops.get(step.op_name)
-    assert op is not None
-    if op.kind != ops.REDUCTION or step.op_name in POSITIONS:
-        return False
-    shape, axes = program.meta[step.input_ids[0]].shape, reduced_axes(program, step)
-    return len(shape) > len(axes) and 2 <= math.prod(shape[a] for a in axes) <= MAX_STATIC_EXTENT
-
-
-def inline_costs(program: FusedProgram, policy: LoweringPolicy = DEFAULT) -> tuple[dict[int, int], frozenset[int]]:
-    """Return what computing each value inside a kernel costs, and which reductions are unrolled there.
-
-    Costs run down to feeds and reductions, capped. A reduction of two to four cheap elements per
-    grid point is a sum of loads rather than a loop: it fuses like any elementwise operator.
-    """
-    costs: dict[int, int] = dict.fromkeys(program.feeds, 0)
-    unrolled: set[int] = set()
-    for step in program.steps:
-        op = ops.get(step.op_name)
-        assert op is not None
-        cost = sum(costs[i] for i in step.input_ids)
-        if op.kind in (ops.CREATION, ops.SCAN) or op.kind in ops.ON_HOST:
-            cost = 0
-        elif op.kind == ops.REDUCTION:
-            if policy.unroll and cost < DEAR and is_tiny(program, step):
-                unrolled.add(step.result_id)
-                shape = program.meta[step.input_ids[0]].shape
-                cost = math.prod(shape[a] for a in reduced_axes(program, step)) * (cost + 1)
-            else:
-                cost = 0
-        elif op.kind != ops.VIEW or step.op_name in GATHERS:
-            cost += operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
-        costs[step.result_id] = min(cost, 10_000)
-    return costs, frozenset(unrolled)

@@ -10,7 +10,8 @@ import pytest
 import jitfuse as jf
 from jitfuse.ir.kernel import CHUNK
 from jitfuse.plans import AbstractPlan
-from jitfuse.plans.group import MAX_OPERANDS, MAX_STEPS, NARROW, Refusal
+from jitfuse.plans.group import MAX_OPERANDS, NARROW, Refusal
+from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.policy import DEFAULT
 
 Plan = Callable[..., AbstractPlan]

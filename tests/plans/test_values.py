@@ -60,6 +60,6 @@ def test_what_is_read_after_it_is_written_is_stored_first(plan_of: Plan) -> None
 
 
 def test_small_reductions_are_unrolled(plan_of: Plan) -> None:
-    assert plan_of(lambda x: x.sum(axis=-1), np.ones((50, 3))).lower().grouping.values.unrolled
-    assert not plan_of(lambda x: x.sum(axis=-1), np.ones((50, 5))).lower().grouping.values.unrolled
-    assert not plan_of(lambda x: np.tanh(x).sum(axis=-1), np.ones((50, 3))).lower().grouping.values.unrolled
+    assert plan_of(lambda x: x.sum(axis=-1), np.ones((50, 3))).lower().grouping.values.inlining.unrolled
+    assert not plan_of(lambda x: x.sum(axis=-1), np.ones((50, 5))).lower().grouping.values.inlining.unrolled
+    assert not plan_of(lambda x: np.tanh(x).sum(axis=-1), np.ones((50, 3))).lower().grouping.values.inlining.unrolled

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from jitfuse.backends.llvm import math
 from jitfuse.backends.llvm.builder import Function, Value, lanes, vector
 from jitfuse.backends.llvm.codegen import elementwise, integers, pairs, philox
 from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis, access
@@ -30,11 +31,12 @@ class Body:
         self.analysis = analysis
         self.launch = launch
         self.lanes = launch.lanes
-        self.context = Context(f, has_fma)
+        self._producers = {n: i for _, body, _ in analysis.numbered() for n, i in body}
+        called = math.repeated((i.op for i in self._producers.values()), math.FUNCTIONS)
+        self.context = Context(f, has_fma, called=called)
         self.memory = Memory(self.context, launch.lanes)
         self.values: dict[int, Batch] = {}
         self._splats: dict[int, Value] = {}
-        self._producers = {n: i for _, body, _ in analysis.numbered() for n, i in body}
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
         self._status: Value | None = None

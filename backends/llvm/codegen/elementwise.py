@@ -143,7 +143,7 @@ def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:
     assert KIND[dtype] == "float" and op in FUNCTIONS, (op, dtype)
     context = args[0].context
     columns = list(zip(*(a.values for a in args), strict=True))
-    return context.batch(emit_many(context.f, op, columns, has_fma=context.has_fma))
+    return context.batch(emit_many(context.f, op, columns, has_fma=context.has_fma, called=op in context.called))
 
 
 def float_power_by_constant(x: Batch, exponent: float) -> Batch | None:

@@ -30,11 +30,13 @@ from jitfuse.backends.llvm.math import (
     power,
     roots,
     rounding,
+    shared,
     trigonometric,
 )
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
+from jitfuse.backends.llvm.math.shared import repeated
 
-__all__ = ["FUNCTIONS", "emit", "emit_many", "emit_scalar"]
+__all__ = ["FUNCTIONS", "emit", "emit_many", "emit_scalar", "repeated"]
 
 # name: (for float32, for float64), each from batches of the operands to a batch of the results
 _TABLE: dict[str, tuple[Callable[..., Batch], Callable[..., Batch]]] = {
@@ -106,16 +108,21 @@ def emit_scalar(f: Function, name: str, args: Sequence[Value]) -> Value:
 
 
 def emit_many(
-    f: Function, name: str, args_list: Sequence[Sequence[Value]], *, has_fma: bool = True
+    f: Function, name: str, args_list: Sequence[Sequence[Value]], *, has_fma: bool = True, called: bool = False
 ) -> list[Value]:
     """Append the code of one function on independent vectors of one type, interleaved step by step.
 
-    By fours: more of them run out of registers, and gain nothing.
+    By fours: more of them run out of registers, and gain nothing. `called`: calls of code that stands in the module
+    once.
     """
-    context = Context(f, has_fma)
     function = _TABLE[name][0 if element(args_list[0][0].type) == "float" else 1]
+
+    def write(into: Function, columns: Sequence[Sequence[Value]]) -> Sequence[Value]:
+        context = Context(into, has_fma)
+        return function(*map(context.batch, columns)).values
+
     results: list[Value] = []
     for start in range(0, len(args_list), _TOGETHER):
-        group = zip(*args_list[start : start + _TOGETHER], strict=True)
-        results += function(*[context.batch(column) for column in group]).values
+        columns = list(zip(*args_list[start : start + _TOGETHER], strict=True))
+        results += shared.call(f, name, columns, write) if called else write(f, columns)
     return results

@@ -16,13 +16,17 @@ _FLOATS = ("float", "double")
 class Context:
     """Where code goes and what the target can do: the function under construction, and fused multiply-add.
 
-    `scalar`: values are single numbers, and code for the rare ones is written where it is needed.
+    `scalar`: values are single numbers, and code for the rare ones is written where it is needed. `called`: the math
+    functions that are called, not written out.
     """
 
-    def __init__(self, f: Function, has_fma: bool, *, scalar: bool = False) -> None:
+    def __init__(
+        self, f: Function, has_fma: bool, *, scalar: bool = False, called: frozenset[str] = frozenset()
+    ) -> None:
         self.f = f
         self.has_fma = has_fma
         self.scalar = scalar
+        self.called = called
         self._constants: dict[tuple[str, float | int], Value] = {}
 
     def constant(self, type_: str, value: float | int) -> Value:

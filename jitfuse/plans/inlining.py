@@ -1,0 +1,252 @@
+"""What computing values inside kernels takes, and which values are stored for it.
+
+Two measures of every value, in program order, both running down to what lies in memory: its *cost* for one element,
+and its *size*, the steps that a kernel's body holds for it, each as often as index maps differ. Dear values that are
+read under several index maps are stored, and so is what a body of bounded size has no room for: programs of any
+length and nesting make kernels that compile in bounded time. Neither measure looks at extents. Does not own outputs
+and views (`jitfuse.plans.values`) or who shares a kernel (`jitfuse.plans.groups`).
+"""
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Container, Iterable
+from typing import Final, NamedTuple
+
+from jitfuse.ir import ops
+from jitfuse.ir.kernel import MAX_STATIC_EXTENT, POSITIONS
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.frame import reduced_axes
+from jitfuse.plans.index_maps import GATHERS
+from jitfuse.plans.nodes import operation_cost
+from jitfuse.plans.policy import LoweringPolicy
+
+DEAR: Final = 8
+"""A value of at least this cost that is read under two index maps is stored instead of computed twice."""
+RECOMPUTE_COST: Final = 24
+"""Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
+FLEXIBLE: Final = 128
+"""Dear values whose readers together would spend at most this on computing them may be left unstored."""
+JOIN_COST: Final = 3
+"""What each piece of a join or an update costs beyond the first: two comparisons and a choice."""
+MAX_STEPS: Final = 1000
+"""The steps that a kernel's body may hold."""
+_MOST: Final = 10_000
+_JOINS: Final = ("concat", "update_slice")
+
+
+class _Body(NamedTuple):
+    """The steps that make a value under its own index map, as bits, and how many those are with all behind them."""
+
+    steps: int = 0
+    size: int = 0
+
+
+_NONE: Final = _Body()
+
+
+class Inlining:
+    """The costs of a program's values inside kernels. `must` holds what is stored in any case, and grows.
+
+    `memory` holds what is there from the start; `choices` takes which choices of the policy make a difference.
+    """
+
+    def __init__(
+        self, program: FusedProgram, policy: LoweringPolicy, memory: Container[int], must: set[int], choices: set[str]
+    ) -> None:
+        self.program = program
+        self.policy = policy
+        self.costs: dict[int, int] = dict.fromkeys(program.feeds, 0)
+        self.unrolled: set[int] = set()
+        """The reductions of two to four cheap elements per grid point: sums of loads rather than loops."""
+        self._memory = memory
+        self._must = must
+        self._choices = choices
+        self._bodies: dict[int, _Body] = {}
+        self._sizes: dict[int, int] = {}
+        self._weights: dict[int, int] = {}
+        self._heavy = 0
+        self._maps = _index_maps(program)
+        self._left = Counter(i for step in program.steps for i in step.input_ids)
+        for number, step in enumerate(program.steps):
+            self._visit(number, step)
+
+    def store(self, value: int) -> bool:
+        """Have a value that several readers would compute be stored, as far as the policy leaves no choice."""
+        if self.costs[value] * len(self.program.consumers[value]) <= FLEXIBLE:
+            self._choices.add("store")
+            if not self.policy.store:
+                return False
+        self._must.add(value)
+        return True
+
+    def _visit(self, number: int, step: OpStep) -> None:
+        self._part_pieces(step)
+        value = step.result_id
+        cost = self._cost(step)
+        body = self._bodies[value] = self._bounded(number, step)
+        self._sizes[value] = body.size
+        self.costs[value] = cost
+        if self._may_be_stored(value) and cost >= DEAR and self._maps[value] > 1:
+            self.store(value)
+        for i in step.input_ids:
+            self._left[i] -= 1
+            if not self._left[i]:
+                self._bodies.pop(i, None)
+
+    # ------------------------------------------------------------------ costs
+    def _cost(self, step: OpStep) -> int:
+        op = ops.get(step.op_name)
+        assert op is not None
+        cost = min(sum(map(self._read_cost, step.input_ids)), _MOST)
+        if op.kind in (ops.CREATION, ops.SCAN) or op.kind in ops.ON_HOST:
+            return 0
+        if op.kind == ops.REDUCTION:
+            if not is_tiny(self.program, step):
+                return 0
+            self._choices.add("unroll")
+            if not self.policy.unroll or cost >= DEAR:
+                return 0
+            self.unrolled.add(step.result_id)
+            return MAX_STATIC_EXTENT * (cost + 1)
+        if step.op_name in _JOINS:
+            return cost + JOIN_COST * (len(step.input_ids) - 1)
+        if op.kind == ops.VIEW and step.op_name not in GATHERS:
+            return cost
+        return cost + operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
+
+    def _read_cost(self, value: int) -> int:
+        return self.costs[value] if self._is_computed(value) else 0
+
+    def _part_pieces(self, step: OpStep) -> None:
+        """Store the dear pieces of a join where much is computed at elements that belong to other pieces."""
+        if step.op_name != "concat":
+            return
+        costs = [self._read_cost(i) for i in step.input_ids]
+        if sum(costs) - max(costs, default=0) >= RECOMPUTE_COST:
+            for piece, cost in zip(step.input_ids, costs, strict=True):
+                base = self._base(piece)
+                if cost >= DEAR and self._may_be_stored(base):
+                    self.store(base)
+
+    # ------------------------------------------------------------------ sizes
+    def _bounded(self, number: int, step: OpStep) -> _Body:
+        """Return the body of a step; as many of its largest operands are stored as it takes to bound it."""
+        body = self._body(number, step)
+        if body.size <= MAX_STEPS:
+            return body
+        bases = {b for b in map(self._base, step.input_ids) if self._may_be_stored(b)}
+        for base in sorted(bases, key=lambda b: (-self._sizes[b], b)):
+            if body.size > MAX_STEPS:
+                self._must.add(base)
+                body = self._body(number, step)
+        return body
+
+    def _body(self, number: int, step: OpStep) -> _Body:
+        op = ops.get(step.op_name)
+        assert op is not None
+        loop = op.kind == ops.REDUCTION and step.result_id not in self.unrolled
+        if loop or op.kind in (ops.CREATION, ops.SCAN) or op.kind in ops.ON_HOST:
+            return _NONE
+        moved, here = _split(step)
+        if op.kind == ops.REDUCTION:
+            moved, here = here * MAX_STATIC_EXTENT, ()
+        weight = 1 + sum(self._read(i).size for i in moved)
+        if step.op_name in _JOINS:
+            weight += JOIN_COST * (len(step.input_ids) - 1)
+        bit = 1 << number
+        self._weights[number] = weight
+        self._heavy |= bit if weight > 1 else 0
+        return self._union([_Body(bit, weight), *map(self._read, here)])
+
+    def _read(self, value: int) -> _Body:
+        """Return the body of an operand; mere loads, of views of what was stored since too, are none."""
+        return self._bodies.get(value, _NONE) if self._is_computed(value) else _NONE
+
+    def _union(self, bodies: Iterable[_Body]) -> _Body:
+        steps = size = 0
+        for body in bodies:
+            fresh = body.steps & ~steps
+            size += body.size if fresh == body.steps else self._weight(fresh)
+            steps |= body.steps
+        return _Body(steps, size)
+
+    def _weight(self, steps: int) -> int:
+        heavy = steps & self._heavy
+        total = (steps ^ heavy).bit_count()
+        while heavy:
+            low = heavy & -heavy
+            total += self._weights[low.bit_length() - 1]
+            heavy ^= low
+        return total
+
+    # ------------------------------------------------------------------ what may be stored
+    def _is_computed(self, value: int) -> bool:
+        """Return whether an operand is computed where it is read, not loaded."""
+        return not self._is_stored(value) and not self._is_stored(self._base(value))
+
+    def _is_stored(self, value: int) -> bool:
+        return value in self._must or value in self._memory
+
+    def _may_be_stored(self, value: int) -> bool:
+        step = self.program.producers.get(value)
+        return step is not None and not self._is_stored(value) and _is_arithmetic(step)
+
+    def _base(self, value: int) -> int:
+        """Return what a value is a mere view of."""
+        while not self._is_stored(value):
+            step = self.program.producers.get(value)
+            if step is None or not _is_view(step):
+                break
+            value = step.input_ids[0]
+        return value
+
+
+def is_tiny(program: FusedProgram, step: OpStep) -> bool:
+    """Return whether a step reduces two to four elements at each of several grid points; positions are not."""
+    op = ops.get(step.op_name)
+    assert op is not None
+    if op.kind != ops.REDUCTION or step.op_name in POSITIONS:
+        return False
+    shape, axes = program.meta[step.input_ids[0]].shape, reduced_axes(program, step)
+    return len(shape) > len(axes) and 2 <= math.prod(shape[a] for a in axes) <= MAX_STATIC_EXTENT
+
+
+def _split(step: OpStep) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the operands that a step reads elsewhere than at its own element, and those that it reads there."""
+    if step.op_name == "update_slice":
+        return step.input_ids[1:], step.input_ids[:1]
+    if step.op_name in GATHERS:
+        return step.input_ids[:1], step.input_ids[1:]
+    op = ops.get(step.op_name)
+    assert op is not None
+    return (step.input_ids, ()) if op.kind == ops.VIEW else ((), tuple(dict.fromkeys(step.input_ids)))
+
+
+def _index_maps(program: FusedProgram) -> dict[int, int]:
+    """Return under how many index maps the readers of each value read it, as far as views and joins make them."""
+    maps: dict[int, int] = {}
+    for step in reversed(program.steps):
+        value, moved, here = step.result_id, 0, False
+        for reader in program.consumers.get(value, ()):
+            if _is_view(reader):
+                moved += maps[reader.result_id]
+            else:
+                elsewhere, same = _split(reader)
+                moved += elsewhere.count(value)
+                here |= value in same
+        maps[value] = min(max(1, moved + here), _MOST)
+    return maps
+
+
+def _is_view(step: OpStep) -> bool:
+    """Return whether a step reads each of its elements at another place of its one operand."""
+    op = ops.get(step.op_name)
+    assert op is not None
+    return op.kind == ops.VIEW and len(step.input_ids) == 1 and step.op_name not in GATHERS and step.op_name != "concat"
+
+
+def _is_arithmetic(step: OpStep) -> bool:
+    op = ops.get(step.op_name)
+    assert op is not None
+    return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or step.op_name == "concat" or step.op_name in GATHERS
