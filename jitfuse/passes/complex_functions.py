@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from jitfuse.passes.double_words import exact_sum, two_square, two_sum
+from jitfuse.passes.double_words import exact_sum, quotient, two_square, two_sum
 from jitfuse.passes.real_tensor import choose, is_finite, is_inf, is_negative, is_zero, signed
 
 Pair = tuple[Any, Any]
@@ -201,16 +201,23 @@ def _cosh(z: Pair, *, single: bool) -> Pair:
 
 
 def _tanh(z: Pair, *, single: bool) -> Pair:
-    """Return (sinh x cosh x + i sin y cos y) / (sinh(x)**2 + cos(y)**2); far out 1 + i 4 sin y cos y exp(-2|x|)."""
+    """Return half of (sinh 2x + i sin 2y) / (sinh(x)**2 + cos(y)**2); far out 1 + i 2 sin 2y exp(-2|x|)."""
     x, y = z
-    sine, cosine = y.sin(), y.cos()
+    cosine = y.cos()
     far = abs(x) > 22.0
     near_x = choose(far, 0.0, x)
-    s = near_x.call("sinh")
-    below = s * s + cosine * cosine
-    real, imag = s * near_x.call("cosh") / below, sine * cosine / below
+    s, above_x, above_y = near_x.call("sinh"), (near_x * 2.0).call("sinh") * 0.5, (y * 2.0).sin() * 0.5
+    if single:
+        below = s * s + cosine * cosine
+        real, imag = above_x / below, above_y / below
+    else:
+        above_y = choose(abs(y) > 2.0**1022, y.sin() * cosine, above_y)
+        (high, low), (high_c, low_c) = two_square(s), two_square(cosine)
+        total, error = two_sum(high, high_c)
+        words = total, error + (low + low_c)
+        real, imag = quotient(above_x, words), quotient(above_y, words)
     decay = (-abs(x)).exp()
-    tail = sine * cosine * 4.0 * decay * decay
+    tail = above_y * 4.0 * decay * decay
     real, imag = choose(far, signed(1.0, x), real), choose(far, tail, imag)
     lost = ~is_finite(y)
     imag = choose(is_zero(y), y, choose(lost & is_inf(x), signed(0.0, y), choose(lost, math.nan, imag)))

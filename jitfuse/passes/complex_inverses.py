@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.passes.complex_functions import wide
+from jitfuse.passes.double_words import two_sum
 from jitfuse.passes.real_tensor import choose, is_inf, is_nan, is_zero, signed
 
 Pair = tuple[Any, Any]
@@ -36,7 +37,8 @@ class _Crossing:
         self.x, self.y = x, y
         near_x, near_y = choose(self.far, 0.5, x), choose(self.far, 0.5, y)
         r, s = (near_x + 1.0).call("hypot", near_y), (near_x - 1.0).call("hypot", near_y)
-        a = (r + s) * 0.5
+        total, lost = two_sum(r, s)
+        a, lost = total * 0.5, lost * 0.5
         inside = near_x <= 1.0
         y2, above = near_y * near_y, r + near_x + 1.0
         sum_ = a + near_x
@@ -44,12 +46,12 @@ class _Crossing:
         gap = s + abs(near_x - 1.0)
         within = (sum_ * 0.5 * (first + gap)).sqrt()
         outside = near_y * ((sum_ / above + sum_ / gap) * 0.5).sqrt()
-        plain = ((a - near_x) * sum_).sqrt()
+        plain = (((a - near_x) + lost) * (sum_ + lost)).sqrt()
         self.beside = choose(near_x <= a * _CROSS, plain, choose(inside, within, outside))
         strictly = near_x < 1.0
         excess = choose(strictly, (first + y2 / gap) * 0.5, (first + gap) * 0.5)
         low = (excess + (excess * (a + 1.0)).sqrt()).log1p()
-        height = choose(a <= 1.5, low, (a + (a * a - 1.0).sqrt()).log())
+        height = choose(a <= 1.5, low, (a + (((a - 1.0) + lost) * (a + 1.0)).sqrt()).log())
         if not single:
             flat = near_y / ((1.0 - near_x) * (near_x + 1.0)).sqrt()
             flat = choose(strictly, flat, choose(near_x == 1.0, near_y.sqrt(), height))
