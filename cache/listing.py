@@ -25,7 +25,7 @@ _RULES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"\bv\d+\b|#\d+", "cyan"),
         (r"\b(?:bool|u?int\d+|b?float\d+|complex\d+)\b", "magenta"),
         (r"(?<== )(?!reduce)[\w.]+|(?<=reduce )\w+", "bold blue"),
-        (r"(?m)^ *(?:kernel over|in |out|point|map|reduce|scan|contract|then)\b", "bold"),
+        (r"(?m)^ *(?:kernel over|in(?= )|out|point|map|reduce|scan|contract|then)\b", "bold"),
     ),
     "asm": (
         (r"(?m)^ *[0-9a-f]+:", "dim"),

@@ -31,21 +31,33 @@ _LISTED = (
     "function", "source", "backend", "target", "kernels", "compile_ms", "created", "features", "key_parts",
     "key_canonical",
 )
-_STYLES = ("cyan", "bold", "", "", "dim")
+_COLUMNS = {
+    "key": "cyan", "function": "bold", "file:line": "", "backend": "", "target": "dim", "size": "", "age": "",
+    "used": "", "hits": "", "compile ms": "",
+}
+"""The columns of a list and their styles."""
+_WIDE = 100
+_WIDE_ONLY = ("target", "used")
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
-def entries_table(entries: Iterable[EntryInfo], now: float | None = None) -> Table:
-    """Return a table with a row for each entry; ages count from `now`, in Unix seconds."""
+def entries_table(entries: Iterable[EntryInfo], now: float | None = None, width: int = _WIDE) -> Table:
+    """Return a table with a row for each entry; ages count from `now`, in Unix seconds.
+
+    Where less than `_WIDE` columns are there, it leaves out the target and the last use.
+    """
     from rich.table import Table
     from rich.text import Text
 
     now = time.time() if now is None else now
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, style in zip(("key", "function", "file:line", "backend", "target"), _STYLES):
-        table.add_column(title, style=style, overflow="fold")
-    for title in ("size", "age", "used", "hits", "compile ms"):
-        table.add_column(title, justify="right", no_wrap=True)
+    for title, style in _COLUMNS.items():
+        if width >= _WIDE or title not in _WIDE_ONLY:
+            right = title in ("size", "age", "used", "hits", "compile ms")
+            folds = title in ("function", "file:line", "target")
+            table.add_column(
+                title, style=style, justify="right" if right else "left", no_wrap=not folds, overflow="fold"
+            )
     for info in entries:
         cells = [info.key[:12], info.function, short_path(info.source), info.backend, short_target(info.target)]
         cells.append(format_bytes(info.size))
@@ -54,7 +66,9 @@ def entries_table(entries: Iterable[EntryInfo], now: float | None = None) -> Tab
             cells += [*ages, f"{info.hits:,}", f"{info.compile_ms:.1f}"]
         else:
             cells[1] = f"damaged: {info.damaged}"
-        table.add_row(*[Text(printable(cell)) for cell in cells], style=None if info.damaged is None else "red")
+            cells += [""] * (len(_COLUMNS) - len(cells))
+        shown = [c for t, c in zip(_COLUMNS, cells, strict=True) if width >= _WIDE or t not in _WIDE_ONLY]
+        table.add_row(*[Text(printable(cell)) for cell in shown], style=None if info.damaged is None else "red")
     return table
 
 
@@ -111,7 +125,7 @@ def form_changes(first: Entry, second: Entry) -> list[str]:
     import difflib
 
     a, b = (forms_text(entry).splitlines() for entry in (first, second))
-    return list(difflib.unified_diff(a, b, "first", "second", n=2, lineterm=""))
+    return list(difflib.unified_diff(a, b, first.key[:12], second.key[:12], n=2, lineterm=""))
 
 
 def _facts(info: EntryInfo, entry: Entry) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PRINTED = {
+    "cache_pictures.py": ((".",), ["cache_list.svg, cache_show.svg: 2 kernels of brighten"]),
     "heat.py": (("64", "5"), ["bit for bit equal: True", "'traces': 1"]),
     "picture.py": (("train_step.svg",), ["train_step.svg: 15 steps"]),
     "training_flag.py": ((), ["'traces': 1", "dropout"]),

@@ -51,6 +51,7 @@ for round in range(int(sys.argv[1])):
             assert np.allclose(shared(x[:77], 2.0), np.sin(x[:77]) * 2 + np.sum(x[:77]))
             fresh = jf.fuse(lambda x: np.exp(-x) * 3)
             assert np.allclose(fresh(x), np.exp(-x) * 3)
+            assert shared.stats()["fallbacks"] == fresh.stats()["fallbacks"] == 0
             code = 0
         finally:
             os._exit(code)

@@ -101,7 +101,8 @@ def _list(options: argparse.Namespace) -> int:
     if not everything:
         print(f"no kernels in {_folders()}")
         return 0
-    console().print(render.entries_table(shown))
+    terminal = console()
+    terminal.print(render.entries_table(shown, width=terminal.width))
     total = render.format_bytes(sum(info.size for info in shown))
     of = f" of {len(everything)}" if len(shown) < len(everything) else ""
     print(f"{len(shown)}{of} {'entry' if len(everything) == 1 else 'entries'}, {total}, in {_folders()}")
@@ -138,7 +139,8 @@ def _machine_code(backend: str, entry: Entry) -> tuple[str | None, str | None]:
     if backend != "llvm":
         return None, None
     try:
-        return jit.disassemble(entry.code), None
+        listing = jit.disassemble(entry.code)
+        return re.sub(r"\A\s*\S+:\s+file format .*\s+", "", listing), None  # without a temporary file's name
     except CompileError as error:
         target = jit.host_target()
         if entry.metadata.get("target") != f"{target.triple} {target.cpu}":

@@ -20,7 +20,6 @@ from jitfuse.tracing.view.rewrite import UnknownPythonError, is_rewritten, rewri
 from jitfuse.tracing.view.wordcode import Step, assemble, parse
 
 _lock: Final = threading.RLock()
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 class _Swap:
@@ -140,3 +139,15 @@ def _rewritten_code(swap: _Swap) -> types.CodeType | None:
         return None
     _rewritten[key] = (weakref.ref(swap.original, lambda _: _rewritten.pop(key, None)), code)
     return code
+
+
+def _after_fork() -> None:
+    """In a forked child: put back the codes that other threads had exchanged, for those threads are not there."""
+    if gate.current.get() is None:  # else the thread that forked is in a trace of its own, and will put back its own
+        for swap in _swaps.values():
+            swap.install(swap.original)
+        _swaps.clear()
+    _lock.release()
+
+
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)
