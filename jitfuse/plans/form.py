@@ -57,8 +57,8 @@ class Space:
     def _class(self, o: Operand, block: list[int]) -> str:
         """Return one stride class; what is read a few elements apart along the lanes has a class of its own.
 
-        Such strides come from last axes as short as static extents, which are a size class, or from the program's
-        slices.
+        Such strides come from last axes as short as static extents, from slices, and from diagonals of matrices as
+        small: a few kernels more, which only those shapes have.
         """
         known: str = o.access.classes[block[-1]]
         if known != "n" or o.out or self.contracted or block is not self.blocks[self.lane_axis]:

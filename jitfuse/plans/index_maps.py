@@ -50,8 +50,8 @@ class IndexMaps(NodeTable):
     def elements(self, step: OpStep, key: Key) -> list[Key]:
         """Return the four elements that an unrolled reduction combines, in row-major order.
 
-        There are always four, whatever the extent from 2 to 4, so that the kernel is the same: those past the
-        extent are read at the first element's place under a mask that is off.
+        There are always four, whatever the extent from 2 to 4, so that the kernels differ in how far apart lanes read
+        at most: those past the extent are read at the first element's place under a mask that is off.
         """
         shape, axes = self.program.meta[step.input_ids[0]].shape, reduced_axes(self.program, step)
         parts = list(self.unflatten(key.where, self.program.meta[key.value].shape))

@@ -167,25 +167,30 @@ def reference_sizes(launch: Launch, largest: int) -> tuple[int, ...]:
     """Return the extents over which plans are compared: the representative of the launch's class.
 
     `largest` is the size of the program's largest value, which stands for 2**20 elements. Rows are tiny, short (what
-    a kernel may keep of them fits the cache) or long; few long rows are one or four.
+    a kernel may keep of them fits the cache) or long; few long rows are one or four. Tiny rows do not count as
+    elements, so that their reduction has as many points here as the kernels that read it, and what has a half to a
+    quarter of the largest value's elements counts as what a tiny reduction left of it. Far smaller maps, tiny
+    reductions among them, are a class of their own.
     """
     form = launch.form
     grid = len(form.grid)
     chunked = any(r.phase == "partial" for s in form.stages for r in s.reductions)
     final = any(r.phase == "final" for s in form.stages for r in s.reductions)
     points, inner = math.prod(launch.sizes[: grid - chunked]), math.prod(launch.sizes[grid:])
-    ratio = largest // max(points * inner, 1)
-    all_bits = REFERENCE_BITS - (0 if ratio <= 1 else 2 if ratio <= MAX_STATIC_EXTENT else 10)
+    tiny = inner <= MAX_STATIC_EXTENT
+    ratio = largest // max(points * (1 if tiny else inner), 1)
+    fewer = 0 if ratio <= 1 else 2 if ratio <= MAX_STATIC_EXTENT else 10 if tiny else 0
     if grid == len(launch.sizes):
-        return _shared(all_bits, grid)
+        return _shared(REFERENCE_BITS - fewer, grid)
     few = final or (inner >= 2 * CHUNK and points < FEW)
     if few:
         rows = 1 if points <= THREADS else 4
         lead: tuple[int, ...] = (rows, *(1,) * (grid - chunked - 1))[: grid - chunked]
-        row = (4,) if final else (*(1,) * (len(launch.sizes) - grid - 1), max((1 << all_bits) // rows, 1))
+        row = (4,) if final else (*(1,) * (len(launch.sizes) - grid - 1), (1 << REFERENCE_BITS) // rows)
     else:
-        bits = 2 if inner <= MAX_STATIC_EXTENT else 18 if inner >= 2 * CHUNK else 10
-        lead, row = _shared(max(all_bits - bits, 0), grid - chunked), _shared(bits, len(launch.sizes) - grid)
+        bits = 2 if tiny else 18 if inner >= 2 * CHUNK else 10
+        rest = REFERENCE_BITS - fewer - (0 if tiny else bits)
+        lead, row = _shared(max(rest, 0), grid - chunked), _shared(bits, len(launch.sizes) - grid)
     return (*lead, *((4,) if chunked else ()), *row)
 
 

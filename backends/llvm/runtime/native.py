@@ -29,7 +29,7 @@ LEVEL = 0
 C_SYMBOLS = frozenset({
     "clock_gettime", "free", "madvise", "memcpy", "memmove", "memset", "mmap", "munmap", "posix_memalign",
     "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setdetachstate", "pthread_create",
-    "pthread_setaffinity_np", "pthread_sigmask", "sched_getaffinity", "sched_getcpu", "sched_yield", "sigfillset",
+    "pthread_getaffinity_np", "pthread_setaffinity_np", "pthread_sigmask", "sched_getcpu", "sched_yield", "sigfillset",
     "syscall",
 })
 """What the runtime may take from the C library; besides, it may use what CPython exports."""

@@ -24,7 +24,7 @@ from jitfuse.backends.llvm.runtime.atomics import (
     nanoseconds,
     pause,
 )
-from jitfuse.backends.llvm.runtime.placement import emit_placement
+from jitfuse.backends.llvm.runtime.placement import MOST_WORKERS, emit_placement
 
 MAX_THREADS = 1024
 SPIN_NANOSECONDS = 50_000
@@ -161,7 +161,6 @@ def _emit_start(module: Module) -> None:
     f.call("pthread_attr_init", "i32", [attributes])
     f.call("pthread_attr_setdetachstate", "i32", [attributes, f.const("i32", 1)])
     first = f.add(f.load("i64", _at(f, _WORKERS)), _ONE)
-    f.store(_ZERO, _at(f, _AVOIDED))
     with f.loop(first, f.add(f.args[0], _ONE)) as loop:
         handle = f.offset(_HANDLES, f.shl(loop.index, f.const("i64", 3)))
         failed = f.call(
@@ -195,9 +194,14 @@ def _emit_parallel(module: Module) -> None:
     _, free = compare_exchange(f, busy, f.const("i32", 0), f.const("i32", 1))
     f.cond_br(free, "own", "serial", likely=True)
     f.label("own")
-    with f.if_(f.icmp("slt", f.add(f.load("i64", _at(f, _WORKERS)), _ONE), most), likely=False):
+    before = f.load("i64", _at(f, _WORKERS))
+    with f.if_(f.icmp("slt", f.add(before, _ONE), most), likely=False):
         f.call("jf_pool_start", "void", [f.sub(configured, _ONE)])
-    limit = f.intrinsic("smin", "i64", most, f.add(f.load("i64", _at(f, _WORKERS)), _ONE))
+    there = f.load("i64", _at(f, _WORKERS))
+    with f.if_(f.icmp("ne", before, there), likely=False):
+        f.store(_ZERO, _at(f, _AVOIDED))
+        _place_workers(f)
+    limit = f.intrinsic("smin", "i64", most, f.add(there, _ONE))
     f.cond_br(f.icmp("sgt", limit, _ONE), "publish", "alone", likely=True)
     f.label("alone")
     atomic_store(f, f.const("i32", 0), busy)
@@ -232,12 +236,14 @@ def _emit_parallel(module: Module) -> None:
 
 
 def _place_workers(f: Function) -> None:
-    """Keep the workers off the caller's processor, where that is another than last time (0: none yet)."""
+    """Keep a few workers off the caller's processor, where that is another than last time (0: none yet)."""
     processor = f.call("sched_getcpu", "i32", [])
+    workers = f.load("i64", _at(f, _WORKERS))
     place = f.add(f.cast("zext", processor, "i64"), _ONE)
-    with f.if_(f.icmp("ne", place, f.load("i64", _at(f, _AVOIDED))), likely=False):
+    moved = f.icmp("ne", place, f.load("i64", _at(f, _AVOIDED)))
+    with f.if_(f.and_(moved, f.icmp("sle", workers, f.const("i64", MOST_WORKERS))), likely=False):
         f.store(place, _at(f, _AVOIDED))
-        f.call("jf_pool_keep_off", "void", [processor, _HANDLES, f.load("i64", _at(f, _WORKERS))])
+        f.call("jf_pool_keep_off", "void", [processor, _HANDLES, workers])
 
 
 def _join(f: Function, units: Value) -> None:

@@ -170,9 +170,13 @@ def assert_clean(code: str, returncode: int = 0, **environment: str) -> str:
     return str(done.stdout)
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor only")
-def test_workers_wake_off_their_callers_processor() -> None:
-    done = kernels.run_python(PLACES)
+several_processors = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor only")
+
+
+@several_processors
+@pytest.mark.parametrize("pinned_before", [False, True])
+def test_workers_wake_off_their_callers_processor(pinned_before: bool) -> None:
+    done = kernels.run_python(PLACES, JITFUSE_NUM_THREADS="2", PIN="1" * pinned_before)
     assert done.stdout == "kept off\n", done.stdout + done.stderr
 
 
@@ -183,18 +187,42 @@ x = np.ones(1 << 18)
 def processor(thread):
     with open(f"/proc/self/task/{thread}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[36])
-mine, before = os.getpid(), set(os.listdir("/proc/self/task"))
+mine, before, all_of_them = os.getpid(), set(os.listdir("/proc/self/task")), os.sched_getaffinity(0)
 f(x)
-workers = set(os.listdir("/proc/self/task")) - before
-assert workers
-for _ in range(200):  # on a busy machine the caller moves, or workers do not get to sleep
+(worker,) = map(int, set(os.listdir("/proc/self/task")) - before)
+if os.environ["PIN"]:  # a caller with one processor, and then with all again, confines nobody
+    os.sched_setaffinity(0, {min(all_of_them)})
     time.sleep(0.01)
     f(x)
-    allowed = os.sched_getaffinity(0) - {processor(mine)}
-    if all(os.sched_getaffinity(int(w)) == allowed for w in workers):
+    os.sched_setaffinity(0, all_of_them)
+deadline = time.monotonic() + 40
+while time.monotonic() < deadline:  # on a busy machine the caller moves, or the worker does not get to sleep
+    time.sleep(0.01)
+    f(x)
+    if os.sched_getaffinity(worker) == all_of_them - {processor(mine)}:
         print("kept off")
         break
 """
+
+
+@several_processors
+def test_masks_that_others_set_for_workers_stay() -> None:
+    done = kernels.run_python("""
+import os, time, numpy as np, jitfuse as jf
+f = jf.fuse(lambda x: np.sin(x) * 2)
+x, before, all_of_them = np.ones(1 << 18), set(os.listdir("/proc/self/task")), sorted(os.sched_getaffinity(0))
+f(x)
+(worker,) = map(int, set(os.listdir("/proc/self/task")) - before)
+others = set(all_of_them) - os.sched_getaffinity(worker)
+os.sched_setaffinity(worker, others)  # as taskset does for all threads of a process
+for k in range(20):
+    os.sched_setaffinity(0, {all_of_them[k % 2]})
+    time.sleep(0.005)
+    f(x)
+    assert os.sched_getaffinity(worker) <= others
+print("stayed")
+""", JITFUSE_NUM_THREADS="2")
+    assert done.stdout == "stayed\n", done.stdout + done.stderr
 
 
 def test_fork_after_use() -> None:
