@@ -4,7 +4,7 @@
     0       8     magic "JITFUSE\\0"
     8       4     format version
     12      8     length of the whole file
-    20      32    sha256 of everything from offset 52 on
+    20      32    digest (`jitfuse.digests`) of everything from offset 52 on
     52      32    key
     84      20    lengths of metadata (4), canonical form (8) and code (8)
     104           metadata (JSON object, UTF-8), canonical form, code
@@ -13,13 +13,22 @@ Decoding reads lengths and copies bytes; nothing in an entry is unpickled, evalu
 """
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jitfuse.digests import digest
+
+if TYPE_CHECKING:
+    from json.encoder import encode_basestring_ascii as _quoted
+else:
+    try:
+        from _json import encode_basestring_ascii as _quoted  # json's own, without the rest of it
+    except ImportError:
+        from json.encoder import encode_basestring_ascii as _quoted
 
 MAGIC = b"JITFUSE\0"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_ENTRY_BYTES = 1 << 28
 _MAX_TEXT_BYTES = 1 << 26
 _HEADER = struct.Struct("<8sIQ32s")
@@ -50,17 +59,39 @@ def is_key(text: str) -> bool:
 
 def encode(entry: Entry) -> bytes:
     """Return the bytes of `entry`. Raises ValueError or TypeError for a bad key or metadata beyond JSON."""
-    import json  # 1 ms to import: a process that only loads and runs does without
-
     if not is_key(entry.key):
         raise ValueError(f"not a cache key: {entry.key!r}")
-    metadata = json.dumps(dict(entry.metadata), sort_keys=True, separators=(",", ":")).encode()
+    metadata = json_text(dict(entry.metadata)).encode()
     sections = _SECTIONS.pack(bytes.fromhex(entry.key), len(metadata), len(entry.canonical), len(entry.code))
     body = b"".join((sections, metadata, entry.canonical, entry.code))
     total = _HEADER.size + len(body)
     if total > MAX_ENTRY_BYTES:
         raise ValueError(f"an entry of {total} bytes exceeds the limit of {MAX_ENTRY_BYTES}")
-    return _HEADER.pack(MAGIC, FORMAT_VERSION, total, hashlib.sha256(body).digest()) + body
+    return _HEADER.pack(MAGIC, FORMAT_VERSION, total, digest(body)) + body
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON, its keys sorted, without white space: as json does, which takes 1 ms to import.
+
+    Raises TypeError or ValueError for what JSON does not have.
+    """
+    if isinstance(value, str):
+        return _quoted(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        if value - value != 0.0:
+            raise ValueError(f"{value} is no JSON")
+        return float.__repr__(value)
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(json_text, value))}]"
+    if isinstance(value, Mapping):
+        if not all(isinstance(name, str) for name in value):
+            raise TypeError("names in metadata are texts")
+        return f"{{{','.join(f'{_quoted(name)}:{json_text(value[name])}' for name in sorted(value))}}}"
+    raise TypeError(f"{type(value).__name__} is no JSON")
 
 
 def decode(data: bytes, key: str) -> Entry:
@@ -74,7 +105,7 @@ def decode(data: bytes, key: str) -> Entry:
         raise EntryError(f"format version {version}, this jitfuse reads {FORMAT_VERSION}")
     if total != len(data):
         raise EntryError(f"{len(data)} bytes where the header says {total}")
-    if hashlib.sha256(memoryview(data)[_HEADER.size:]).digest() != checksum:
+    if digest(memoryview(data)[_HEADER.size:]) != checksum:
         raise EntryError("checksum mismatch")
     stored, metadata_size, canonical_size, code_size = _SECTIONS.unpack_from(data, _HEADER.size)
     if _BODY + metadata_size + canonical_size + code_size != total:
@@ -135,7 +166,7 @@ def compress_text(text: str) -> dict[str, str]:
     import base64  # these two only where texts are written or shown, not where kernels are loaded
     import zlib
 
-    packed = zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
+    packed = zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
     return {"zlib": base64.b64encode(packed).decode("ascii")}
 
 

@@ -11,10 +11,10 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jitfuse.cache.entry import MAX_ENTRY_BYTES, EntryError, is_key
 from jitfuse.cache.location import owners
+from jitfuse.records import Record
 
 SUFFIX = ".jfc"
 DAY = 86_400.0
@@ -31,7 +31,7 @@ _WRITE_FLAGS = (
 )
 
 
-class FileRecord(NamedTuple):
+class FileRecord(Record, frozen=True):
     """An entry's file: its key, size in bytes, and when it was last used or written (Unix seconds)."""
 
     key: str

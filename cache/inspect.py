@@ -78,7 +78,7 @@ def list_entries(store: Store) -> list[EntryInfo]:
     The cache's own records (the digest of jitfuse's sources) are left out.
     """
     hits = hit_counts(store)
-    shown = [info for info, entry in walk(store) if entry is None or entry.metadata.get("kind") != "sources"]
+    shown = [info for info, entry in walk(store) if entry is None or entry.metadata.get("kind") is None]
     return [replace(info, hits=hits.get(info.key, 0)) for info in shown]
 
 

@@ -6,7 +6,6 @@ passed in by the caller, because the cache imports no backend.
 """
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -14,13 +13,14 @@ from typing import TypeAlias
 
 from jitfuse.cache.entry import FORMAT_VERSION
 from jitfuse.cache.sources import sources_digest
+from jitfuse.digests import hex_digest
 from jitfuse.version import __version__
 
 Part: TypeAlias = "bytes | str | int | tuple[Part, ...] | None"
 
 
 def cache_key(parts: Mapping[str, Part]) -> str:
-    """Return the sha256 (64 hex digits) of `parts`, equal in every process exactly when they are equal.
+    """Return the digest (64 hex digits) of `parts`, equal in every process exactly when they are equal.
 
     Parts are encoded in the order of their names, each value with a tag of its type and its length, so that
     no two different mappings encode alike: ``"1"``, ``b"1"``, ``1``, ``True`` and ``(1,)`` all differ.
@@ -31,7 +31,7 @@ def cache_key(parts: Mapping[str, Part]) -> str:
     for name in sorted(parts):
         _encode(name, encoded)
         _encode(parts[name], encoded)
-    return hashlib.sha256(encoded).hexdigest()
+    return hex_digest(encoded)
 
 
 def _encode(value: Part, out: bytearray) -> None:

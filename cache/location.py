@@ -16,15 +16,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from typing import NamedTuple
 
 from jitfuse.cache.notices import warn_once
+from jitfuse.records import Record
 
 _VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE", "XDG_CACHE_HOME", "HOME")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
-class Layers(NamedTuple):
+class Layers(Record, frozen=True):
     """Real paths of the folders in use: `read` in the order of looking up, then `write` if there is one."""
 
     read: tuple[str, ...]

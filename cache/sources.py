@@ -8,29 +8,22 @@ stored: modules that are imported later may have been edited in between (`unchan
 """
 from __future__ import annotations
 
-import hashlib
 import os
 import time
-from typing import NamedTuple
 
 from jitfuse.cache.entry import Entry
 from jitfuse.cache.store import Store, default_store
+from jitfuse.digests import hex_digest, new_digest
 
-_FOLDERS = ("ir", "passes", "plans", "backends")
-_FILES = ("dtypes.py", "compile/objects.py", "compile/gpu_kernels.py")
+_FOLDERS = ("ir", "passes", "plans", "backends", "compile")
+_FILES = ("dtypes.py", "digests.py", "records.py", "lazy.py")
 _SECOND_NS = 1_000_000_000
 _SETTLED_NS = 2 * _SECOND_NS
 
 
-class SourceFile(NamedTuple):
-    """One source: its name relative to the package with ``/``, its path, and what tells a change of it."""
-
-    name: str
-    path: str
-    size: int
-    modified_ns: int
-    changed_ns: int
-    inode: int
+SourceFile = tuple[str, str, int, int, int, int]
+"""One source: its name relative to the package with ``/``, its path, and what tells a change of it: size, times of
+modification and of change in nanoseconds, inode."""
 
 
 def package_root() -> str:
@@ -67,18 +60,41 @@ def _collect(folder: str, prefix: str, found: list[SourceFile]) -> None:
 
 
 def _source(name: str, path: str, status: os.stat_result) -> SourceFile:
-    return SourceFile(name, path, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return (name, path, *_identity(status))
 
 
-def digest_of(sources: tuple[SourceFile, ...]) -> str:
-    """Return the sha256 (hex) over names and contents; the same wherever the package lies. Raises OSError."""
-    total = hashlib.sha256()
-    for source in sources:
-        with open(source.path, "rb") as file:
-            content = hashlib.sha256(file.read()).digest()
-        name = source.name.encode("utf-8", "surrogatepass")
-        total.update(len(name).to_bytes(4, "little") + name + content)
+def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def digest_of(sources: tuple[SourceFile, ...]) -> str | None:
+    """Return the digest (hex) over names and contents; the same wherever the package lies.
+
+    None where a file is another than the one listed, or changed since. Raises OSError where one cannot be read.
+    """
+    total = new_digest()
+    for name, path, *listed in sources:
+        # the system's calls alone: a file object takes as long as reading most of these files
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        try:
+            content = _whole(file, listed[0])
+            status = os.fstat(file)
+        finally:
+            os.close(file)
+        if _identity(status) != tuple(listed) or len(content) != listed[0]:
+            return None
+        encoded = name.encode("utf-8", "surrogatepass")
+        total.update(len(encoded).to_bytes(4, "little") + encoded + len(content).to_bytes(8, "little"))
+        total.update(content)
     return total.hexdigest()
+
+
+def _whole(file: int, size: int) -> bytes:
+    """Return what is in an open file, up to one byte more than it should have."""
+    content = os.read(file, size + 1)
+    while len(content) <= size and (more := os.read(file, size + 1 - len(content))):
+        content += more
+    return content
 
 
 def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) -> str | None:
@@ -89,27 +105,22 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
     (squashfs, ISO 9660) keep none, and two builds of one may show the same numbers for different contents.
     Returns None where the files changed while they were read. Raises OSError where one cannot be read.
     """
-    if any(source.changed_ns % _SECOND_NS == 0 for source in sources):
-        return _digest_of_unchanged(root, sources)
-    key = hashlib.sha256(b"jitfuse sources of " + os.fsencode(root)).hexdigest()
-    lines = [f"{s.name}\0{s.size} {s.modified_ns} {s.changed_ns} {s.inode}" for s in sources]
+    if any(changed % _SECOND_NS == 0 for *_, changed, _ in sources):
+        return digest_of(sources)
+    key = hex_digest(b"jitfuse sources of " + os.fsencode(root))
+    lines = [f"{name}\0{size} {modified} {changed} {inode}" for name, _, size, modified, changed, inode in sources]
     state = "\n".join(lines).encode("utf-8", "surrogatepass")
     entry = store.load(key, state, count=False)
     if entry is not None:
         return entry.code.decode("ascii", "replace")
-    digest = _digest_of_unchanged(root, sources)
-    if digest is None:
+    made = digest_of(sources)
+    if made is None:
         return None
-    youngest = max(max(source.modified_ns, source.changed_ns) for source in sources)
+    youngest = max(max(modified, changed) for _, _, _, modified, changed, _ in sources)
     if youngest < time.time_ns() - _SETTLED_NS:
         metadata = {"kind": "sources", "source": root, "created": int(time.time())}
-        store.store(Entry(key, metadata, state, digest.encode()), count=False)
-    return digest
-
-
-def _digest_of_unchanged(root: str, sources: tuple[SourceFile, ...]) -> str | None:
-    digest = digest_of(sources)
-    return digest if list_sources(root) == sources else None
+        store.store(Entry(key, metadata, state, made.encode()), count=False)
+    return made
 
 
 _at_import = list_sources(package_root())
@@ -147,10 +158,14 @@ def unchanged_since_import() -> bool:
         return False
 
 
-def publish(entry: Entry) -> None:
-    """Store an entry that this process's code generator made; only in memory where its sources were edited."""
+def publish(*entries: Entry) -> None:
+    """Store entries that this process's code generator made; only in memory where its sources were edited."""
+    if not entries:
+        return
     store = default_store()
-    if unchanged_since_import():
-        store.store(entry)
-    else:
-        store.memory.put(entry)
+    unchanged = unchanged_since_import()
+    for entry in entries:
+        if unchanged:
+            store.store(entry, count=entry.metadata.get("kind") is None)
+        else:
+            store.memory.put(entry)

@@ -51,7 +51,7 @@ def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:
     for spec in reversed(list(specs)):
         for mode in spec.plans.values():
             made = mode.kernels
-            for k, form in enumerate(made.forms if made is not None else ()):
+            for k, form in enumerate(mode.forms if made is not None else ()):
                 kernel = Kernel(made.key, "llvm", made.compile_ms, made.from_cache, form, made)
                 found.setdefault((made.key, k), kernel)
         for plan in spec.gpu_plans.values():

@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
+from jitfuse.records import Record
 
 
-@dataclass(frozen=True)
-class ArraySpec:
+class ArraySpec(Record, frozen=True):
     """The shape and dtype of an array that does not exist yet: an argument of `.warm`."""
 
     shape: tuple[int, ...]

@@ -4,7 +4,6 @@ Does not own the export itself (`jitfuse.exporting`).
 """
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from typing import Any
@@ -44,8 +43,7 @@ def with_feeds_of_the_result(trace: Trace) -> FusedProgram:
     program = trace.program
     returned = {leaf.feed for leaf in trace.result.leaves if isinstance(leaf, SameLeaf | ViewLeaf)}
     more = (returned | set(trace.guarded_values)) - program.feeds
-    return dataclasses.replace(
-        program, feeds=program.feeds | more, meta={**program.meta, **{i: trace.feeds[i].meta for i in more}},
+    return program.replace(feeds=program.feeds | more, meta={**program.meta, **{i: trace.feeds[i].meta for i in more}},
         feed_names={**program.feed_names, **{i: str(trace.feeds[i].source) for i in more}},
     )
 

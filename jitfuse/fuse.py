@@ -41,6 +41,8 @@ from jitfuse.tracing.tracer import trace
 
 MAX_SIGNATURES: Final = 512
 """Signatures that a function keeps ready; past that it starts over, with every kernel still cached."""
+MAX_KEPT_PLANS: Final = 16
+"""Signatures of a function whose plans a process puts on the disk: those that the next process starts with."""
 MANY_VALUES: Final = 8
 MAX_TRIES: Final = 3
 
@@ -251,18 +253,21 @@ class FusedFunction(NativeCallable):
         before = self._counts["cache_misses"]
         with self._counting():
             made = compiler.compile_mode(
-                spec, training, self._origin(), use_cache=self._options.cache, schedule=self._options.schedule
+                spec, training, self._origin(), use_cache=self._options.cache,
+                keep_plan=len(self._specs) <= MAX_KEPT_PLANS, schedule=self._options.schedule,
             )
         if self._counts["cache_misses"] > before and made.kernels is not None:
             self._missed = (made.kernels.key,)
 
     def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
+        from jitfuse.compile.direct import call_directly
+
         made = spec.plans[training]
-        self._launches += len(made.runtime.launches)
+        self._launches += made.call.launches
         try:
-            return compiler.call_directly(
-                spec.trace, made.runtime, made.kernels, args, kwargs, _state(),
+            return call_directly(
+                spec.trace, made.call, made.kernels, made.constants, args, kwargs, _state(),
                 functools.partial(_raise_status, self.name),
             )
         finally:

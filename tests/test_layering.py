@@ -12,7 +12,7 @@ SOURCES = {
     "jitfuse": ROOT / "jitfuse", "jitfuse.tracing": ROOT / "tracing", "jitfuse.backends": ROOT / "backends",
     "jitfuse.cache": ROOT / "cache",
 }
-BASE = {"errors", "dtypes", "lazy", "version"}
+BASE = {"digests", "dtypes", "errors", "later", "lazy", "records", "version"}
 PASSES = {"passes", "plans"}
 BACKENDS = {"backends"}
 CACHE = {"cache"}
@@ -24,6 +24,9 @@ TOP = {"__main__", "cli", "demo"}
 MAY_IMPORT = {
     "errors": set(),
     "dtypes": {"errors"},
+    "digests": set(),
+    "later": set(),
+    "records": set(),
     "version": set(),
     "lazy": set(),
     "ir": BASE | {"ir"},

@@ -7,21 +7,32 @@ is a thin layer over operators; what NumPy functions and methods share lives in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitfuse.dtypes import itemsize, kind
 from jitfuse.ir import rules
-from jitfuse.tracing import gathering
-from jitfuse.tracing import numpy_arrangements as arrangements
-from jitfuse.tracing import numpy_elementwise as elementwise
+from jitfuse.later import Later
 from jitfuse.tracing import numpy_functions as functions
-from jitfuse.tracing import numpy_library as library
-from jitfuse.tracing import numpy_products as products
-from jitfuse.tracing import numpy_reductions as reductions
-from jitfuse.tracing import numpy_scans as scans
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_complex import warn_of_lost_part
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import gathering
+    from jitfuse.tracing import numpy_arrangements as arrangements
+    from jitfuse.tracing import numpy_elementwise as elementwise
+    from jitfuse.tracing import numpy_library as library
+    from jitfuse.tracing import numpy_products as products
+    from jitfuse.tracing import numpy_reductions as reductions
+    from jitfuse.tracing import numpy_scans as scans
+else:
+    gathering = Later("jitfuse.tracing.gathering")
+    arrangements = Later("jitfuse.tracing.numpy_arrangements")
+    elementwise = Later("jitfuse.tracing.numpy_elementwise")
+    library = Later("jitfuse.tracing.numpy_library")
+    products = Later("jitfuse.tracing.numpy_products")
+    reductions = Later("jitfuse.tracing.numpy_reductions")
+    scans = Later("jitfuse.tracing.numpy_scans")
 
 
 class ArrayMethods(AbstractTensor):
@@ -185,9 +196,10 @@ class ArrayMethods(AbstractTensor):
 
 
 def _reduction(name: str) -> Callable[..., Any]:
-    function = getattr(reductions, name, None) or getattr(reductions, f"{name}_", None) or getattr(scans, name)
+    module = scans if name in ("cumsum", "cumprod") else reductions
 
     def method(self: ArrayMethods, *args: Any, **kwargs: Any) -> Any:
+        function = getattr(module, name, None) or getattr(module, f"{name}_")
         return function(self, *args, **kwargs)
 
     method.__name__ = name

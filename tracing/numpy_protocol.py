@@ -5,7 +5,7 @@ none: it names the function, the line and close alternatives; nothing is convert
 """
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,11 +14,18 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops, rules
 from jitfuse.ir.operators.special import SCIPY_UFUNCS
 from jitfuse.ir.program import Meta
-from jitfuse.tracing import gathering, numpy_products, numpy_reductions, numpy_scans
-from jitfuse.tracing import numpy_complex as numpy_complex
+from jitfuse.later import Later
 from jitfuse.tracing.dtype_name import dtype_name
-from jitfuse.tracing.numpy_functions import FUNCTIONS, deliver, lifted, refuse, require_cast, strong
+from jitfuse.tracing.numpy_functions import deliver, lifted, refuse, require_cast, strong
 from jitfuse.tracing.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import gathering, numpy_products, numpy_reductions, numpy_scans
+else:
+    gathering = Later("jitfuse.tracing.gathering")
+    numpy_products = Later("jitfuse.tracing.numpy_products")
+    numpy_reductions = Later("jitfuse.tracing.numpy_reductions")
+    numpy_scans = Later("jitfuse.tracing.numpy_scans")
 
 _SCIPYS_LOOPS: Final[dict[str, str]] = {
     "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy", "logit": "logit",
@@ -56,6 +63,8 @@ def alternatives(name: str) -> str:
         return _INSTEAD[name]
     import difflib  # for errors alone: half a millisecond that every start would pay
 
+    from jitfuse.tracing.numpy_tables import FUNCTIONS
+
     known = sorted({f.__name__ for f in FUNCTIONS} | set(_UFUNCS) | set(_PARTS))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
     if close:
@@ -65,6 +74,8 @@ def alternatives(name: str) -> str:
 
 def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carry out a NumPy function over traced arrays; raises UnsupportedError for those without an entry."""
+    from jitfuse.tracing.numpy_tables import FUNCTIONS
+
     implementation = FUNCTIONS.get(func)
     if implementation is None:
         module = getattr(func, "__module__", "numpy") or "numpy"
@@ -79,6 +90,8 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     """Carry out a ufunc, its `reduce`, its `accumulate` or its `outer` over traced arrays."""
     name = ufunc.__name__
     out = kwargs.pop("out", None)
+    if method == "__call__" and name in _UFUNCS:
+        return deliver(name, _call(name, _UFUNCS[name], inputs, **kwargs), out)
     if method == "reduce" and name in _REDUCTIONS:
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
     if method == "accumulate" and name in numpy_scans.ACCUMULATIONS:
@@ -90,17 +103,16 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         return gathering.at(_UFUNCS.get(name, name), *inputs)
     if method == "outer" and name in _UFUNCS and ufunc.nin == 2:
         a, b = lifted(*inputs)
-        inputs, method = (strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)), "__call__"
+        operands = strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)
+        return deliver(name, _call(name, _UFUNCS[name], operands, **kwargs), out)
     if method == "__call__" and name in _PARTS:
         outs = (None,) * len(_PARTS[name]) if out is None else out
         results = [_call(name, part, inputs, **kwargs) for part in _PARTS[name]]
         return tuple(deliver(name, result, one) for result, one in zip(results, outs, strict=True))
-    if method != "__call__" or name not in _UFUNCS:
-        shown = name if method == "__call__" else f"{name}.{method}"
-        raise UnsupportedError(
-            f"the ufunc {shown} is not available inside a fused function, at {user_line()}. {alternatives(name)}"
-        )
-    return deliver(name, _call(name, _UFUNCS[name], inputs, **kwargs), out)
+    shown = name if method == "__call__" else f"{name}.{method}"
+    raise UnsupportedError(
+        f"the ufunc {shown} is not available inside a fused function, at {user_line()}. {alternatives(name)}"
+    )
 
 
 def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = "same_kind",

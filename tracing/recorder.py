@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.errors import DTypeError, OutOfRangeError, ReadOnlyError
 from jitfuse.ir import ops
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
+from jitfuse.records import Record
 from jitfuse.tracing import layout as layouts
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.graph import ProcessGraph
@@ -31,8 +31,7 @@ Path = tuple[Step, ...]
 _INT64 = (-(2**63), 2**63 - 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Feed:
+class Feed(Record, frozen=True, eq=False):
     """A value bound at call time: where it comes from, and what it was in the call that is traced."""
 
     id: int

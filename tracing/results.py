@@ -6,11 +6,10 @@ constant), the merging of the trees of two modes, and the flattening of dataclas
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import enum
+import sys
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ import numpy as np
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.ir.program import Meta
+from jitfuse.records import Record
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
@@ -27,8 +27,7 @@ from jitfuse.tracing.traced import TracedTensor, lift
 NAMESPACE: Final = "jitfuse"
 
 
-@dataclass(frozen=True)
-class OutputLeaf:
+class OutputLeaf(Record, frozen=True):
     """A result of the program, in memory of its own. kind: "array", "scalar" (NumPy) or "python"."""
 
     path: str
@@ -36,15 +35,13 @@ class OutputLeaf:
     dtype: str
 
 
-@dataclass(frozen=True)
-class SameLeaf:
+class SameLeaf(Record, frozen=True):
     """The object that was bound to this feed."""
 
     feed: int
 
 
-@dataclass(frozen=True)
-class ViewLeaf:
+class ViewLeaf(Record, frozen=True):
     """A view of the array bound to this feed: shape, and offset and strides in bytes from its first element."""
 
     feed: int
@@ -53,8 +50,7 @@ class ViewLeaf:
     offset: int
 
 
-@dataclass(frozen=True)
-class ConstantLeaf:
+class ConstantLeaf(Record, frozen=True):
     """A Python object that is the same in every call."""
 
     value: Any
@@ -63,8 +59,7 @@ class ConstantLeaf:
 ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | ConstantLeaf
 
 
-@dataclass(frozen=True)
-class ResultTree:
+class ResultTree(Record, frozen=True):
     """The result's structure; `rebuild` fills it. Leaves of one path are one object.
 
     `spec` is optree's, or None for a result that is a leaf itself: the usual case, for which importing a pytree
@@ -83,8 +78,7 @@ class ResultTree:
         return optree.tree_unflatten(self.spec, values)
 
 
-@dataclass(frozen=True)
-class RawLeaf:
+class RawLeaf(Record, frozen=True):
     """A leaf of one run: what it is, its tensor (None: no number), and the identity of its object."""
 
     leaf: SameLeaf | ViewLeaf | ConstantLeaf | None
@@ -104,7 +98,7 @@ class _Fields:
 
     def __init__(self, value: Any) -> None:
         self.kind = type(value)
-        self.names = tuple(f.name for f in dataclasses.fields(value))
+        self.names = tuple(f.name for f in sys.modules["dataclasses"].fields(value))
         self.values = [_with_fields(getattr(value, name)) for name in self.names]
 
     def flattened(self) -> tuple[list[Any], tuple[type, tuple[str, ...]], tuple[str, ...]]:
@@ -133,7 +127,7 @@ def _know_fields() -> None:
 
 
 def _has_fields(value: Any) -> bool:
-    return type(value) is not TracedTensor and dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return type(value) is not TracedTensor and hasattr(type(value), "__dataclass_fields__")
 
 
 def _with_fields(tree: Any) -> Any:

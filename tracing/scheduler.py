@@ -7,11 +7,11 @@ know graphs or programs (`jitfuse.tracing.translator`): kernel groups are schedu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
 from jitfuse.errors import ArgumentError
+from jitfuse.records import Record
 
 METHODS: Final = ("asap", "alap", "slack", "ilp")
 SIZE_CLASSES: Final = ((1 << 16, 1 << 12), (1 << 24, 1 << 20), (None, 1 << 28))
@@ -28,8 +28,7 @@ def size_class(ndim: int, nbytes: int) -> int:
     raise AssertionError("the last size class has no bound")
 
 
-@dataclass(frozen=True)
-class SchedulingProblem:
+class SchedulingProblem(Record, frozen=True):
     """What is scheduled: ops by ascending id, the tensors each reads and makes, and what these weigh.
 
     `inputs` and `results` are in the order of `ids`; a tensor that no op makes is a feed, always there and

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from typing import Final
 
 import numpy as np
 
 from jitfuse.tracing.view import hide_frames
+from jitfuse.tracing.view.folders import PACKAGES, STANDARD
 
 _HERE: Final = os.path.dirname(os.path.abspath(sys.modules["jitfuse"].__file__ or "")) + os.sep
 _OWN: Final = tuple(
@@ -19,7 +19,7 @@ _OWN: Final = tuple(
 )
 _LIBRARIES: Final = tuple(
     {os.path.dirname(np.__file__) + os.sep}
-    | {p + os.sep for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")) if p}
+    | {p + os.sep for p in (STANDARD[0], *PACKAGES)}
 )
 _APPLICATIONS: Final = (_HERE + "demo.py", os.path.join(_HERE, "cli", "doctor.py"))
 """Code of ours that uses jitfuse as users do."""

@@ -7,7 +7,7 @@ values. NumPy's methods come from `jitfuse.tracing.array_methods`, its protocols
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, ShapeError, UnsupportedAttributeError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta, make_attrs
-from jitfuse.tracing import gathering, indexing, layout, numpy_protocol, weak
+from jitfuse.later import Later
+from jitfuse.tracing import layout, numpy_protocol, weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
@@ -23,6 +24,12 @@ from jitfuse.tracing.look import UnknownValueError, known_value, look_error, pyt
 from jitfuse.tracing.numpy_complex import warn_of_lost_part
 from jitfuse.tracing.recorder import Feed, Path, Recorder, Storage
 from jitfuse.tracing.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import gathering, indexing
+else:
+    gathering = Later("jitfuse.tracing.gathering")
+    indexing = Later("jitfuse.tracing.indexing")
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}

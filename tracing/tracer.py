@@ -8,13 +8,13 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jitfuse.errors import ArgumentError, JitfuseError, OverlapError, VolatileError
 from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.records import Record
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder, Session, activate
@@ -26,8 +26,7 @@ from jitfuse.tracing.view.chain import Chain, Guard
 from jitfuse.tracing.view.reader import View
 
 
-@dataclass(frozen=True)
-class FeedSource:
+class FeedSource(Record, frozen=True):
     """Where a feed is read at each call, and what it must look like.
 
     source   a Chain, or RANDOM_STATE
@@ -42,8 +41,7 @@ class FeedSource:
     strides: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Record, frozen=True):
     """What one trace found.
 
     program         scheduled and pruned; covers both modes
@@ -72,8 +70,7 @@ class Trace:
     trace_ms: float
 
 
-@dataclass
-class _Run:
+class _Run(Record):
     """One run of the function in one mode."""
 
     recorder: Recorder
@@ -128,8 +125,7 @@ def trace(
     )
 
 
-@dataclass(frozen=True)
-class _Call:
+class _Call(Record, frozen=True):
     """The call that is traced, with everything that both runs need."""
 
     fn: Callable[..., Any]

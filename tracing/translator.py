@@ -6,22 +6,21 @@ the side table of source lines. Does not choose levels (`jitfuse.tracing.schedul
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.records import Record, fresh
 from jitfuse.tracing.graph import OpNode, ProcessGraph
 from jitfuse.tracing.scheduler import ILPScheduler, SchedulingProblem, size_class
 
 
-@dataclass(frozen=True)
-class Boundary:
+class Boundary(Record, frozen=True):
     """What a program delivers: outputs by tree path, new state by feed, what written arguments hold."""
 
     outputs: Mapping[str, int]
     state_in: frozenset[int] = frozenset()
-    state_out: Mapping[int, int] = field(default_factory=dict)
-    writes: Mapping[int, int] = field(default_factory=dict)
+    state_out: Mapping[int, int] = fresh(default_factory=dict)
+    writes: Mapping[int, int] = fresh(default_factory=dict)
 
     def delivered(self) -> set[int]:
         """Return every id that the program must produce."""

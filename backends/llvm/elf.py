@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from jitfuse.errors import CompileError
+from jitfuse.records import Record
 
 PROGBITS: Final = 1
 SYMTAB: Final = 2
@@ -34,7 +35,7 @@ _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QIIq")
 
 
-class Section(NamedTuple):
+class Section(Record, frozen=True):
     """A section header; `offset` and `size` lie inside the object unless it is of kind `NOBITS`."""
 
     name: str
@@ -48,7 +49,7 @@ class Section(NamedTuple):
     entry: int
 
 
-class Symbols(NamedTuple):
+class Symbols(Record, frozen=True):
     """Global names in an object: those it defines and those it expects from elsewhere."""
 
     defined: frozenset[str]

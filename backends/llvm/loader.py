@@ -15,7 +15,7 @@ import os
 import struct
 import sys
 from collections.abc import Container, Iterator, Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from jitfuse.backends.llvm.elf import (
     ABSOLUTE,
@@ -33,6 +33,7 @@ from jitfuse.backends.llvm.elf import (
 )
 from jitfuse.backends.llvm.process import EXECUTE, PAGE, READ, WRITE, Pages, import_addresses
 from jitfuse.errors import CompileError
+from jitfuse.records import Record
 
 OWN_LOADER: Final = sys.platform == "linux" and sys.maxsize > 2**32 and os.uname().machine == "x86_64"
 """Whether this system has the loader of this module; others load through LLVM."""
@@ -101,7 +102,7 @@ class LoadedObject:
 
 
 # ---------------------------------------------------------------------- layout
-class _Layout(NamedTuple):
+class _Layout(Record, frozen=True):
     """Where things lie in the pages, in bytes from their begin."""
 
     sections: Mapping[int, int]

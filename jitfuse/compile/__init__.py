@@ -1,12 +1,12 @@
 """From traces to native code: the pipeline, the objects, the tables."""
 from __future__ import annotations
 
-from jitfuse.compile.direct import call_directly
+from jitfuse.compile.debugging import debugging
 from jitfuse.compile.objects import Origin, build_runtime, native_runtime, runtime_is_ready, thread_totals, totals
-from jitfuse.compile.pipeline import ModePlan, Specialisation, compile_mode, debugging, specialise
+from jitfuse.compile.pipeline import ModePlan, Specialisation, compile_mode, specialise
 from jitfuse.compile.status import kernel_error
 
 __all__ = [
-    "ModePlan", "Origin", "Specialisation", "build_runtime", "call_directly", "compile_mode", "debugging",
-    "kernel_error", "native_runtime", "runtime_is_ready", "specialise", "thread_totals", "totals",
+    "ModePlan", "Origin", "Specialisation", "build_runtime", "compile_mode", "debugging", "kernel_error",
+    "native_runtime", "runtime_is_ready", "specialise", "thread_totals", "totals",
 ]

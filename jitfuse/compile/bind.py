@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.tables import EntryBuilder, Handler
+from jitfuse.compile.call_plan import IndexCheck
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.ir.program import RANDOM_STATE, Meta
-from jitfuse.plans import Check
 from jitfuse.tracing.tracer import Trace
 from jitfuse.tracing.view import Chain, Guard
 
@@ -26,7 +26,7 @@ class BoundEntry:
     ) -> None:
         self.trace = trace
         self._state = state
-        self.checks: list[tuple[Check, ...]] = []
+        self.checks: list[tuple[IndexCheck, ...]] = []
         self._builder = EntryBuilder(trace.positional, trace.keywords, handler=_with_checks(handler, self.checks))
         self._slots: dict[Chain, int] = {}
         self.feed_slots: dict[int, int] = {}

@@ -21,6 +21,7 @@ from jitfuse.compile.gpu_kernels import GpuKernel, gpu_kernel
 from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import Origin
 from jitfuse.compile.plan_binding import literal_arrays
+from jitfuse.compile.planning import literals_of
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.plans.kernels import partial_bytes
@@ -192,7 +193,7 @@ class GpuPlan:
     def constants(self) -> dict[int, Block]:
         """Return the literal arrays of the program, uploaded once."""
         if not self._constants:
-            arrays = literal_arrays(self.plan.program)
+            arrays = literal_arrays(literals_of(self.plan.program))
             self._constants = {v: self.pool.upload(data) for v, data in arrays.items()}
         return self._constants
 

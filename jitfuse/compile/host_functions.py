@@ -6,15 +6,18 @@ the user as it is, with a note that names the step and the line; results, argume
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitfuse.ir import ops
-from jitfuse.plans import HostCall
+
+if TYPE_CHECKING:
+    from jitfuse.compile.call_plan import LibraryCall
+    from jitfuse.plans import HostCall
 
 
-def host_function(call: HostCall) -> Callable[..., None]:
+def host_function(call: HostCall | LibraryCall) -> Callable[..., None]:
     """Return what carries out a library call."""
     op = ops.get(call.name)
     assert op is not None and op.kind in ops.ON_HOST, call.name

@@ -11,24 +11,26 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.backends.llvm.loader import Library, load
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, expand_text, publish
+from jitfuse.compile.call_plan import KernelFacts
 from jitfuse.errors import CompileError, FallbackWarning
-from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.program import FusedProgram
+from jitfuse.records import Record
+
+if TYPE_CHECKING:
+    from jitfuse.ir.kernel import KernelForm
 
 LEVEL: Final = 1
 """LLVM code generation level of kernels: explicit vectors leave nothing for the higher ones to do."""
 
 
-@dataclass
-class Totals:
+class Totals(Record):
     """What was done so far: modules given to LLVM, objects found in and missing from the cache."""
 
     compiles: int = 0
@@ -62,8 +64,7 @@ def count(name: str) -> None:
         setattr(counts, name, getattr(counts, name) + 1)
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(Record, frozen=True):
     """Whose kernels these are, for people: the function's name, its file and line, and the program they were first
     made for."""
 
@@ -84,14 +85,13 @@ class KernelObject:
     Raises CompileError where the code cannot be loaded or lacks one of the kernels.
     """
 
-    def __init__(self, key: str, forms: tuple[KernelForm, ...], entry: Entry, from_cache: bool) -> None:
-        self.key = key
-        self.forms = forms
+    def __init__(self, entry: Entry, kernels: int, from_cache: bool) -> None:
+        self.key = entry.key
         self.from_cache = from_cache
         self.load_ms = 0.0
         self.entry = entry
         self._library = load(entry.code)
-        if lacking := {f"k{k}" for k in range(len(forms))} - self._library.names:
+        if lacking := {f"k{k}" for k in range(kernels)} - self._library.names:
             raise CompileError(f"the object has no kernel {', '.join(sorted(lacking))}")
 
     def address(self, k: int) -> int:
@@ -131,7 +131,8 @@ def target_of_host() -> Any:
 
 
 @cache
-def _parts(touches_python: bool) -> dict[str, Any]:
+def environment(*, touches_python: bool) -> dict[str, Any]:
+    """Return the key parts that every object of this process has in common."""
     return dict(environment_parts("llvm", touches_python=touches_python, extra={"machine": machine_identity()}))
 
 
@@ -140,44 +141,49 @@ def object_key(canonical: bytes) -> str:
     return cache_key({**kernel_parts(), "forms": canonical})
 
 
-def kernel_object(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> KernelObject:
-    """Return the object of these forms: from this process, else from the disk, else compiled.
+def find_object(key: str, canonical: bytes, facts: Sequence[KernelFacts], origin: Origin) -> KernelObject | None:
+    """Return the object of a key from this process or the disk; None where it is not there or cannot be loaded.
+
+    `facts` tells of each of its kernels.
+    """
+    with _lock:
+        found = _objects.get(key)
+        if found is not None:
+            return found
+        made = _loaded(key, canonical, len(facts))
+        if made is not None:
+            _objects[key] = made
+            count("cache_hits")
+            _report(made, facts, origin, made.load_ms)
+        return made
+
+
+def kernel_object(
+    forms: Sequence[KernelForm], facts: Sequence[KernelFacts], origin: Origin, *, use_cache: bool = True
+) -> tuple[KernelObject, Entry | None]:
+    """Return the object of these forms, from this process, else from the disk, else compiled, and what to publish.
 
     Two threads that ask at once compile once. Raises CompileError where LLVM refuses the code.
     """
-    forms = tuple(forms)
     canonical = b"\0".join(f.canonical_bytes for f in forms)
     key = object_key(canonical)
     with _lock:
-        found = _objects.get(key)
-        if found is None:
-            found = _objects[key] = _load_or_compile(key, canonical, forms, origin, use_cache)
-        return found
+        found = find_object(key, canonical, facts, origin) if use_cache else _objects.get(key)
+        if found is not None:
+            return found, None
+        count("cache_misses")
+        entry = _compiled(key, canonical, forms, origin)
+        made = _objects[key] = KernelObject(entry, len(forms), False)
+        _report(made, facts, origin, made.compile_ms)
+        return made, entry if use_cache else None
 
 
 def kernel_parts() -> dict[str, Any]:
     """Return the parts of the keys of this process's kernels, all but their forms."""
-    return {**_parts(False), "level": LEVEL}
+    return {**environment(touches_python=False), "level": LEVEL}
 
 
-def _load_or_compile(
-    key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin: Origin, use_cache: bool
-) -> KernelObject:
-    made = _loaded(key, canonical, forms) if use_cache else None
-    if made is not None:
-        count("cache_hits")
-        _report(made, origin, made.load_ms)
-        return made
-    count("cache_misses")
-    entry = _compiled(key, canonical, forms, origin)
-    made = KernelObject(key, forms, entry, False)
-    if use_cache:
-        publish(entry)
-    _report(made, origin, made.compile_ms)
-    return made
-
-
-def _loaded(key: str, canonical: bytes, forms: tuple[KernelForm, ...]) -> KernelObject | None:
+def _loaded(key: str, canonical: bytes, kernels: int) -> KernelObject | None:
     """Return the object from the cache; None where it is not there or, whole as it is, cannot be loaded."""
     begin = time.perf_counter()
     store = default_store()
@@ -185,7 +191,7 @@ def _loaded(key: str, canonical: bytes, forms: tuple[KernelForm, ...]) -> Kernel
     if entry is None:
         return None
     try:
-        made = KernelObject(key, forms, entry, True)
+        made = KernelObject(entry, kernels, True)
     except CompileError as error:
         store.refuse(key, str(error))
         return None
@@ -193,7 +199,7 @@ def _loaded(key: str, canonical: bytes, forms: tuple[KernelForm, ...]) -> Kernel
     return made
 
 
-def _compiled(key: str, canonical: bytes, forms: tuple[KernelForm, ...], origin: Origin) -> Entry:
+def _compiled(key: str, canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> Entry:
     from jitfuse.cache.parts import describe
 
     begin = time.perf_counter()
@@ -234,19 +240,17 @@ def _metadata(origin: Origin, compile_ms: float, text: str) -> dict[str, Any]:
     }
 
 
-def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
+def _report(made: KernelObject, facts: Sequence[KernelFacts], origin: Origin, elapsed: float) -> None:
     """Write one log line for each kernel where JITFUSE_LOG asks for it."""
     if not os.environ.get("JITFUSE_LOG"):
         return
     import logging
 
     log = logging.getLogger("jitfuse")
-    for k, form in enumerate(made.forms):
-        inputs = sum(not o.out for o in form.operands)
-        instructions = sum(len(s.body) for s in form.stages)
+    for k, kernel in enumerate(facts):
         log.warning(
-            "kernel %s/%d of %s: %d in, %d out, %d ops, %.2f ms, %s", made.key[:12], k, origin.function, inputs,
-            len(form.operands) - inputs, instructions, elapsed, "hit" if made.from_cache else "miss",
+            "kernel %s/%d of %s: %d in, %d out, %d ops, %.2f ms, %s", made.key[:12], k, origin.function, kernel.inputs,
+            kernel.outputs, kernel.instructions, elapsed, "hit" if made.from_cache else "miss",
         )
 
 
@@ -272,7 +276,7 @@ def _runtime_entry(name: str, key_parts: Mapping[str, str | int]) -> tuple[str, 
 
 def runtime_parts(name: str, key_parts: Mapping[str, str | int]) -> dict[str, Any]:
     """Return the parts of the key of a part of the runtime."""
-    return {**_parts(True), "runtime": name, **key_parts}
+    return {**environment(touches_python=True), "runtime": name, **key_parts}
 
 
 def load_runtime_object(

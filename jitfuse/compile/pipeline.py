@@ -5,46 +5,69 @@ at that mode's first call. Owns the order of the stages and nothing of what is i
 """
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.tables import Handler
+from jitfuse.cache import publish
 from jitfuse.compile.bind import BoundEntry, is_c_order
+from jitfuse.compile.call_plan import CallPlan
+from jitfuse.compile.debugging import debugging
 from jitfuse.compile.objects import KernelObject, Origin, kernel_object
 from jitfuse.compile.plan_binding import PlanBinder, literal_arrays
-from jitfuse.dtypes import itemsize
-from jitfuse.ir.program import FusedProgram
-from jitfuse.passes import run_passes
-from jitfuse.plans import AbstractPlan, RuntimePlan
-from jitfuse.plans.layout import Layout, strided
+from jitfuse.compile.stored_plans import find_plan, plan_entry, plan_name
+from jitfuse.lazy import cached_property
+from jitfuse.records import Record, fresh
 from jitfuse.tracing.device_array import seen
 from jitfuse.tracing.tracer import FeedSource, Trace
 from jitfuse.tracing.view import Chain
 
+if TYPE_CHECKING:
+    from jitfuse.ir.kernel import KernelForm
+    from jitfuse.plans import RuntimePlan
 
-@dataclass
+
 class ModePlan:
-    """What one mode compiled to."""
+    """What one mode compiled to: the call plan, its kernels, and the memory of the literal arrays.
 
-    program: FusedProgram
-    runtime: RuntimePlan
-    kernels: KernelObject | None
-    constants: Mapping[int, np.ndarray[Any, Any]]
-    """The memory of the literal arrays: the tables point there."""
+    The tables point at that memory.
+    """
+
+    def __init__(
+        self, call: CallPlan, kernels: KernelObject | None, trace: Trace, training: bool, schedule: str,
+        runtime: RuntimePlan | None = None,
+    ) -> None:
+        self.call = call
+        self.kernels = kernels
+        self.constants = literal_arrays(call.literals)
+        self._planned = trace, training, schedule
+        if runtime is not None:
+            self.runtime = runtime
+
+    @cached_property
+    def runtime(self) -> RuntimePlan:
+        """The plan with its reasons, for reports; made now where the call plan came from the disk."""
+        from jitfuse.compile.planning import runtime_plan
+
+        return runtime_plan(*self._planned)
+
+    @property
+    def forms(self) -> tuple[KernelForm, ...]:
+        """The forms of the kernels, in the order of their numbers."""
+        from jitfuse.compile.planning import forms_of
+
+        return forms_of(self.runtime)
 
 
-@dataclass
-class Specialisation:
+class Specialisation(Record):
     """One signature of a fused function."""
 
     trace: Trace
     bound: BoundEntry
-    plans: dict[bool, ModePlan] = field(default_factory=dict)
-    gpu_plans: dict[Any, Any] = field(default_factory=dict)
+    plans: dict[bool, ModePlan] = fresh(default_factory=dict)
+    gpu_plans: dict[Any, Any] = fresh(default_factory=dict)
     """What the modes compiled to on a GPU, by mode and by what lies on the host (`jitfuse.gpu.call`)."""
 
     def matches(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -114,49 +137,39 @@ def specialise(
 
 
 def compile_mode(
-    spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool, schedule: str = "slack"
+    spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool, keep_plan: bool = True,
+    schedule: str = "slack",
 ) -> ModePlan:
     """Compile one mode: passes -> plan -> kernels -> tables. Modes that agree share one plan.
 
-    Raises CompileError where a kernel cannot be built.
+    Where the disk knows the program, its plan and kernels come from there (`keep_plan`: and are put there). Raises
+    CompileError where a kernel cannot be built.
     """
     tables = spec.bound.entry.plan(not training)
     if tables is not None and not spec.trace.mode_sensitive:
         made = spec.plans[not training]
     else:
-        program = run_passes(spec.trace.program, training, verified if debugging() else None)
-        runtime = AbstractPlan(program, feed_layouts(spec.trace), schedule).best()
-        # by their hash, for kernels may run in another order where sizes differ, and the object is the same
-        distinct = {launch.form.content_hash: launch.form for launch in runtime.launches}
-        forms = [distinct[key] for key in sorted(distinct)]
-        made_for = replace(origin, program=spec.trace.program)
-        kernels = kernel_object(forms, made_for, use_cache=use_cache) if forms else None
-        made = ModePlan(runtime.program, runtime, kernels, literal_arrays(runtime.program))
-        index = {form.content_hash: k for k, form in enumerate(forms)}
-        tables = PlanBinder(spec.bound, runtime, kernels, index, made.constants).build()
+        made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan)
+        tables = PlanBinder(spec.bound, made.call, made.kernels, made.constants).build()
     spec.plans[training] = made
     spec.bound.entry.set_plan(training=training, plan=tables)
     return made
 
 
-def feed_layouts(trace: Trace) -> dict[int, Layout]:
-    """Return the layout of every array feed of a trace."""
-    layouts = {}
-    for feed, source in trace.feeds.items():
-        if source.kind == "array":
-            layouts[feed] = strided(source.meta.shape, source.strides, itemsize(source.meta.dtype))
-    return layouts
+def _mode_plan(
+    trace: Trace, training: bool, origin: Origin, schedule: str, use_cache: bool, keep_plan: bool
+) -> ModePlan:
+    name = plan_name(trace, training, schedule) if use_cache and not debugging() else None
+    found = find_plan(name, origin) if name is not None else None
+    if found is not None:
+        return ModePlan(found.call, found.kernels, trace, training, schedule)
+    from jitfuse.compile.planning import call_plan, forms_of, runtime_plan
 
-
-def debugging() -> bool:
-    """Return whether JITFUSE_DEBUG asks for checks after every pass."""
-    return bool(os.environ.get("JITFUSE_DEBUG"))
-
-
-def verified(name: str, program: FusedProgram) -> None:
-    """Check a program after a pass; only debugging pays for the verifier's import."""
-    from jitfuse.ir.verify import verify
-
-    verify(program)
-
-
+    runtime = runtime_plan(trace, training, schedule)
+    forms = forms_of(runtime)
+    call = call_plan(runtime, forms)
+    made_for = origin.replace(program=trace.program)
+    kernels, compiled = kernel_object(forms, call.kernels, made_for, use_cache=use_cache) if forms else (None, None)
+    planned = plan_entry(name, call, kernels, origin) if name is not None and keep_plan else None
+    publish(*(entry for entry in (compiled, planned) if entry is not None))
+    return ModePlan(call, kernels, trace, training, schedule, runtime)

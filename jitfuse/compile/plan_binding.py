@@ -1,4 +1,4 @@
-"""Bind a runtime plan to the native call path: launches, library calls and results as a plan's tables.
+"""Bind a call plan to the native call path: launches, library calls and results as a plan's tables.
 
 Owns the placing of buffers, the choice of threads, and result trees. Does not own the tables' format
 (`jitfuse.backends.llvm.runtime.tables`), kernels or plans.
@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
 from jitfuse.backends.llvm.runtime.tables import (
     ArrayResult,
     CallResult,
@@ -24,12 +23,10 @@ from jitfuse.backends.llvm.runtime.tables import (
     ViewResult,
 )
 from jitfuse.compile.bind import BoundEntry
+from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import KernelObject
 from jitfuse.dtypes import numpy_dtype
-from jitfuse.ir.program import FusedProgram
-from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
-from jitfuse.plans.layout import Layout
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
 
 PARALLEL_NS: Final = 3_000
@@ -45,13 +42,12 @@ class PlanBinder:
     """
 
     def __init__(
-        self, bound: BoundEntry, plan: RuntimePlan, kernels: KernelObject | None, index: Mapping[str, int],
+        self, bound: BoundEntry, plan: CallPlan, kernels: KernelObject | None,
         constants: Mapping[int, np.ndarray[Any, Any]],
     ) -> None:
         self.bound = bound
         self.plan = plan
         self._kernels = kernels
-        self._index = index
         self._builder = bound.entry.plan_builder()
         self._constants = constants
         if plan.arena_bytes:
@@ -59,21 +55,17 @@ class PlanBinder:
         self._outputs = {v: self._output(v) for v in plan.outputs}
 
     def _output(self, value: int) -> Any:
-        meta = self.plan.program.meta[value]
-        shape = meta.shape
-        aliases = [v for v, view in self.plan.views.items() if view.base == value and v in self._delivered()]
-        if aliases and self.plan.views[aliases[0]].layout.contiguous:
-            shape = self.plan.views[aliases[0]].layout.shape
-        return self._builder.output(numpy_dtype(meta.dtype), shape)
-
-    def _delivered(self) -> set[int]:
-        return set(self.plan.program.outputs.values())
+        dtype, shape = self.plan.outputs[value]
+        alias = next((view for view in self.plan.views.values() if view.buffer == ("value", value)), None)
+        if alias is not None and alias.contiguous:
+            shape = alias.shape
+        return self._builder.output(numpy_dtype(dtype), shape)
 
     def build(self) -> Any:
         """Return the plan's tables."""
         cost = 0
         for step in (*self.plan.steps, *self.plan.commits):
-            cost += self._launch(step) if isinstance(step, Launch) else self._host(step)
+            cost += self._launch(step) if isinstance(step, KernelCall) else self._host(step)
         self._builder.finish(self._result())
         return self._builder.build(cost=cost)
 
@@ -89,31 +81,30 @@ class PlanBinder:
             return self._outputs[number].value, offset
         return 0, self.plan.offsets[buffer] + offset
 
-    def _launch(self, launch: Launch) -> int:
-        count, cost = units(launch.form, launch.sizes), cost_ns(launch.form, launch.sizes)
+    def _launch(self, launch: KernelCall) -> int:
+        cost = launch.cost_ns
         assert self._kernels is not None
         self._builder.launch(
-            self._kernels.address(self._index[launch.form.content_hash]), count,
+            self._kernels.address(launch.kernel), launch.units,
             operands=[self._place(b, o) for b, o in launch.buffers], words=launch.words,
-            threads=0 if cost >= PARALLEL_NS and count > 1 else 1,
-            scratch=scratch_bytes(launch.form, launch.sizes), gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
+            threads=0 if cost >= PARALLEL_NS and launch.units > 1 else 1,
+            scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
         )
         self.bound.checks.append(launch.checks)
         return cost
 
-    def _host(self, step: HostCall) -> int:
+    def _host(self, step: LibraryCall) -> int:
         arrays = [*(self._host_array(o, False) for o in step.inputs), self._host_array(step.output, True)]
         self._builder.host(host_function(step), arrays, site=step.step)
         return 2_000
 
-    def _host_array(self, operand: HostOperand, writeable: bool) -> Any:
+    def _host_array(self, operand: Window, writeable: bool) -> Any:
         value, offset = self._place(operand.buffer, operand.offset)
         kind, number = operand.buffer
         slots = {"feed": self.bound.feed_slots.get(number), "const": self.bound.anchor_slot}
         slot = slots.get(kind)
-        layout: Layout = operand.layout
-        strides = None if layout.contiguous else layout.strides
-        return HostArray(value, numpy_dtype(operand.dtype), layout.shape, strides, offset, slot, writeable)
+        strides = None if operand.contiguous else operand.strides
+        return HostArray(value, numpy_dtype(operand.dtype), operand.shape, strides, offset, slot, writeable)
 
     # ------------------------------------------------------------------ results
     def _result(self) -> Any:
@@ -127,24 +118,24 @@ class PlanBinder:
         if isinstance(leaf, SameLeaf):
             return SlotResult(self.bound.feed_slots[leaf.feed])
         if isinstance(leaf, ViewLeaf):
-            dtype = numpy_dtype(self.bound.trace.feeds[leaf.feed].meta.dtype)
-            return ViewResult(self.bound.feed_slots[leaf.feed], dtype, leaf.shape, leaf.strides, leaf.offset)
+            element = numpy_dtype(self.bound.trace.feeds[leaf.feed].meta.dtype)
+            return ViewResult(self.bound.feed_slots[leaf.feed], element, leaf.shape, leaf.strides, leaf.offset)
         assert isinstance(leaf, OutputLeaf)
-        value = self.plan.program.outputs[leaf.path]
+        value, dtype = self.plan.results[leaf.path]
         if leaf.kind == "array":
             return self._array(value)
         place, offset = self._place(("value", value), 0)
-        scalar = ScalarResult(place, numpy_dtype(self.plan.program.meta[value].dtype), offset)
+        scalar = ScalarResult(place, numpy_dtype(dtype), offset)
         return scalar if leaf.kind == "scalar" else CallResult(_python_scalar, (scalar,))
 
     def _array(self, value: int) -> Any:
         view = self.plan.views.get(value)
         if view is None:
             return ArrayResult(self._outputs[value])
-        whole = ArrayResult(self._outputs[view.base])
-        if view.layout.contiguous:
+        whole = ArrayResult(self._outputs[view.buffer[1]])
+        if view.contiguous:
             return whole
-        shape, strides = view.layout.shape, view.layout.strides
+        shape, strides = view.shape, view.strides
         return CallResult(lambda items: np.ndarray(shape, items[0].dtype, items[0], 0, strides), (whole,))
 
 
@@ -173,11 +164,10 @@ def _python_scalar(items: list[Any]) -> Any:
     return items[0].item()
 
 
-def literal_arrays(program: FusedProgram) -> dict[int, np.ndarray[Any, Any]]:
-    """Return the literal arrays that a program's steps read, by value."""
+def literal_arrays(literals: Mapping[int, tuple[str, bytes]]) -> dict[int, np.ndarray[Any, Any]]:
+    """Return the arrays that are part of a program, by value."""
     arrays = {}
-    for step in program.steps:
-        if step.op_name == "constant":
-            dtype = numpy_dtype(step.attr("dtype"))
-            arrays[step.result_id] = np.frombuffer(step.attr("data"), dtype.newbyteorder("<")).astype(dtype)
+    for value, (name, data) in literals.items():
+        dtype = numpy_dtype(name)
+        arrays[value] = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
     return arrays

@@ -15,9 +15,9 @@ from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
 from jitfuse.backends.wgsl.runtime.device import default_device
 from jitfuse.compile import Origin, Specialisation, debugging
+from jitfuse.compile.debugging import verified
 from jitfuse.compile.delivery import bind_feeds, window
 from jitfuse.compile.gpu_plan import GpuPlan, Resident
-from jitfuse.compile.pipeline import verified
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.errors import CompileError, JitfuseError
 from jitfuse.gpu.tensor import GpuTensor, Storage

@@ -5,7 +5,6 @@ what sums every unshared label is a product and a sum. Does not own how a path i
 """
 from __future__ import annotations
 
-import string
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +12,7 @@ from jitfuse.dtypes import kind, result_type
 from jitfuse.errors import ShapeError
 
 Tensor = Any
-LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
+LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 class Subscripts(NamedTuple):

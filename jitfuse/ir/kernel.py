@@ -46,13 +46,13 @@ see `SUM_LANES`.
 """
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
+from jitfuse.digests import hex_digest
 from jitfuse.dtypes import itemsize
 from jitfuse.lazy import cached_property
+from jitfuse.records import Record
 
 FORM_VERSION: Final = 2
 MAX_STATIC_EXTENT: Final = 4
@@ -169,8 +169,7 @@ class Stage(NamedTuple):
     contraction: Contraction | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class KernelForm:
+class KernelForm(Record, frozen=True, eq=False):
     """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along.
 
     `then`: a second form over the same grid that runs after this one, block of rows by block of rows; what this one
@@ -228,7 +227,7 @@ class KernelForm:
     def chained_words(self) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
         """For both forms of a chain, which of the launch's words each of its words is; None for what is linked."""
         assert self.then is not None
-        forms = replace(self, then=None), self.then
+        forms = self.replace(then=None), self.then
         following, result = 0, []
         for form, linked in zip(forms, self.link, strict=True):
             places: list[int | None] = [None] * form.word_count
@@ -245,7 +244,7 @@ class KernelForm:
     def word_count(self) -> int:
         """Number of 64-bit words of a launch."""
         if self.then is not None:
-            return replace(self, then=None).word_count + self.then.word_count - 1
+            return self.replace(then=None).word_count + self.then.word_count - 1
         blocks = 2 if self.contracted else 0
         return len(self.operands) + len(self.stride_words) + len(self.size_words) + len(self.params) + blocks + 1
 
@@ -278,8 +277,8 @@ class KernelForm:
 
     @cached_property
     def content_hash(self) -> str:
-        """The sha256 of the canonical bytes, in hexadecimal."""
-        return hashlib.sha256(self.canonical_bytes).hexdigest()
+        """The digest of the canonical bytes, in hexadecimal."""
+        return hex_digest(self.canonical_bytes)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KernelForm):

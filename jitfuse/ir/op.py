@@ -5,12 +5,12 @@ Does not own the rows: they are in `jitfuse.ir.operators`, one file for each kin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import rules
 from jitfuse.ir.program import Meta
+from jitfuse.records import Record
 
 ELEMENTWISE: Final = "elementwise"
 REDUCTION: Final = "reduction"
@@ -31,8 +31,7 @@ VARIADIC: Final = -1
 REQUIRED: Final = object()
 
 
-@dataclass(frozen=True, eq=False)
-class Op:
+class Op(Record, frozen=True, eq=False):
     """One operator. `attrs` maps attribute names to defaults (`REQUIRED`: none).
 
     `ulps` is how far float results may be from the exact ones, in units in the last place; 0: they have NumPy's bits.

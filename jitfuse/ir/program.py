@@ -8,13 +8,12 @@ own what the operators mean (`jitfuse.ir.ops`), the rules of a valid program (`j
 """
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Union
+from typing import Any, Final, NamedTuple, Union
 
 from jitfuse.lazy import cached_property
+from jitfuse.records import DataclassFields, Record, fresh
 
 PROGRAM_VERSION: Final = 1
 """Raised with every change to the schema, to an operator's meaning or to the meaning of an attribute."""
@@ -38,8 +37,7 @@ def _frozen(value: Any) -> AttrValue:
     raise TypeError(f"{type(value).__name__} cannot be an attribute of a step")
 
 
-@dataclass(frozen=True, slots=True)
-class Meta:
+class Meta(NamedTuple):
     """What is known of a value: shape, dtype, device, whether it is weak (a Python scalar), axis names."""
 
     shape: tuple[int, ...]
@@ -68,8 +66,7 @@ class Meta:
         return f"{self.dtype}[{dims}]{weak}{device}"
 
 
-@dataclass(frozen=True, slots=True)
-class OpStep:
+class OpStep(NamedTuple):
     """One operator call: an AbstractTensor method name, the ids it reads, its attributes, the ids it makes."""
 
     step_id: int
@@ -98,11 +95,13 @@ class OpStep:
         return dict(self.attrs)
 
 
+for _kind in (Meta, OpStep):
+    setattr(_kind, DataclassFields.NAME, DataclassFields())
+
 _EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, eq=False)
-class FusedProgram:
+class FusedProgram(Record, frozen=True, eq=False):
     """A scheduled, self-contained program over AbstractTensor methods, for evaluation and training alike.
 
     feeds       ids bound at call time: exactly the values that no step produces
@@ -120,11 +119,11 @@ class FusedProgram:
     steps: tuple[OpStep, ...]
     outputs: Mapping[str, int]
     meta: Mapping[int, Meta]
-    feed_names: Mapping[int, str] = field(default_factory=lambda: _EMPTY)
+    feed_names: Mapping[int, str] = fresh(default_factory=lambda: _EMPTY)
     state_in: frozenset[int] = frozenset()
-    state_out: Mapping[int, int] = field(default_factory=lambda: _EMPTY)
-    writes: Mapping[int, int] = field(default_factory=lambda: _EMPTY)
-    sources: Mapping[int, str] = field(default_factory=lambda: _EMPTY)
+    state_out: Mapping[int, int] = fresh(default_factory=lambda: _EMPTY)
+    writes: Mapping[int, int] = fresh(default_factory=lambda: _EMPTY)
+    sources: Mapping[int, str] = fresh(default_factory=lambda: _EMPTY)
     version: int = PROGRAM_VERSION
 
     @cached_property
@@ -168,6 +167,8 @@ class FusedProgram:
     @cached_property
     def content_hash(self) -> str:
         """The sha256 of the canonical bytes, in hexadecimal."""
+        import hashlib  # loads OpenSSL, which takes as long as the rest of a warm call
+
         return hashlib.sha256(self.canonical_bytes).hexdigest()
 
     def __eq__(self, other: object) -> bool:

@@ -121,7 +121,7 @@ def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[str]
     except JitfuseError as error:
         yield f"rule 10: {error}"
         return
-    metas: tuple[Meta, ...] = inferred if isinstance(inferred, tuple) else (inferred,)
+    metas: tuple[Meta, ...] = (inferred,) if isinstance(inferred, Meta) else inferred
     if len(metas) != len(step.result_ids):
         yield f"rule 10: {op.name} makes {len(metas)} value(s), not {len(step.result_ids)}"
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
@@ -109,7 +108,7 @@ def _row_steps(launch: Launch, operand: int) -> list[int]:
 
 def _chained(writer: Launch, reader: Launch, link: tuple[int, int]) -> Launch:
     """Return the launch of a chain."""
-    form = replace(writer.form, then=reader.form, link=link)
+    form = writer.form.replace(then=reader.form, link=link)
     row_bytes = link_row_bytes(form, writer.sizes)
     row_blocks, _ = block_counts(form, writer.sizes)
     words: list[int] = []

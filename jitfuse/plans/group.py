@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from jitfuse.ir import ops
@@ -17,6 +16,7 @@ from jitfuse.plans.contraction import MAX_SWEPT
 from jitfuse.plans.frame import Frame, Key
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.layout import Flat, Lin
+from jitfuse.records import Record, fresh
 
 SPLIT_GRID: Final = 8
 """Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""
@@ -53,22 +53,21 @@ class Reach(NamedTuple):
     swept: bool = False
 
 
-@dataclass(eq=False)
-class Group:
+class Group(Record, eq=False):
     """Steps that share a kernel, which may begin with a contraction, or one library call (`host`)."""
 
     number: int
     frame: Frame
     host: OpStep | None = None
     contraction: OpStep | None = None
-    roots: list[int] = field(default_factory=list)
-    reductions: list[OpStep] = field(default_factory=list)
-    depths: dict[int, int] = field(default_factory=dict)
-    placings: dict[int, str] = field(default_factory=dict)
-    leaves: set[tuple[int, Any]] = field(default_factory=set)
-    inlined: set[int] = field(default_factory=set)
-    needs: set[int] = field(default_factory=set)
-    reach: dict[Key, Reach] = field(default_factory=dict)
+    roots: list[int] = fresh(default_factory=list)
+    reductions: list[OpStep] = fresh(default_factory=list)
+    depths: dict[int, int] = fresh(default_factory=dict)
+    placings: dict[int, str] = fresh(default_factory=dict)
+    leaves: set[tuple[int, Any]] = fresh(default_factory=set)
+    inlined: set[int] = fresh(default_factory=set)
+    needs: set[int] = fresh(default_factory=set)
+    reach: dict[Key, Reach] = fresh(default_factory=dict)
     split: bool = False
     size: int = 0
     """How many values it computes, each as often as index maps differ."""
@@ -80,13 +79,12 @@ class Group:
         return frozenset(s.result_id for s in made)
 
 
-@dataclass
-class Probe:
+class Probe(Record):
     """What computing one value in a frame would touch."""
 
-    leaves: set[tuple[int, Any]] = field(default_factory=set)
-    inlined: set[int] = field(default_factory=set)
-    reach: dict[Key, Reach] = field(default_factory=dict)
+    leaves: set[tuple[int, Any]] = fresh(default_factory=set)
+    inlined: set[int] = fresh(default_factory=set)
+    reach: dict[Key, Reach] = fresh(default_factory=dict)
     depth: int = 0
     swept: bool = False
     size: int = 0

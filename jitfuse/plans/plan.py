@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jitfuse.dtypes import itemsize
@@ -28,6 +27,7 @@ from jitfuse.plans.order import execution_order
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.values import Values, View
+from jitfuse.records import Record
 
 Buffer = tuple[str, int]
 """("feed", id), ("const", id), ("value", id), ("partial", id), ("positions", id) or ("reserved", id)."""
@@ -86,8 +86,7 @@ class RuntimePlan(NamedTuple):
         return (*(s for s in self.steps if isinstance(s, Launch)), *self.commits)
 
 
-@dataclass(frozen=True, eq=False)
-class AbstractPlan:
+class AbstractPlan(Record, frozen=True, eq=False):
     """What to compute: a primitive program of one mode, the layouts of its array feeds, how its steps are ordered."""
 
     program: FusedProgram

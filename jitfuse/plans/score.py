@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
@@ -84,10 +83,10 @@ def _chain_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     firsts, seconds = chained(form, sizes)
     counts = block_counts(form, firsts)
     total, share = 0.0, 1.0
-    for part, extents, linked in ((form.then, seconds, form.link[1]), (replace(form, then=None), firsts, form.link[0])):
+    for part, extents, linked in ((form.then, seconds, form.link[1]), (form.replace(then=None), firsts, form.link[0])):
         nowhere = part.operands[linked]._replace(strides=("0",) * len(part.axes))
         operands = (*part.operands[:linked], nowhere, *part.operands[linked + 1 :])
-        space = _Space(replace(part, operands=operands), extents)
+        space = _Space(part.replace(operands=operands), extents)
         total += _contraction_ns(space, counts)
         units = space.batch * counts[0]
         share = -(-units // THREADS) / max(units, 1)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jitfuse.cache.entry import (
+    FORMAT_VERSION,
     MAX_ENTRY_BYTES,
     Entry,
     EntryError,
@@ -18,8 +19,10 @@ from jitfuse.cache.entry import (
     encode,
     expand_text,
     is_key,
+    json_text,
     parse_metadata,
 )
+from jitfuse.digests import digest
 
 KEY = hashlib.sha256(b"key").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()
@@ -34,10 +37,10 @@ def small() -> Entry:
     return Entry(KEY, {"function": "f"}, b"form", b"code")
 
 
-def sealed(body: bytes, *, magic: bytes = b"JITFUSE\0", version: int = 1) -> bytes:
+def sealed(body: bytes, *, magic: bytes = b"JITFUSE\0", version: int = FORMAT_VERSION) -> bytes:
     """Return `body` under a header that is right for it."""
     total = (52 + len(body)).to_bytes(8, "little")
-    return magic + version.to_bytes(4, "little") + total + hashlib.sha256(body).digest() + body
+    return magic + version.to_bytes(4, "little") + total + digest(body) + body
 
 
 def lengths(metadata: int, canonical: int, code: int) -> bytes:
@@ -86,8 +89,8 @@ def test_anothers_key() -> None:
 
 
 def test_other_version_with_a_right_checksum() -> None:
-    with pytest.raises(EntryError, match="version 2"):
-        decode(sealed(encode(small())[52:], version=2), KEY)
+    with pytest.raises(EntryError, match=f"version {FORMAT_VERSION + 1}"):
+        decode(sealed(encode(small())[52:], version=FORMAT_VERSION + 1), KEY)
 
 
 @pytest.mark.parametrize("claimed", [(2**32 - 1, 4, 4), (16, 2**63, 4), (16, 5, 4), (0, 0, 0)])
@@ -129,6 +132,18 @@ def test_same_entry_same_bytes_in_any_order_of_metadata() -> None:
 def test_an_entry_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="exceeds"):
         encode(Entry(KEY, {}, b"", bytes(MAX_ENTRY_BYTES)))
+
+
+
+@given(JSON)
+def test_metadata_is_written_as_json_writes_it(value: object) -> None:
+    try:
+        expected = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        with pytest.raises(ValueError):
+            json_text(value)
+    else:
+        assert json_text(value) == expected
 
 
 @given(st.text())

@@ -50,7 +50,7 @@ def test_order_of_the_mapping_does_not_matter() -> None:
 def test_a_fixed_key_never_changes() -> None:
     # A change here means that the encoding changed: raise the format version with it.
     parts: dict[str, Part] = {"form": b"\x00\xff", "options": ("O0", 256, -1, True, None), "name": "é\ud800"}
-    assert cache_key(parts) == "cbc1126145fc6716d7a0af3d0387b9d7c5f4fc40bf3c90e781adc0c73f34fde9"
+    assert cache_key(parts) == "bbba99cd0799d10d8d4ff128020504bf404b5e5bab1317c562b8638c1b8b69ef"
 
 
 class Colour(enum.IntEnum):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jitfuse.compile.pipeline import feed_layouts
+from jitfuse.compile.planning import feed_layouts
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.tracing.tracer import trace

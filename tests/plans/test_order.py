@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.compile.pipeline import feed_layouts
+from jitfuse.compile.planning import feed_layouts
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.tracing.tracer import trace

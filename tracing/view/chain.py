@@ -9,9 +9,9 @@ from __future__ import annotations
 import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from jitfuse.records import Record, fresh
 from jitfuse.tracing.view.swap import original_code
 
 ROOTS: Final = frozenset({"arg", "global", "cell", "object"})
@@ -158,8 +158,7 @@ _CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Guard:
+class Guard(Record, frozen=True):
     """One condition on the value at the end of a chain.
 
     kind and expected: IS (the object), TYPE (the exact type), EQ (same exact type and equal), LEN (length of a
@@ -215,8 +214,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-@dataclass
-class Trail:
+class Trail(Record):
     """What one trace depends on.
 
     `guards` in the order in which they were first needed; `feeds`: the chains handed to the hooks as
@@ -224,9 +222,9 @@ class Trail:
     replayed without running Python again (empty in the usual case).
     """
 
-    guards: list[Guard] = field(default_factory=list)
-    feeds: list[tuple[Chain, Any]] = field(default_factory=list)
-    volatile: list[str] = field(default_factory=list)
+    guards: list[Guard] = fresh(default_factory=list)
+    feeds: list[tuple[Chain, Any]] = fresh(default_factory=list)
+    volatile: list[str] = fresh(default_factory=list)
 
     def check(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
         """Tell whether all guards hold now."""

@@ -16,7 +16,7 @@ from jitfuse.tracing.view.functions import Functions
 from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.shadow import Shadow, empty_like, fill, is_container, is_plain_and_large
 from jitfuse.tracing.view.state import same_value
-from jitfuse.tracing.view.substitutes import SUBSTITUTES, CachedCall
+from jitfuse.tracing.view.substitutes import CachedCall, substitute_of
 from jitfuse.tracing.view.userland import is_user_class
 
 _EQUAL: Final = (int, float, str, bytes, complex, slice, range, np.dtype)
@@ -108,7 +108,7 @@ class Classifier(Functions):
             if type(found) is types.FunctionType:
                 self.function(found, Chain.object(found))
             return found
-        own = SUBSTITUTES.get(id(real))
+        own = substitute_of(real)
         if own is None and isinstance(real, functools._lru_cache_wrapper):
             return CachedCall(real)
         return own

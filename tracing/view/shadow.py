@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import types
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any, Final
 
 from jitfuse.errors import UntraceableError
+from jitfuse.records import Record
 from jitfuse.tracing.view.chain import Chain
 
 LIMIT: Final = 2000
 _PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
-@dataclass
-class Shadow:
+class Shadow(Record):
     """One real container, the one that the function sees, and what that one held at first."""
 
     chain: Chain

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
+from jitfuse.records import Record
 from jitfuse.tracing.view.chain import Chain, Guard, Trail, equal
 from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.userland import MISSING, own_attributes
@@ -28,8 +28,7 @@ def same_value(a: Any, b: Any, computed: bool = False) -> bool:
     return type(a) in _PLAIN_EQUAL and equal(a, b)
 
 
-@dataclass
-class Write:
+class Write(Record):
     """A place that the function wrote: how to read it, and how to put the first value back."""
 
     owner: Any

@@ -5,7 +5,6 @@ import __future__
 import builtins
 import contextlib
 import copy
-import dataclasses
 import functools
 import operator
 import sys
@@ -90,6 +89,8 @@ def _exec(source: Any, namespace: Any = None, local: Any = None, /) -> None:
 
 
 def _replace(owner: Any, /, **changes: Any) -> Any:
+    import dataclasses
+
     for field in dataclasses.fields(owner):
         if field.init and field.name not in changes:
             changes[field.name] = gate.load_attr(owner, field.name)
@@ -106,6 +107,8 @@ def _astuple(owner: Any, *, tuple_factory: Callable[[Any], Any] = tuple) -> Any:
 
 def _fields_in(value: Any, make: Callable[[list[tuple[str, Any]]], Any]) -> Any:
     """Walk dataclasses and containers as dataclasses.asdict does."""
+    import dataclasses
+
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return make([(f.name, _fields_in(gate.load_attr(value, f.name), make)) for f in dataclasses.fields(value)])
     if type(value) in {list, tuple}:
@@ -178,10 +181,21 @@ def _table() -> dict[int, Any]:
         (builtins.getattr, _getattr), (builtins.hasattr, _hasattr), (builtins.setattr, _setattr),
         (builtins.eval, _eval), (builtins.exec, _exec),
         (builtins.delattr, _delattr), (builtins.vars, _vars), (builtins.globals, _globals),
-        (dataclasses.replace, _replace), (dataclasses.asdict, _asdict), (dataclasses.astuple, _astuple),
         (copy.copy, _copy), (operator.attrgetter, _attrgetter), (object.__setattr__, _object_setattr),
     ]
     return {id(real): seen for real, seen in pairs}
 
 
-SUBSTITUTES: Final = _table()
+_SUBSTITUTES: Final = _table()
+
+
+_DATACLASSES: Final[dict[str, Any]] = {"replace": _replace, "asdict": _asdict, "astuple": _astuple}
+"""Found by name: importing dataclasses is left to those who use them."""
+
+
+def substitute_of(real: Any) -> Any:
+    """Return what stands in traced code for a function of Python's own that would read unseen, or None."""
+    found = _SUBSTITUTES.get(id(real))
+    if found is None and type(real) is types.FunctionType and real.__module__ == "dataclasses":
+        return _DATACLASSES.get(real.__name__)
+    return found

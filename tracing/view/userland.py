@@ -4,24 +4,21 @@ from __future__ import annotations
 import enum
 import functools
 import os
-import site
 import sys
-import sysconfig
 import types
 import weakref
 from typing import Any, Final
 
 import jitfuse
+from jitfuse.tracing.view.folders import PACKAGES, STANDARD
 from jitfuse.tracing.view.swap import original_code
 
 
 def _library_folders() -> tuple[str, ...]:
     here = os.path.dirname(os.path.abspath(jitfuse.__file__))
     own = [here, *(os.path.realpath(os.path.join(here, part)) for part in ("tracing", "backends", "cache"))]
-    paths = sysconfig.get_paths()
-    installed = [paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")]
-    installed += [*site.getsitepackages(), site.getusersitepackages()]
-    folders = {os.path.realpath(path) for path in (*own, *installed)} | {*own, *installed}
+    folders = {*own, *STANDARD, *PACKAGES}
+    folders |= {os.path.realpath(path) for path in folders}
     return tuple(folder.rstrip(os.sep) + os.sep for folder in sorted(folders))
 
 

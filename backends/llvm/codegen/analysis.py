@@ -6,12 +6,12 @@ number of lanes of a vector, the number of vectors side by side. Does not own ad
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
 from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
 from jitfuse.lazy import cached_property
+from jitfuse.records import Record
 
 TRANSCENDENTAL: Final = frozenset({
     "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "power", "remainder", "floor_divide",
@@ -73,8 +73,7 @@ class Pressure(NamedTuple):
     long: int
 
 
-@dataclass(frozen=True, eq=False)
-class Analysis:
+class Analysis(Record, frozen=True, eq=False):
     """Facts about a form."""
 
     form: KernelForm

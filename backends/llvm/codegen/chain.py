@@ -5,8 +5,6 @@ the value between them so that its current block lies at the start of scratch. O
 """
 from __future__ import annotations
 
-from dataclasses import replace
-
 from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.codegen.gemm import emit_contraction
 from jitfuse.backends.llvm.codegen.gemm_tile import tiles_of
@@ -20,7 +18,7 @@ def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> N
     """Write a form with a second one after it as a function, as `kernel.emit_kernel` does."""
     second = form.then
     assert second is not None and form.contraction is not None
-    parts = replace(form, then=None), second
+    parts = form.replace(then=None), second
     for k, part in enumerate(parts):
         emit_contraction(module, f"{name}_{k}", part, target, internal=True)
     f = module.function(
@@ -53,7 +51,7 @@ def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> N
 def _split(f: Function, words: Value, form: KernelForm) -> tuple[Value, Value]:
     """Copy the launch's words into those of both forms; the addresses of what lies between are left open."""
     assert form.then is not None
-    parts = replace(form, then=None), form.then
+    parts = form.replace(then=None), form.then
     copies = []
     for part, sources in zip(parts, form.chained_words, strict=True):
         copy = f.alloca("i64", part.word_count)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 
 from jitfuse.backends.llvm.builder import Loop, Value
 from jitfuse.backends.llvm.codegen.analysis import ROW_BYTES
@@ -23,6 +22,7 @@ from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import CHUNK, Instr, Reduction
+from jitfuse.records import Record
 
 Numbered = list[tuple[int, Instr]]
 _LINE = 64
@@ -56,8 +56,7 @@ def _fold(part: Part, column: list[State]) -> State:
     return column[0]
 
 
-@dataclass(frozen=True)
-class Contracted:
+class Contracted(Record, frozen=True):
     """What a contraction left for a block of lanes, as kept row 0: its address, the block's first lane, the bytes
     from one element of a column to the next; and the instructions of its stage that later ones read.
     """

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from jitfuse.backends.llvm.builder import Value, lanes
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, LARGEST, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
+from jitfuse.records import Record
 
 State = tuple[Batch, ...]
 Constant = Callable[[str, "float | int | bool"], Batch]
@@ -47,8 +47,7 @@ def identity(combine: str, dtype: str) -> float | int | bool:
     return SMALLEST[dtype] if smallest else LARGEST[dtype]
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Record, frozen=True):
     """One value under reduction: which number its result has, and what is reduced (None in a final phase)."""
 
     number: int

@@ -6,7 +6,6 @@ a number of vectors side by side. Does not own loads and stores (`jitfuse.backen
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from jitfuse.backends.llvm.builder import Function, Value
@@ -14,6 +13,7 @@ from jitfuse.backends.llvm.codegen.analysis import Analysis
 from jitfuse.backends.llvm.codegen.odometer import decode
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 from jitfuse.ir.kernel import KernelForm
+from jitfuse.records import Record, fresh
 
 
 class Launch:
@@ -81,8 +81,7 @@ def multiply(f: Function, a: Value, b: Value) -> Value:
     return f.mul(a, b)
 
 
-@dataclass
-class Address:
+class Address(Record):
     """The address of a group of vectors.
 
     `base` is that of lane 0 of vector 0. All lanes share it (`kind` "same"), or are adjacent ("next"), or
@@ -110,8 +109,7 @@ class Piece(NamedTuple):
     left: Value
 
 
-@dataclass
-class Frame:
+class Frame(Record):
     """A group of `count` vectors whose first lane is at position `first` along the lanes.
 
     `pointers` are the operands' addresses at position 0 of the lanes and of the inner axes that lanes do not
@@ -124,14 +122,14 @@ class Frame:
     first: Value
     pointers: Mapping[int, Value]
     masks: Sequence[Value] | None = None
-    inner: Mapping[int, Value] = field(default_factory=dict)
-    indices: Mapping[int, Value] = field(default_factory=dict)
+    inner: Mapping[int, Value] = fresh(default_factory=dict)
+    indices: Mapping[int, Value] = fresh(default_factory=dict)
     keeps: Sequence[Value] = ()
-    streams: Mapping[int, Value] = field(default_factory=dict)
-    _lane_pointers: dict[int, Address] = field(default_factory=dict)
-    _axis_vectors: dict[int, list[Value]] = field(default_factory=dict)
+    streams: Mapping[int, Value] = fresh(default_factory=dict)
+    _lane_pointers: dict[int, Address] = fresh(default_factory=dict)
+    _axis_vectors: dict[int, list[Value]] = fresh(default_factory=dict)
     _run: tuple[Value, list[Value]] | None = None
-    pairs: dict[Any, Any] = field(default_factory=dict)
+    pairs: dict[Any, Any] = fresh(default_factory=dict)
     """The components of what was loaded from complex operands here, by load."""
 
     def group(self, count: int, first: Value, masks: Sequence[Value] | None = None) -> Frame:
@@ -161,7 +159,7 @@ class Frame:
         base = known.base
         for axis, index in self.inner.items():
             base = self.launch.moved(base, operand, axis, index)
-        return replace(known, base=base)
+        return known.replace(base=base)
 
     def _lane_address(self, operand: int) -> Address:
         launch = self.launch

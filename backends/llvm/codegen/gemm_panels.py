@@ -8,7 +8,6 @@ transposed. Owns: those two ways. Does not own which elements are packed when (`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import BODY, ENTRY, POINT, UNIT, Analysis, access
@@ -19,6 +18,7 @@ from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import Target
 from jitfuse.ir.kernel import CONTRACTION_BLOCK, Instr, KernelForm
+from jitfuse.records import Record
 
 FEW_ROWS = 130
 """Rows of a product up to which its right operand is read in place where its own rows are at most `NEAR_BYTES` apart:
@@ -29,8 +29,7 @@ NEAR_BYTES = 2048
 Numbered = list[tuple[int, Instr]]
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Record, frozen=True):
     """Positions from `start` up to `stop` along an axis."""
 
     start: Value
@@ -117,8 +116,8 @@ class Side:
         self.transposed = _is_adjacent(form, instructions, self.contracted) and not _is_adjacent(
             form, instructions, axis
         )
-        packing = replace(
-            form, grid=form.grid + form.inner, inner=form.contracted, contracted=(),
+        packing = form.replace(
+            grid=form.grid + form.inner, inner=form.contracted, contracted=(),
             lane_axis=self.contracted if self.transposed else axis,
         )
         # the words of a launch follow from the axes in order and from what contracts, and stay what they are

@@ -5,17 +5,16 @@ packed panels. Does not own panels (`gemm_panels`) or the loops around a tile (`
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from jitfuse.backends.llvm.builder import Function, Module, Value, vector
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, REGISTER, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.kernel import Contraction
+from jitfuse.records import Record
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(Record, frozen=True):
     """A tile of `rows` rows of `vectors` vectors, out of panels of `panel_rows` rows."""
 
     dtype: str
@@ -63,7 +62,7 @@ def tiles_of(contraction: Contraction, target: Target) -> Tiles:
     lanes = target.vector_bytes // ITEMSIZE[contraction.dtype]
     rows, low = (14, 4) if target.vector_bytes == 64 else (6, 3)
     whole = Tile(contraction.dtype, lanes, rows, 2, rows)
-    return Tiles(whole, replace(whole, rows=low), replace(whole, vectors=1))
+    return Tiles(whole, whole.replace(rows=low), whole.replace(vectors=1))
 
 
 def emit_tile(module: Module, tile: Tile, has_fma: bool) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from jitfuse.backends.llvm.codegen.analysis import POINT, ROW_BYTES, Analysis
@@ -86,7 +85,7 @@ def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
     if form.then is not None:
         first, second = chained(form, sizes)
         counts = block_counts(form, first)
-        parts = _scratch_bytes(replace(form, then=None), first, counts), _scratch_bytes(form.then, second, counts)
+        parts = _scratch_bytes(form.replace(then=None), first, counts), _scratch_bytes(form.then, second, counts)
         return link_bytes(form, first) + max(parts)
     return _scratch_bytes(form, sizes, block_counts(form, sizes) if form.contracted else (0, 0))
 
@@ -138,7 +137,7 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     """Return a rough estimate of a launch's time on one thread, in nanoseconds."""
     if form.then is not None:
         first, second = chained(form, sizes)
-        return cost_ns(replace(form, then=None), first) + cost_ns(form.then, second)
+        return cost_ns(form.replace(then=None), first) + cost_ns(form.then, second)
     analysis = Analysis(form)
     points = math.prod(sizes[: len(form.grid)])
     inner = math.prod(sizes[len(form.grid) : len(form.grid) + len(form.inner)])

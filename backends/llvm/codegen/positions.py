@@ -14,7 +14,7 @@ from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.kernel import POSITIONS, Reduction
 
 
-class PositionPart(Part):
+class PositionPart(Part, frozen=True):
     """One argmin or argmax. A state is (extremes, positions).
 
     A lane that saw nothing better than the identity says position 0: it only wins where every element equals the

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,18 +16,19 @@ from jitfuse.backends.llvm.runtime.layout import Code, Op
 from jitfuse.backends.llvm.runtime.layout import Plan as PlanWord
 from jitfuse.backends.llvm.runtime.result_tree import Output, ResultTable, ResultTree
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
+from jitfuse.records import Record
 
 ARENA: Final = 0
 """The value that addresses the plan's arena."""
 
 
-class Label(NamedTuple):
+class Label(Record, frozen=True):
     """A place in a plan's ops that is jumped to, put down later by `PlanBuilder.place`."""
 
     position: int
 
 
-class HostArray(NamedTuple):
+class HostArray(Record, frozen=True):
     """An array handed to a host step: `strides` None for C order, `slot` where a value came from a guard.
 
     The array keeps what it shows alive, however long the host step holds on to it: the object in the slot,

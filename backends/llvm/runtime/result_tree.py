@@ -5,16 +5,17 @@ Owns: the kinds of results and their records. Does not own the code that makes t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Result
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper
+from jitfuse.records import Record
 
 
-class Output(NamedTuple):
+class Output(Record, frozen=True):
     """A result buffer of a plan: its position among the outputs, the value that addresses it."""
 
     position: int
@@ -23,13 +24,13 @@ class Output(NamedTuple):
     shape: tuple[int, ...]
 
 
-class ArrayResult(NamedTuple):
+class ArrayResult(Record, frozen=True):
     """A new ndarray that owns an output's buffer; the same output twice is the same object twice."""
 
     output: Output
 
 
-class ScalarResult(NamedTuple):
+class ScalarResult(Record, frozen=True):
     """A NumPy scalar with the bytes at an address: value, offset, dtype."""
 
     value: int
@@ -37,19 +38,19 @@ class ScalarResult(NamedTuple):
     offset: int = 0
 
 
-class SlotResult(NamedTuple):
+class SlotResult(Record, frozen=True):
     """The object in a slot: an argument handed back."""
 
     slot: int
 
 
-class ObjectResult(NamedTuple):
+class ObjectResult(Record, frozen=True):
     """A constant object."""
 
     target: object
 
 
-class ViewResult(NamedTuple):
+class ViewResult(Record, frozen=True):
     """A view of the array in a slot, `offset` bytes past its data; writeable where the array is."""
 
     slot: int
@@ -59,26 +60,26 @@ class ViewResult(NamedTuple):
     offset: int = 0
 
 
-class TupleResult(NamedTuple):
+class TupleResult(Record, frozen=True):
     """A tuple of results."""
 
     items: tuple[ResultTree, ...]
 
 
-class ListResult(NamedTuple):
+class ListResult(Record, frozen=True):
     """A list of results."""
 
     items: tuple[ResultTree, ...]
 
 
-class DictResult(NamedTuple):
+class DictResult(Record, frozen=True):
     """A dict of results under constant keys, in this order."""
 
     keys: tuple[object, ...]
     items: tuple[ResultTree, ...]
 
 
-class CallResult(NamedTuple):
+class CallResult(Record, frozen=True):
     """What a callable returns for the list of results: any other container."""
 
     function: Callable[[list[Any]], object]

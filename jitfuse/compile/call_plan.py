@@ -1,0 +1,174 @@
+"""Call plans: what one mode of one signature does in every call, as plain numbers, and the same as bytes.
+
+A call plan is what is left of a runtime plan (`jitfuse.plans`) when all choices are made: which kernel of the object
+over how many units, which words, which places in which buffers. Binding it needs neither program passes, nor plans,
+nor kernel forms, so a process that finds one on the disk imports none of them. Owns its bytes: plain values by
+`marshal`, under the cache's checksum. Does not own how it is made (`jitfuse.compile.planning`) or where it is kept
+(`jitfuse.compile.stored_plans`).
+"""
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from jitfuse.records import Record
+
+Buffer = tuple[str, int]
+"""("feed", id), ("const", id), ("value", id), ("partial", id), ("positions", id) or ("reserved", id)."""
+
+_MARSHAL: Final = 2
+"""Its version of marshal's format: the newest in which equal values have equal bytes."""
+
+
+class IndexCheck(Record, frozen=True):
+    """An index that a kernel checks: the axis that it indexes, its extent, the user's line."""
+
+    axis: int
+    extent: int
+    source: str | None
+
+
+class KernelCall(Record, frozen=True):
+    """A launch: the kernel's number in the object, how it is divided, its buffers with byte offsets, its words."""
+
+    kernel: int
+    units: int
+    cost_ns: int
+    scratch: int
+    buffers: tuple[tuple[Buffer, int], ...]
+    words: tuple[int, ...]
+    checks: tuple[IndexCheck, ...]
+
+
+class Window(Record, frozen=True):
+    """Memory as an array: a place in a buffer, and how the elements lie there."""
+
+    buffer: Buffer
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    contiguous: bool
+
+
+class LibraryCall(Record, frozen=True):
+    """A library call: the operator, its attributes, what it reads, what it writes, the user's line."""
+
+    name: str
+    attrs: tuple[tuple[str, Any], ...]
+    inputs: tuple[Window, ...]
+    output: Window
+    step: int
+    source: str | None
+
+
+class KernelFacts(Record, frozen=True):
+    """What a log says of a kernel."""
+
+    inputs: int
+    outputs: int
+    instructions: int
+
+
+class CallPlan(Record, frozen=True):
+    """Everything that a call does, in order.
+
+    steps     launches and library calls; `commits` are the launches that write arguments and state, at the end
+    results   path in the returned tree -> (value, dtype)
+    outputs   value -> (dtype, shape): the buffers that become results
+    views     value -> the window that it is into the buffer of another value; for values that are returned
+    offsets   buffer -> where it lies in the arena
+    literals  value -> (dtype, bytes in little-endian order) of the arrays that are part of the program
+    kernels   what a log says of each kernel of the object
+    """
+
+    steps: tuple[KernelCall | LibraryCall, ...]
+    commits: tuple[KernelCall, ...]
+    results: Mapping[str, tuple[int, str]]
+    outputs: Mapping[int, tuple[str, tuple[int, ...]]]
+    views: Mapping[int, Window]
+    offsets: Mapping[Buffer, int]
+    arena_bytes: int
+    literals: Mapping[int, tuple[str, bytes]]
+    kernels: tuple[KernelFacts, ...]
+
+    @property
+    def launches(self) -> int:
+        """How many kernels a call launches."""
+        return sum(type(s) is KernelCall for s in self.steps) + len(self.commits)
+
+
+class NotPlainError(Exception):
+    """A value that plain bytes cannot stand for; never leaves this package."""
+
+
+_PLAIN: Final = frozenset({int, str, bytes, bool, float, complex, type(None)})
+
+
+def exact_bytes(value: Any) -> bytes:
+    """Return plain values (numbers, texts, bytes, tuples, dicts) as bytes: equal ones for equal values, bit by bit.
+
+    Raises NotPlainError for any other type, subclasses of these but named tuples included.
+    """
+    return marshal.dumps(_plain(value), _MARSHAL)
+
+
+def _plain(value: Any) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, Record):
+        return tuple(map(_plain, vars(value).values()))
+    if isinstance(value, Mapping):
+        return tuple((_plain(k), _plain(v)) for k, v in value.items())
+    raise NotPlainError(kind.__name__)
+
+
+def encode(plan: CallPlan, lines: Sequence[str]) -> bytes:
+    """Return the bytes of a plan, in which the user's lines are numbers: a program may stand elsewhere tomorrow.
+
+    Raises NotPlainError where an attribute cannot be written, or a line is not among `lines`.
+    """
+    number = {line: k for k, line in enumerate(lines)}
+
+    def numbered(source: str | None) -> int | None:
+        if source is not None and source not in number:
+            raise NotPlainError("a line of no step")
+        return None if source is None else number[source]
+
+    return exact_bytes(_with_sources(plan, numbered))
+
+
+def decode(data: bytes, lines: Sequence[str]) -> CallPlan:
+    """Return the plan that `encode` wrote, of a program whose lines are these."""
+    steps, commits, results, outputs, views, offsets, arena_bytes, literals, kernels = marshal.loads(data)
+    plan = CallPlan(
+        tuple(map(_step, steps)), tuple(map(_step, commits)), dict(results), dict(outputs),
+        {v: Window(*w) for v, w in views}, dict(offsets), arena_bytes, dict(literals),
+        tuple(KernelFacts(*k) for k in kernels),
+    )
+    return _with_sources(plan, lambda source: None if source is None else lines[source])
+
+
+def _step(fields: tuple[Any, ...]) -> Any:
+    if len(fields) == len(KernelCall._fields):
+        kernel, units, cost_ns, scratch, buffers, words, checks = fields
+        return KernelCall(kernel, units, cost_ns, scratch, buffers, words, tuple(IndexCheck(*c) for c in checks))
+    name, attrs, inputs, output, *last = fields
+    return LibraryCall(name, attrs, tuple(Window(*w) for w in inputs), Window(*output), *last)
+
+
+def _with_sources(plan: CallPlan, change: Callable[[Any], Any]) -> CallPlan:
+    """Return the plan with every line changed."""
+
+    def changed(step: Any) -> Any:
+        if type(step) is LibraryCall:
+            return step.replace(source=change(step.source))
+        if not step.checks:
+            return step
+        return step.replace(checks=tuple(c.replace(source=change(c.source)) for c in step.checks))
+
+    return plan.replace(steps=tuple(map(changed, plan.steps)), commits=tuple(map(changed, plan.commits)))

@@ -1,0 +1,95 @@
+"""Planning: from a traced program to a runtime plan, and from that to the call plan that is bound.
+
+Imported where a program is not known from the disk, or is to be explained. Owns the order of the stages between a
+trace and its kernels. Does not own what is inside them.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
+from jitfuse.compile.call_plan import CallPlan, IndexCheck, KernelCall, KernelFacts, LibraryCall, Window
+from jitfuse.compile.debugging import debugging, verified
+from jitfuse.dtypes import itemsize
+from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.program import FusedProgram
+from jitfuse.passes import run_passes
+from jitfuse.plans import AbstractPlan, HostCall, HostOperand, Launch, RuntimePlan
+from jitfuse.plans.layout import Layout, strided
+from jitfuse.tracing.tracer import Trace
+
+
+def runtime_plan(trace: Trace, training: bool, schedule: str) -> RuntimePlan:
+    """Return the plan of one mode of a trace: passes, then the best of the plans that compete."""
+    program = run_passes(trace.program, training, verified if debugging() else None)
+    return AbstractPlan(program, feed_layouts(trace), schedule).best()
+
+
+def feed_layouts(trace: Trace) -> dict[int, Layout]:
+    """Return the layout of every array feed of a trace."""
+    layouts = {}
+    for feed, source in trace.feeds.items():
+        if source.kind == "array":
+            layouts[feed] = strided(source.meta.shape, source.strides, itemsize(source.meta.dtype))
+    return layouts
+
+
+def forms_of(plan: RuntimePlan) -> tuple[KernelForm, ...]:
+    """Return the forms of a plan's kernels, each once.
+
+    By their hash, for kernels may run in another order where sizes differ, and the object is the same.
+    """
+    distinct = {launch.form.content_hash: launch.form for launch in plan.launches}
+    return tuple(distinct[key] for key in sorted(distinct))
+
+
+def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:
+    """Return what a call of a plan does; kernels are numbered as the forms are."""
+    index = {form.content_hash: k for k, form in enumerate(forms)}
+    program = plan.program
+    delivered = program.outputs.values()
+    return CallPlan(
+        steps=tuple(_kernel(s, index) if isinstance(s, Launch) else _library(s) for s in plan.steps),
+        commits=tuple(_kernel(s, index) for s in plan.commits),
+        results={path: (value, program.meta[value].dtype) for path, value in program.outputs.items()},
+        outputs={v: (program.meta[v].dtype, program.meta[v].shape) for v in plan.outputs},
+        views={
+            v: _window(("value", view.base), view.offset, program.meta[v].dtype, view.layout)
+            for v, view in plan.views.items() if v in delivered
+        },
+        offsets=plan.offsets, arena_bytes=plan.arena_bytes, literals=literals_of(program),
+        kernels=tuple(_facts(form) for form in forms),
+    )
+
+
+def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:
+    form, sizes = launch.form, launch.sizes
+    return KernelCall(
+        index[form.content_hash], units(form, sizes), cost_ns(form, sizes), scratch_bytes(form, sizes), launch.buffers,
+        launch.words, tuple(IndexCheck(*check) for check in launch.checks),
+    )
+
+
+def _library(call: HostCall) -> LibraryCall:
+    inputs = tuple(_operand(o) for o in call.inputs)
+    return LibraryCall(call.name, call.attrs, inputs, _operand(call.output), call.step, call.source)
+
+
+def _operand(operand: HostOperand) -> Window:
+    return _window(operand.buffer, operand.offset, operand.dtype, operand.layout)
+
+
+def _window(buffer: tuple[str, int], offset: int, dtype: str, layout: Layout) -> Window:
+    return Window(buffer, offset, dtype, layout.shape, layout.strides, layout.contiguous)
+
+
+def literals_of(program: FusedProgram) -> dict[int, tuple[str, bytes]]:
+    """Return dtype and bytes of the arrays that are part of a program, by value."""
+    return {
+        s.result_id: (s.attr("dtype"), s.attr("data")) for s in program.steps if s.op_name == "constant"
+    }
+
+
+def _facts(form: KernelForm) -> KernelFacts:
+    inputs = sum(not o.out for o in form.operands)
+    return KernelFacts(inputs, len(form.operands) - inputs, sum(len(s.body) for s in form.stages))

@@ -1,0 +1,98 @@
+"""Call plans on the disk: a program that is known there needs no passes, no plans and no kernel forms.
+
+An entry holds the call plan of one mode of a traced program, and key and canonical form of the object with its
+kernels, which is an entry of its own: programs of other shapes share it. Owns what such an entry is called and made
+of. Does not own the plan's bytes (`jitfuse.compile.call_plan`) nor the store.
+"""
+from __future__ import annotations
+
+import marshal
+import time
+from typing import Any
+
+from jitfuse.cache import Entry, cache_key, default_store
+from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
+from jitfuse.compile.objects import KernelObject, Origin, environment, find_object
+from jitfuse.ir.program import AttrValue, FusedProgram
+from jitfuse.records import Record
+from jitfuse.tracing.tracer import Trace
+
+
+class PlanName(Record, frozen=True):
+    """What a plan is found under: its key, what that stands for, and the lines that its steps may name."""
+
+    key: str
+    canonical: bytes
+    lines: tuple[str, ...]
+
+
+class FoundPlan(Record, frozen=True):
+    """A plan from the disk with its kernels (None: it launches none)."""
+
+    call: CallPlan
+    kernels: KernelObject | None
+
+
+def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
+    """Return the name of one mode's plan, or None where the program holds what no bytes stand for.
+
+    Lines count by which steps share one: where they lie in a file may change.
+    """
+    program = trace.program
+    lines = tuple(dict.fromkeys(program.sources.values()))
+    number = {line: k for k, line in enumerate(lines)}
+    shared = tuple((step, number[line]) for step, line in sorted(program.sources.items()))
+    strides = tuple((feed, s.strides) for feed, s in sorted(trace.feeds.items()) if s.kind == "array")
+    try:
+        canonical = exact_bytes((_program(program), strides, shared, training, schedule))
+    except NotPlainError:
+        return None
+    return PlanName(cache_key({**environment(touches_python=True), "plan": canonical}), canonical, lines)
+
+
+def _program(program: FusedProgram) -> tuple[Any, ...]:
+    return (
+        program.version,
+        tuple(sorted(program.feeds)),
+        _pairs(program.feed_names),
+        tuple((*s[:3], tuple((name, _attribute(value)) for name, value in s.attrs), *s[4:]) for s in program.steps),
+        tuple(program.outputs.items()),
+        tuple(sorted(program.state_in)),
+        _pairs(program.state_out),
+        _pairs(program.writes),
+        _pairs(program.meta),
+    )
+
+
+def _pairs(mapping: Any) -> tuple[Any, ...]:
+    return tuple(sorted(mapping.items()))
+
+
+def _attribute(value: AttrValue) -> Any:
+    if isinstance(value, FusedProgram):
+        return "program", _program(value)
+    return tuple(map(_attribute, value)) if type(value) is tuple else value
+
+
+def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
+    """Return the plan of this name and its kernels, or None where either is missing from process and disk."""
+    entry = default_store().load(name.key, name.canonical, count=False)
+    if entry is None:
+        return None
+    key, canonical, written = marshal.loads(entry.code)
+    call = decode(written, name.lines)
+    if key is None:
+        return FoundPlan(call, None)
+    kernels = find_object(key, canonical, call.kernels, origin)
+    return None if kernels is None else FoundPlan(call, kernels)
+
+
+def plan_entry(name: PlanName, call: CallPlan, kernels: KernelObject | None, origin: Origin) -> Entry | None:
+    """Return the entry of a plan, or None where it holds what no bytes stand for."""
+    try:
+        written = encode(call, name.lines)
+    except NotPlainError:
+        return None
+    made_of = (None, b"") if kernels is None else (kernels.key, kernels.entry.canonical)
+    metadata = {"kind": "plan", "function": origin.function, "source": origin.source, "created": int(time.time())}
+    return Entry(name.key, metadata, name.canonical, exact_bytes((*made_of, written)))

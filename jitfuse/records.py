@@ -1,0 +1,112 @@
+"""Records: classes of named fields that cost next to nothing to define.
+
+`dataclasses` writes the methods of every class as text and compiles it when the class is made, which is a third of
+what importing a package of many small classes takes. A `Record` shares its methods with all others. To type checkers,
+and to `dataclasses.replace`, `fields` and `asdict`, it is a dataclass. A NamedTuple is the better choice for what is
+made by the thousand.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Self, dataclass_transform
+
+
+class _Fresh:
+    """A default that is made anew for every record."""
+
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def fresh(*, default_factory: Callable[[], Any]) -> Any:
+    """Return the default of a field that every record gets a new one of, such as a list."""
+    return _Fresh(default_factory)
+
+
+class DataclassFields:
+    """`__dataclass_fields__` of a class, made when a function of `dataclasses` asks for it."""
+
+    NAME: Final = "__dataclass_fields__"
+
+    def __get__(self, instance: object, owner: type) -> Mapping[str, Any]:
+        from dataclasses import make_dataclass
+
+        made: Mapping[str, Any] = getattr(make_dataclass(owner.__name__, owner._fields), self.NAME)  # type: ignore[attr-defined]
+        return made
+
+
+@dataclass_transform(eq_default=True, frozen_default=False, field_specifiers=(fresh,))
+class Record:
+    """Base of classes whose annotations are fields, in order, with class attributes as defaults.
+
+    `frozen` refuses assignment; `eq` (the default) compares records of one class field by field, and hashes them
+    where they are frozen too. Otherwise records are equal to themselves alone.
+    """
+
+    __dataclass_fields__: ClassVar[Any] = DataclassFields()
+    _fields: ClassVar[tuple[str, ...]] = ()
+    _defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls, *, frozen: bool = False, eq: bool = True) -> None:
+        own = vars(cls)
+        names = tuple(n for n, kind in own.get("__annotations__", {}).items() if not kind.startswith("ClassVar"))
+        cls._fields = (*cls._fields, *names)
+        cls.__match_args__ = cls._fields  # type: ignore[attr-defined,misc]
+        cls._defaults = {**cls._defaults, **{n: own[n] for n in names if n in own}}
+        if frozen:
+            cls.__setattr__ = _refuse  # type: ignore[method-assign,assignment]
+            cls.__delattr__ = _refuse  # type: ignore[method-assign,assignment]
+        if eq and "__eq__" not in own:
+            cls.__eq__ = _equal  # type: ignore[method-assign,assignment]
+            cls.__hash__ = _hash if frozen else None  # type: ignore[method-assign,assignment]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        fields = self._fields
+        if kwargs or len(args) != len(fields):
+            args = self._complete(args, kwargs)
+        self.__dict__.update(zip(fields, args, strict=True))
+
+    def _complete(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """Return the value of every field; raises TypeError as a function with these parameters does."""
+        name = type(self).__name__
+        given = dict(zip(self._fields, args, strict=False))
+        if len(args) > len(self._fields):
+            raise TypeError(f"{name}() takes {len(self._fields)} fields, not {len(args)}")
+        for key, value in kwargs.items():
+            if key in given:
+                raise TypeError(f"{name}() got two values for {key!r}")
+            given[key] = value
+        if unknown := given.keys() - set(self._fields):
+            raise TypeError(f"{name}() has no field {sorted(unknown)[0]!r}")
+        if missing := [f for f in self._fields if f not in given and f not in self._defaults]:
+            raise TypeError(f"{name}() needs {missing[0]!r}")
+        found = {**self._defaults, **given}
+        return tuple(v.make() if type(v := found[f]) is _Fresh else v for f in self._fields)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a record that differs in these fields."""
+        held = self.__dict__
+        return type(self)(**{**{f: held[f] for f in self._fields}, **changes})
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{f}={self.__dict__[f]!r}" for f in self._fields)
+        return f"{type(self).__qualname__}({inner})"
+
+
+def _values(record: Record) -> tuple[Any, ...]:
+    held = record.__dict__
+    return tuple(held[f] for f in record._fields)
+
+
+def _equal(self: Record, other: object) -> Any:
+    return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+
+
+def _hash(self: Record) -> int:
+    return hash(_values(self))
+
+
+def _refuse(self: Record, name: str, *value: Any) -> None:
+    raise AttributeError(f"{type(self).__name__}.{name} cannot be changed: it is a frozen record")
