@@ -11,8 +11,9 @@ import time
 from typing import Any
 
 from jitfuse.cache import Entry, cache_key, default_store
+from jitfuse.compile import objects
 from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
-from jitfuse.compile.objects import KernelObject, Origin, environment, find_object
+from jitfuse.compile.objects import KernelObject, Origin, find_object
 from jitfuse.ir.program import AttrValue, FusedProgram
 from jitfuse.records import Record
 from jitfuse.tracing.tracer import Trace
@@ -47,7 +48,8 @@ def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
         canonical = exact_bytes((_program(program), strides, shared, training, schedule))
     except NotPlainError:
         return None
-    return PlanName(cache_key({**environment(touches_python=True), "plan": canonical}), canonical, lines)
+    parts = {**objects.environment(touches_python=True), **objects.kernel_parts(), "plan": canonical}
+    return PlanName(cache_key(parts), canonical, lines)
 
 
 def _program(program: FusedProgram) -> tuple[Any, ...]:

@@ -137,13 +137,7 @@ def test_an_entry_too_large_is_refused() -> None:
 
 @given(JSON)
 def test_metadata_is_written_as_json_writes_it(value: object) -> None:
-    try:
-        expected = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        with pytest.raises(ValueError):
-            json_text(value)
-    else:
-        assert json_text(value) == expected
+    assert json_text(value) == json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 @given(st.text())
