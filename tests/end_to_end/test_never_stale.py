@@ -197,7 +197,7 @@ def test_names_places_seeds_and_checkouts_share_keys_and_sources_do_not(tmp_path
 def fresh_keys() -> Iterator[Callable[[], str]]:
     """Make the key of one form as a new process would."""
     def clear() -> None:
-        objects._parts.cache_clear()
+        objects.environment.cache_clear()
         target.machine_identity.cache_clear()
 
     def key() -> str:
