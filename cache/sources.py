@@ -16,7 +16,10 @@ from jitfuse.cache.store import Store, default_store
 from jitfuse.digests import hex_digest, new_digest
 
 _FOLDERS = ("ir", "passes", "plans", "backends", "compile")
-_FILES = ("dtypes.py", "digests.py", "records.py", "lazy.py")
+_FILES = (
+    "dtypes.py", "digests.py", "records.py", "lazy.py",
+    "tracing/abstract.py", "tracing/scheduler.py", "tracing/integer_schedule.py",  # what passes and plans use of it
+)
 _SECOND_NS = 1_000_000_000
 _SETTLED_NS = 2 * _SECOND_NS
 

@@ -6,6 +6,7 @@ trace and its kernels. Does not own what is inside them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
 from jitfuse.compile.call_plan import CallPlan, IndexCheck, KernelCall, KernelFacts, LibraryCall, Window
@@ -16,16 +17,18 @@ from jitfuse.ir.program import FusedProgram
 from jitfuse.passes import run_passes
 from jitfuse.plans import AbstractPlan, HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.plans.layout import Layout, strided
-from jitfuse.tracing.tracer import Trace
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import tracer
 
 
-def runtime_plan(trace: Trace, training: bool, schedule: str) -> RuntimePlan:
+def runtime_plan(trace: tracer.Trace, training: bool, schedule: str) -> RuntimePlan:
     """Return the plan of one mode of a trace: passes, then the best of the plans that compete."""
     program = run_passes(trace.program, training, verified if debugging() else None)
     return AbstractPlan(program, feed_layouts(trace), schedule).best()
 
 
-def feed_layouts(trace: Trace) -> dict[int, Layout]:
+def feed_layouts(trace: tracer.Trace) -> dict[int, Layout]:
     """Return the layout of every array feed of a trace."""
     layouts = {}
     for feed, source in trace.feeds.items():
