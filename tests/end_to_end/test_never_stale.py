@@ -286,7 +286,8 @@ def test_everything_that_makes_code_is_in_the_digest_of_the_sources() -> None:
     covered = {source[0] for source in list_sources(str(root))}
     todo = [
         "backends.llvm.codegen.kernel", "backends.llvm.jit", "backends.llvm.builder", "backends.llvm.runtime.native",
-        "backends.wgsl.codegen.kernel", "compile.objects", "compile.gpu_kernels", "passes", "plans", "compile.call_plan",
+        "backends.wgsl.codegen.kernel", "compile.objects", "compile.gpu_kernels", "passes", "plans",
+        "compile.call_plan",
     ]
     seen: set[str] = set()
     while todo:
