@@ -70,8 +70,9 @@ class ArrayMethods(AbstractTensor):
         return self.swapaxes(-1, -2)
 
     def conj(self) -> Any:
-        """Return the complex conjugate; a real array itself."""
-        return self.call("conj") if kind(str(self.dtype)) == "complex" else self
+        """Return the complex conjugate; a real array itself, but bfloat16, which NumPy does not know as real."""
+        new = kind(str(self.dtype)) == "complex" or str(self.dtype) == "bfloat16"
+        return self.call("conj") if new else self
 
     conjugate = conj
 

@@ -182,7 +182,7 @@ def triu(m: Any, k: Any = 0) -> Tensor:
     return _triangle("triu", m, k)
 
 
-@implements("diagonal", "linalg.diagonal")
+@implements("diagonal")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return the diagonal of two axes as the last axis; a read-only view."""
     x = _matrix("diagonal", a, 2)
@@ -191,6 +191,12 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         raise ShapeError(f"axis1 and axis2 cannot be the same, at {user_line()}")
     order = [k for k in range(x.ndim) if k not in (first, second)]
     return x.call("transpose", axes=(*order, first, second)).call("diagonal", offset=_whole(offset))
+
+
+@implements("linalg.diagonal")
+def diagonal_of_matrices(x: Any, /, *, offset: int = 0) -> Tensor:
+    """Return the diagonals of matrices in stacks, those of the last two axes."""
+    return diagonal(x, offset, -2, -1)
 
 
 @implements("diag")

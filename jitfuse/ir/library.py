@@ -72,7 +72,7 @@ def statistic_dtype(name: str, dtypes: tuple[str, ...], weak: bool, **attrs: Any
     if name.startswith("nan") and dtypes[0] == "bfloat16":
         raise DTypeError(f"{name} does not take bfloat16, in which NumPy knows no NaN; cast first with astype")
     if weak:
-        arrays[1] = 1.0
+        arrays[1] = arrays[1].item()
     try:
         with np.errstate(all="ignore"):
             return str(np.asarray(getattr(np, name)(*arrays, **attrs)).dtype.name)

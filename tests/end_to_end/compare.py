@@ -102,9 +102,13 @@ def _judge(program: Program, plain: Outcome, got: Outcome, shift: int) -> Failur
         return Failure("container", f"{got.container} for {plain.container}")
     every = [*plain.leaves, *plain.arguments]
     names = [*map(str, range(len(plain.leaves))), *(s.name for s in program.sources)]
-    pairs = zip(every, [*got.leaves, *got.arguments], ranges(program, every, shift), strict=True)
-    for name, (expected, actual, (allowed, free)) in zip(names, pairs, strict=True):
-        failure = _differs(name, expected, actual, allowed, free)
+    allowances = None
+    for k, (name, expected, actual) in enumerate(zip(names, every, [*got.leaves, *got.arguments], strict=True)):
+        shape = parts(expected).shape
+        failure = _differs(name, expected, actual, np.zeros(shape), np.zeros(shape, bool))
+        if failure is not None and failure.kind == "value":  # what may differ is found out where something does
+            allowances = allowances or ranges(program, every, shift)
+            failure = _differs(name, expected, actual, *allowances[k])
         if failure is not None:
             return failure
     return None

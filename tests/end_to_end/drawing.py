@@ -101,7 +101,7 @@ class Drawing:
         dtypes = {np.asarray(v).dtype.name for v in values}
         if any(d.startswith("complex") for d in dtypes):
             return expression.startswith("special.")
-        if "bfloat16" in dtypes and ((len(dtypes) > 1 and function in PRODUCTS) or function in NO_BFLOAT16):
+        if "bfloat16" in dtypes and function in (*PRODUCTS, *NO_BFLOAT16):
             return True
         if "bfloat16" in dtypes and function.startswith("nan"):
             return True  # NumPy takes no NaN of this dtype for one

@@ -64,7 +64,7 @@ def small_function(rng: random.Random, x: str, y: str, value: Any) -> tuple[str,
     """Return (expression, slack) of a function that few programs use, over two arrays of one shape."""
     rank = np.ndim(value)
     choices = [
-        (f"np.bitwise_count({x})", ""), (f"np.positive({x})", ""), (f"np.reciprocal({x})", ""),
+        (f"np.bitwise_count({x})", ""), (f"np.positive({x})", ""), (f"jf.copy({x})", ""), (f"np.reciprocal({x})", ""),
         (f"np.square({x})", ""), (f"np.lcm({x}, {y})", ""), (f"np.gcd({x}, {y})", ""), (f"np.invert({x})", ""),
         (f"np.frexp({x})[{rng.randrange(2)}]", ""), (f"np.modf({x})[{rng.randrange(2)}]", ""),
         (f"({x} + 1 if jf.is_training() else {x} * 2)", ""), (f"jf.nn.dropout(np.abs({x}) * 0.5, 0.5)", ""),

@@ -80,7 +80,7 @@ class _Statements(Drawing):
         made = [s.target for s in self.statements if s.target in self.values]
         outputs = [made[-1]] if made else [self.sources[0].name]
         known = sorted(n for n, v in self.values.items() if v is not None)
-        for name in rng.sample(known, min(len(known), rng.choice((0, 0, 1, 2, 3)))):
+        for name in rng.sample(known, min(len(known), rng.choice((0, 0, 1, 2, 3, 6)))):
             if name not in outputs:
                 outputs.append(name)
         container = rng.choice(("tuple", "single", "list", "dict"))

@@ -57,7 +57,10 @@ def ranges(program: Program, values: Sequence[Any], shift: int) -> list[tuple[An
     if not any(s.slack or "sign" in s.text for s in program.statements):
         return list(zip(allowed, free))
     for k in range(RUNS):
-        moved = _run_moved(program, shift, np.random.default_rng(k), k)
+        try:
+            moved = _run_moved(program, shift, np.random.default_rng(k), k)
+        except (ValueError, ArithmeticError):  # about elements that happen to be NaN now
+            return [(far, np.ones_like(any_)) for far, any_ in zip(allowed, free)]
         for value, v, w, far, any_ in zip(values, plain, map(parts, moved), allowed, free, strict=True):
             with np.errstate(all="ignore"):
                 apart = np.abs(v.astype("longdouble") - w.astype("longdouble")).astype("float64")
@@ -124,6 +127,8 @@ def _move(slack: Sequence[str], result: Any, before: dict[str, Any], rng: np.ran
         near = _scrambled(near, _overflows(slack[0], slack[1:], r, before), rng)
         # the products of a non-finite number and sums of others: NumPy sums first in places
         return _scrambled(near, ~np.isfinite(r), rng) if slack[0] == "einsum" else near
+    if slack[0] == "power":  # of a turn by many radians no digit is left, and the direction of what overflows is chance
+        return _scrambled(near, _turn(slack, before) * limits(r.dtype)[0] > 0.02, rng)
     if slack[0] == "zero" and r.dtype.kind == "c":
         return _scrambled(near, np.isnan(r), rng)
     return near
@@ -139,7 +144,9 @@ def _near(slack: Sequence[str], r: Any, before: dict[str, Any], rng: np.random.G
         with np.errstate(all="ignore"):
             reach = _reach(slack, r, before) * limits(r.dtype)[0]
             reach = reach[..., None] if r.dtype.kind == "c" else reach
-            moved = split + sign * np.where(np.isfinite(reach), reach, 0)
+            # beside an infinite part the other has a size of its own
+            own = np.where(np.isfinite(split), ULPS * limits(r.dtype)[0] * np.abs(split), 0)
+            moved = split + sign * np.where(np.isfinite(reach), reach, own)
             moved = np.where(np.isfinite(split), moved, split)
             if r.dtype.kind == "f":
                 moved = np.where(np.isnan(split) & (rng.random(split.shape) < 0.5), -split, moved)
@@ -207,6 +214,14 @@ def _bounded(value: Any) -> Any:
     return np.where(np.isfinite(x), x, 0)
 
 
+def _turn(slack: Sequence[str], before: dict[str, Any]) -> Any:
+    """Return the size of b log(a), of which a power of complex numbers is the exponential."""
+    with np.errstate(all="ignore"):
+        a, b = (np.asarray(eval(text, {}, before), "complex128") for text in slack[1:])
+        turn = np.abs(b * np.log(a))
+        return np.where(np.isfinite(turn), turn, 0)
+
+
 def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
     """Return how far a result may be off, in units of epsilon."""
     kind, wide = slack[0], magnitude(r)
@@ -219,9 +234,7 @@ def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
     if kind == "product":
         return ULPS * magnitude(eval(slack[1], {}, before)) * magnitude(eval(slack[2], {}, before)) + least
     if kind == "power":  # of complex numbers: exp(b log(a))
-        a, b = (np.asarray(eval(text, {}, before), "complex128") for text in slack[1:])
-        turn = np.abs(b * np.log(a))
-        return ULPS * wide * (4 + np.where(np.isfinite(turn), turn, 0)) + least
+        return ULPS * wide * (4 + _turn(slack, before)) + least
     if kind == "softmax":
         return (64 + r.shape[int(slack[1])]) * wide
     if kind == "einsum":

@@ -177,6 +177,11 @@ def test_triangles_and_diagonals(dtype: str) -> None:
         same(lambda v, k=k: (np.diag(v, k), np.diag(np.diag(v, k), k) * 1, np.diagflat(v[:0], k), np.tril(v, k)), v)
 
 
+def test_diagonals_of_matrices_in_stacks() -> None:
+    x = np.arange(120.0).reshape(2, 3, 4, 5)
+    same(lambda x: (np.linalg.diagonal(x) * 1, np.linalg.diagonal(x, offset=-1) * 1), x)
+
+
 def test_traces_and_diagonals_in_place() -> None:
     x = np.round(array((3, 4)))
     same(lambda x: (np.trace(x), x.trace(1), np.trace(x + x, dtype=int), x.diagonal(-1) * 2), x)

@@ -163,3 +163,11 @@ def test_the_interpreter_carries_it_out_over_torch_too(op: ops.Op) -> None:
     tensors = [torch.from_numpy(a) for a in arrays]
     (got,) = jf.ProgramRunner(program)(dict(zip(feeds, tensors, strict=True))).outputs.values()
     np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+def test_quantiles_at_whole_numbers_keep_integers() -> None:
+    for q in (0, 1, 1.0, [0, 1], True):
+        for dtype in ("int8", "int64", "float32"):
+            x = np.array([3, 1, 2], dtype)
+            want, got = np.quantile(x, q), jf.fuse(lambda x, q=q: np.quantile(x, q))(x)
+            assert want.dtype == got.dtype and np.array_equal(want, got)
