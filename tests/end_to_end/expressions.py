@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 from drawing import DTYPES
-from programs import LAYOUTS, Program, Source, Statement, quiet
-from programs import GLOBALS as NAMES
-from slack import is_inexact
+from programs import GLOBALS, LAYOUTS, Program, Source, Statement, quiet
+from slack import complex_slack, is_inexact
 
 EXTENTS = (0, 1, 2, 3, 5, 16, 17, 100, 1023)
 ARITHMETIC = ("+", "-", "*", "/", "+", "-", "*", "//", "%", "**")
@@ -68,7 +67,7 @@ class _Formula:
         a = self.term(depth - 1)
         if form < 0.3:
             name = rng.choice(FUNCTIONS)
-            slack = "operands" if name in ("log1p", "expm1") and self.is_complex(a) else "ulp"
+            slack = complex_slack(name, a) if self.is_complex(a) else "ulp"
             return self.add(f"np.{name}({a})", (a,), slack) or a
         b = self.term(depth - 1)
         if form < 0.65:
@@ -110,7 +109,7 @@ class _Formula:
             return None
         try:
             with quiet():
-                result = eval(expression, dict(NAMES), self.values)
+                result = eval(expression, dict(GLOBALS), self.values)
         except (TypeError, ValueError, OverflowError, ZeroDivisionError):
             return None
         if getattr(result, "dtype", np.dtype(object)).name not in DTYPES:

@@ -15,7 +15,7 @@ from functions_drawn import complex_function, order_statistic, small_function, s
 from hypothesis import strategies as st
 from programs import Program, Statement
 from reductions_drawn import reduced, scanned
-from slack import is_inexact
+from slack import complex_slack, is_inexact
 
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy", "rint", "signbit", "spacing", "reciprocal", "fabs", "fix",
@@ -121,8 +121,8 @@ class _Statements(Drawing):
         elif name == "copy":
             return
         slack = SLACK.get(name, "")
-        if name in ("log1p", "expm1") and np.iscomplexobj(self.values[x]):
-            slack = "operands"
+        if np.iscomplexobj(self.values[x]):
+            slack = complex_slack(name, x)
         self._assign_to(text, (x,), slack)
 
     def _binary(self) -> None:

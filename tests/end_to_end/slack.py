@@ -48,6 +48,11 @@ def magnitude(value: Any) -> Any:
     return np.abs(v.astype("complex128" if v.dtype.kind == "c" else "float64"))
 
 
+def complex_slack(name: str, operand: str) -> str:
+    """Return the slack of a function of complex numbers: some cancel, and exp2 turns by a rounded angle in NumPy."""
+    return {"log1p": "operands", "expm1": "operands", "exp2": f"power 2 {operand}"}.get(name, "ulp")
+
+
 # ---------------------------------------------------------------- what is allowed
 def ranges(program: Program, values: Sequence[Any], shift: int) -> list[tuple[Any, Any]]:
     """Return (largest allowed difference, elements that may be anything) of the parts of each result and argument."""
