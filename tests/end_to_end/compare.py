@@ -125,6 +125,8 @@ def _differs(name: str, expected: Any, actual: Any, allowed: Any, free: Any) -> 
     if a.shape != b.shape:
         return Failure("shape", f"result {name}: {b.shape} for {a.shape}")
     wrong = _wrong(parts(a), parts(b), allowed) & ~free
+    if np.iscomplexobj(a):  # one NaN, whichever parts are: a minimum has both, where NumPy's keeps the other part
+        wrong &= ~(np.isnan(a) & np.isnan(b))[..., None]
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
         a, b = parts(a), parts(b)

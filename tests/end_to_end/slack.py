@@ -133,7 +133,7 @@ def _move(slack: Sequence[str], result: Any, before: dict[str, Any], rng: np.ran
         # the products of a non-finite number and sums of others: NumPy sums first in places
         return _scrambled(near, ~np.isfinite(r), rng) if slack[0] == "einsum" else near
     if slack[0] == "power":  # of a turn by many radians no digit is left, and the direction of what overflows is chance
-        return _scrambled(near, _turn(slack, before) * limits(r.dtype)[0] > 0.02, rng)
+        return _scrambled(near, (_turn(slack, before) * limits(r.dtype)[0] > 0.02) | ~np.isfinite(r), rng)
     if slack[0] == "zero" and r.dtype.kind == "c":
         return _scrambled(near, np.isnan(r), rng)
     return near
@@ -177,7 +177,8 @@ def _scrambled(result: Any, where: Any, rng: np.random.Generator) -> Any:
             wild = rng.choice((0.0, 7.0, -3e4, np.inf, np.nan), r.shape).astype(r.dtype)
         else:
             wild = rng.choice(np.array((0, np.iinfo(r.dtype).max), r.dtype), r.shape)
-        return np.where(where, wild, r)[()]
+        # not all of them each time, so that what later statements do with each is seen too
+        return np.where(where & (rng.random(r.shape) < 0.7), wild, r)[()]
 
 
 def _out_of_range(source: Any, dtype: Any) -> Any:
