@@ -93,15 +93,15 @@ class Store:
         write = self.layers.write
         return self.layers.read if write is None else (*self.layers.read, write)
 
-    def refuse(self, key: str, reason: str) -> None:
+    def refuse(self, key: str, reason: str, *, count: bool = True) -> None:
         """Take note that the entry of `key`, which `load` has just returned, is of no use: a miss after all.
 
         For what the checksum cannot find: a writer whose memory was damaged, or a loader that has become stricter.
-        The next store writes it anew.
+        The next store writes it anew. `count` is what `load` was given.
         """
         self.memory.discard(key)
-        self.hits -= 1
-        self.misses += 1
+        self.hits -= count
+        self.misses += count
         self.unwritten_hits.pop(key, None)
         warn_once(
             "refused",

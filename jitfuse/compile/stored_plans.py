@@ -78,14 +78,19 @@ def _attribute(value: AttrValue) -> Any:
 
 def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
     """Return the plan of this name and its kernels, or None where either is missing from process and disk."""
-    entry = default_store().load(name.key, name.canonical, count=False)
+    store = default_store()
+    entry = store.load(name.key, name.canonical, count=False)
     if entry is None:
         return None
-    key, canonical, written = marshal.loads(entry.code)
-    call = decode(written, name.lines)
-    if key is None:
-        return FoundPlan(call, None)
-    kernels = find_object(key, canonical, call.kernels, origin)
+    try:
+        key, canonical, written = marshal.loads(entry.code)
+        call = decode(written, name.lines)
+        if key is None:
+            return FoundPlan(call, None)
+        kernels = find_object(key, canonical, call.kernels, origin)
+    except (AttributeError, EOFError, IndexError, KeyError, TypeError, ValueError) as error:  # not what we write
+        store.refuse(name.key, f"it is no plan: {error}", count=False)
+        return None
     return None if kernels is None else FoundPlan(call, kernels)
 
 

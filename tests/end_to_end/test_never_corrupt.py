@@ -6,6 +6,7 @@ again and repaired, said at most once. JITFUSE_TEST_SCALE multiplies samples, pr
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import random
 import shutil
@@ -71,14 +72,16 @@ def call(function: Callable[[Any], Any] = first) -> dict[str, int]:
     return stats
 
 
-def entries(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.jfc"))
+def entries(folder: Path, kind: str | None = None) -> list[Path]:
+    """Return the files of a kind: objects where it is None."""
+    files = sorted(folder.glob("*.jfc"))
+    return [path for path in files if decode(path.read_bytes(), path.stem).metadata.get("kind") == kind]
 
 
-def entry_of(folder: Path, function: Callable[[Any], Any]) -> Path:
-    before = set(entries(folder))
+def entry_of(folder: Path, function: Callable[[Any], Any], kind: str | None = None) -> Path:
+    before = set(entries(folder, kind))
     assert call(function)["compiles"] == 1
-    (made,) = set(entries(folder)) - before
+    (made,) = set(entries(folder, kind)) - before
     return made
 
 
@@ -140,6 +143,30 @@ def test_whole_entries_of_code_that_does_not_load(folder: Path, code: bytes | No
     assert call()["cache_hits"] == 1
 
 
+@pytest.mark.parametrize("code", [
+    b"", b"no plan", b"\x80\x04N.", marshal.dumps(None), marshal.dumps((1, 2)), marshal.dumps(("x", b"", b"")),
+    marshal.dumps((None, b"", marshal.dumps((None,) * 9))), marshal.dumps((None, b"", marshal.dumps(((),) * 8))),
+    marshal.dumps(("0" * 64, b"", marshal.dumps(((), (), (), (), (), (), 0, (), ((),))))), None,
+])
+def test_whole_entries_that_are_no_plans(folder: Path, code: bytes | None) -> None:
+    path = entry_of(folder, first, "plan")
+    entry = decode(path.read_bytes(), path.stem)
+    path.write_bytes(encode(entry._replace(code=entry.code[: len(entry.code) // 2] if code is None else code)))
+    with said_at_most(1):
+        assert call()["cache_hits"] == 1, "the kernels are there"
+    assert decode(path.read_bytes(), path.stem).code == entry.code, "written anew"
+
+
+def test_damaged_plans_are_made_again(folder: Path) -> None:
+    path = entry_of(folder, first, "plan")
+    data = path.read_bytes()
+    with said_at_most(1):
+        for sample in damaged(data):
+            path.write_bytes(sample)
+            assert call()["cache_hits"] == 1
+            assert decode(path.read_bytes(), path.stem).code == decode(data, path.stem).code
+
+
 def test_metadata_is_for_people_only(folder: Path) -> None:
     path = entry_of(folder, first)
     entry = decode(path.read_bytes(), path.stem)
@@ -182,7 +209,7 @@ def replace_by_a_circle(folder: Path) -> None:
 
 
 def set_clocks_forward(folder: Path) -> None:
-    for path in entries(folder):
+    for path in folder.iterdir():
         os.utime(path, (time.time() + 1e8,) * 2)
 
 
@@ -296,7 +323,7 @@ def test_many_processes_cold_on_one_folder(tmp_path: Path) -> None:
     assert all(counts["cache_hits"] + counts["cache_misses"] == 12 for counts in found)
     assert sum(counts["compiles"] for counts in found) >= 13
     report = verify(Store(Layers((), str(folder))))
-    assert report.damaged == () and report.checked in (13, 14)  # 12, the runtime, and the digest of the sources
+    assert report.damaged == () and report.checked in (25, 26)  # 12 objects, 12 plans, the runtime, the sources
     assert not list(folder.glob(".jfc-*")), "temporary files are left"
     (warm,) = run_cold(folder, 1)
     assert warm == {"compiles": 0, "cache_hits": 12, "cache_misses": 0}
