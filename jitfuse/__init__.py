@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from jitfuse.backends.interpreter.runner import ProgramRunner
     from jitfuse.exporting import export
 
+ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+"""Versions of the Python array API standard that this namespace keeps; the last one is `__array_api_version__`."""
+__array_api_version__ = ARRAY_API_VERSIONS[-1]
+
 __all__ = [
     "AbstractTensor", "ArgumentError", "CacheWarning", "CompileError", "CutWireError", "DTypeError",
     "FallbackWarning", "FusedFunction", "FusedProgram", "JitfuseError", "LeakedTracerError", "NumericError",
@@ -46,16 +50,21 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("nn", "random", "linalg", "gpu"):
+    if name in ("nn", "random", "linalg", "fft", "gpu"):
         return importlib.import_module(f"jitfuse.{name}")
     if name == "export":
         return importlib.import_module("jitfuse.exporting").export
     if name == "ProgramRunner":
         return importlib.import_module("jitfuse.backends.interpreter.runner").ProgramRunner
-    if name.startswith("__"):
+    if name.startswith("__") and name != "__array_namespace_info__":
         raise AttributeError(name)
     namespace = importlib.import_module("jitfuse.namespace")
     try:
         return getattr(namespace, name)
     except AttributeError:
         raise AttributeError(f"module 'jitfuse' has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    namespace = importlib.import_module("jitfuse.namespace")
+    return sorted({*globals(), *__all__, *dir(namespace), "fft", "gpu", "linalg"})

@@ -1,39 +1,40 @@
-"""The functions of the Python array API standard, as `jf.sin(x)`: traced arrays record, NumPy arrays compute.
+"""The functions of the Python array API standard, as `jf.sin(x)`, and the operators and NumPy functions beside them.
 
-Owns the names and the choice between the two; operators come from the op table, what NumPy dispatches to
-traced arrays by itself goes through NumPy. Creation functions make traced arrays inside a trace, so that these
-accept traced values in item assignment, and NumPy arrays outside.
+Owns the names and the choice of what carries each out: traced arrays record, eager arrays compute, NumPy arrays go
+to NumPy. Elementwise functions come from the op table; what NumPy has under the same name and parameters is the
+tracer's version of NumPy's function; the rest is in `jitfuse.standard`, `jitfuse.linalg` and `jitfuse.fft`.
 """
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError
+from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.ir import ops
-from jitfuse.tracing import substitutes
+from jitfuse.standard import creation, data_types, functions
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.device_array import DeviceArray
-from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.array_methods import ArrayMethods
+from jitfuse.tracing.numpy_functions import FUNCTIONS as NUMPY_FUNCTIONS
 from jitfuse.tracing.numpy_functions import lifted, strong, traced_among
-from jitfuse.tracing.recorder import active
 
 _STANDARD_NAMES: Final = {"power": "pow"}
 _SHARED_WITH_NUMPY: Final = (
     "sum", "mean", "var", "std", "min", "max", "any", "all", "count_nonzero", "ptp", "prod", "argmin", "argmax",
-    "cumsum", "cumprod", "cumulative_sum", "cumulative_prod", "diff", "nansum", "nanprod", "nanargmin", "nanargmax",
+    "cumsum", "cumprod", "cumulative_sum", "cumulative_prod", "nansum", "nanprod", "nanargmin", "nanargmax",
     "nanmin", "nanmax",
-    "nanmean", "nanvar", "nanstd", "average", "where", "clip", "reshape",
+    "nanmean", "nanvar", "nanstd", "average",
     "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "moveaxis", "flip", "broadcast_to",
     "broadcast_arrays", "concat", "stack",
-    "tensordot", "vecdot", "einsum", "outer", "dot", "take", "take_along_axis",
-    "roll", "tile", "repeat", "pad", "tril", "triu", "diagonal", "meshgrid",
-    "sort", "argsort", "searchsorted", "median", "quantile",
-    "round", "isclose", "nan_to_num", "zeros_like", "ones_like", "full_like", "empty_like", "result_type",
+    "tensordot", "einsum", "outer", "dot",
+    "roll", "pad", "tril", "triu", "diagonal", "meshgrid", "median", "quantile", "isclose", "nan_to_num",
 )
-_CREATION: Final = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace")
+_METHODS: Final = frozenset({"sum", "prod", "min", "max", "any", "all", "mean", "var", "std", "argmin", "argmax"})
+"""Shared functions that arrays have as a method with the same parameters."""
 
 
 def operate(name: str, *operands: Any, **attrs: Any) -> Any:
@@ -50,56 +51,45 @@ def operate(name: str, *operands: Any, **attrs: Any) -> Any:
 
 
 def _operator(op: ops.Op) -> Callable[..., Any]:
+    name = op.name
+    # the method of this name, which is faster; ArrayMethods has some with other parameters
+    method = operator.methodcaller(name) if name not in vars(ArrayMethods) and not op.attrs else None
+
+    def unary(x: Any, /) -> Any:
+        if method is not None and isinstance(x, AbstractTensor) and not x.weak:
+            return method(x)
+        return operate(name, x)
+
+    def binary(x1: Any, x2: Any, /) -> Any:
+        if isinstance(x1, AbstractTensor) and not x1.weak:
+            return getattr(x1, name)(x2)
+        return operate(name, x1, x2)
+
     def function(*operands: Any, **attrs: Any) -> Any:
-        return operate(op.name, *operands, **attrs)
+        return operate(name, *operands, **attrs)
 
-    function.__name__ = function.__qualname__ = _STANDARD_NAMES.get(op.name, op.name)
-    function.__doc__ = op.doc or f"Return the {op.kind} operator {op.name} of the operands."
-    return function
+    made: Any = {1: unary, 2: binary}.get(op.arity, function) if not op.attrs else function
+    made.__name__ = made.__qualname__ = _STANDARD_NAMES.get(name, name)
+    made.__doc__ = op.doc or f"Return the {op.kind} operator {name} of the operands."
+    return made  # type: ignore[no-any-return]
 
 
-def _creation(name: str) -> Callable[..., Any]:
+def _shared(name: str) -> Callable[..., Any]:
     plain = getattr(np, name)
-    traced = substitutes.substitute(plain)
-    assert traced is not None, name
+    carried_out = NUMPY_FUNCTIONS[plain]
 
+    @functools.wraps(plain)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return plain(*args, **kwargs) if active() is None else traced(*args, **kwargs)
+        first = args[0] if args else None
+        if isinstance(first, ArrayMethods):
+            if name in _METHODS:
+                return getattr(first, name)(*args[1:], **kwargs)
+            return carried_out(*args, **kwargs)
+        if isinstance(traced_among(*args), ArrayMethods):
+            return carried_out(*args, **kwargs)
+        return plain(*args, **kwargs)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Return what np.{name} returns: a traced array inside a trace."
     return function
-
-
-_plain_asarray = _creation("asarray")
-
-
-def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: bool | None = None) -> Any:
-    """Return what np.asarray returns, or with device="gpu" an array on the GPU; see `jitfuse.gpu.asarray`."""
-    if active() is not None:
-        if device is not None:
-            raise ArgumentError("asarray(device=) inside a fused function: a call runs on one device, jf.fuse(device=)")
-        return _plain_asarray(obj, dtype, copy=copy)
-    if device is None and not isinstance(obj, DeviceArray):
-        return np.asarray(obj, dtype, copy=copy)
-    from jitfuse.gpu.tensor import asarray as on_device
-
-    if isinstance(obj, DeviceArray):
-        placed = on_device(obj, device)
-        return placed if dtype is None else astype(placed, dtype, copy=False)
-    return on_device(np.asarray(obj, dtype), device)
-
-
-def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
-    """Return x cast to a dtype; x itself where `copy` is false and nothing changes."""
-    if isinstance(x, AbstractTensor):
-        return x.astype(dtype, copy=copy)  # type: ignore[attr-defined]
-    return np.asarray(x).astype(dtype_name(dtype, "astype"), copy=copy)
-
-
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Return the parts of x along an axis; views."""
-    return tuple(np.moveaxis(x, axis, 0))
 
 
 def softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
@@ -127,30 +117,41 @@ def logsumexp(x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims:
     return operate("logsumexp", x, axis=axis, keepdims=keepdims)
 
 
+def _public(module: Any) -> dict[str, Callable[..., Any]]:
+    return {name: value for name, value in vars(module).items()
+            if getattr(value, "__module__", None) == module.__name__ and not name.startswith("_") and name.islower()
+            and callable(value) and not isinstance(value, type)}
+
+
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{_STANDARD_NAMES.get(op.name, op.name): _operator(op) for op in ops.table() if op.kind == ops.ELEMENTWISE},
     **{op.name: _operator(op) for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
-    "matmul": _operator(next(op for op in ops.table() if op.name == "matmul")),
-    **{name: getattr(np, name) for name in _SHARED_WITH_NUMPY},
-    "unstack": unstack,
-    **{name: _creation(name) for name in _CREATION},
-    "asarray": asarray,
-    "astype": astype,
+    **{name: _shared(name) for name in _SHARED_WITH_NUMPY},
+    **_public(functions),
+    **_public(creation),
+    **{name: getattr(data_types, name) for name in ("astype", "isdtype", "can_cast", "result_type", "finfo", "iinfo")},
     "softmax": softmax,
     "log_softmax": log_softmax,
     "logsumexp": logsumexp,
     "cummax": cummax,
     "cummin": cummin,
+    "__array_namespace_info__": data_types.namespace_info,
 }
 """Every function of the namespace by name; `jitfuse` re-exports them."""
 
+CONSTANTS: Final[dict[str, Any]] = {"e": math.e, "pi": math.pi, "inf": math.inf, "nan": math.nan, "newaxis": None}
+"""Every constant of the namespace by name."""
+
 
 def __getattr__(name: str) -> Any:
-    try:
+    if name in FUNCTIONS:
         return FUNCTIONS[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    if name in CONSTANTS:
+        return CONSTANTS[name]
+    if name in SUPPORTED:
+        return numpy_dtype(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *FUNCTIONS})
+    return sorted({*globals(), *FUNCTIONS, *CONSTANTS, *SUPPORTED})

@@ -8,10 +8,11 @@ assignment (`jitfuse.tracing.indexing`) or NumPy's protocols (`jitfuse.tracing.n
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
-from jitfuse.errors import ArgumentError
+from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir import ops, rules
 
 ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape": "shape"}
@@ -97,6 +98,15 @@ class AbstractTensor:
         """Return a number derived from shapes as a weak constant beside this tensor."""
         return self.create("extent", value=value, dtype=dtype or ("int64" if isinstance(value, int) else "float64"))
 
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return `jitfuse`, the namespace of the Python array API standard; raises ArgumentError for later versions."""
+        namespace = sys.modules[__name__.partition(".")[0]]
+        if api_version is not None and api_version not in namespace.ARRAY_API_VERSIONS:
+            raise ArgumentError(
+                f"version {api_version!r} of the array API standard; there are {', '.join(namespace.ARRAY_API_VERSIONS)}"
+            )
+        return namespace
+
     # ------------------------------------------------------------------ shape conveniences
     def reshape(self, *shape: Any, **attrs: Any) -> Any:
         """Return the elements in row-major order under another shape; one extent may be -1."""
@@ -126,7 +136,7 @@ class AbstractTensor:
         )
         wrong = [k for k in drop if self.shape[k] != 1]
         if wrong:
-            raise ArgumentError(f"squeeze: axis {wrong[0]} of {self.shape} has extent {self.shape[wrong[0]]}, not 1")
+            raise ShapeError(f"squeeze: axis {wrong[0]} of {self.shape} has extent {self.shape[wrong[0]]}, not 1")
         return self.reshape(tuple(n for k, n in enumerate(self.shape) if k not in drop))
 
 
@@ -164,15 +174,15 @@ for _op in ops.table():
     if not hasattr(AbstractTensor, _op.name) and _op.kind != ops.CREATION:
         setattr(AbstractTensor, _op.name, _where if _op.name == "where" else _method(_op))
 
-_BINARY = {
+BINARY: Final = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
     "mod": "remainder", "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
     "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
 }
-_COMPARISONS = {
+COMPARISONS: Final = {
     "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
 }
-_UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+UNARY: Final = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
 
 
 def _operator(name: str, reflected: bool) -> Callable[..., Any]:
@@ -186,10 +196,10 @@ def _operator(name: str, reflected: bool) -> Callable[..., Any]:
     return operator
 
 
-for _dunder, _name in {**_BINARY, **_COMPARISONS}.items():
+for _dunder, _name in {**BINARY, **COMPARISONS}.items():
     setattr(AbstractTensor, f"__{_dunder}__", _operator(_name, reflected=False))
-for _dunder, _name in _BINARY.items():
+for _dunder, _name in BINARY.items():
     setattr(AbstractTensor, f"__r{_dunder}__", _operator(_name, reflected=True))
-for _dunder, _name in _UNARY.items():
+for _dunder, _name in UNARY.items():
     setattr(AbstractTensor, f"__{_dunder}__", (lambda n: lambda self: self.call(n))(_name))
 AbstractTensor.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jitfuse.dtypes import itemsize, kind
+from jitfuse.errors import ArgumentError
 from jitfuse.ir import rules
 from jitfuse.later import Later
 from jitfuse.tracing import numpy_functions as functions
@@ -49,6 +50,17 @@ class ArrayMethods(AbstractTensor):
     def itemsize(self) -> int:
         """Bytes of one element."""
         return itemsize(str(self.dtype))
+
+    @property
+    def device(self) -> str:
+        """Where the elements live."""
+        return "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+        """Return the array on a device, itself where it is there; raises ArgumentError for streams."""
+        if stream is not None:
+            raise ArgumentError("to_device(stream=): there are no streams here")
+        return self if device == self.device else self.__array_namespace__().asarray(self, device=device)
 
     def _part(self, name: str) -> Any:
         """Return the real or imaginary part."""

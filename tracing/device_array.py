@@ -1,7 +1,8 @@
-"""Arrays that live on another device, as the tracer sees them.
+"""Arrays that are no NumPy arrays, as the tracer and the call see them.
 
-Owns `DeviceArray`, what such a class promises: a stand-in on the host with the same shape, dtype, strides and
-sharing of memory, whose elements nobody reads. Does not own any device.
+Owns what two kinds of classes promise. A `DeviceArray` lives on another device and has a stand-in on the host with
+the same shape, dtype, strides and sharing of memory, whose elements nobody reads. A `HostArray` wraps memory on the
+host, and is the NumPy array over it to everything below. Does not own any device or wrapper.
 """
 from __future__ import annotations
 
@@ -21,6 +22,22 @@ class DeviceArray:
         raise NotImplementedError
 
 
+class HostArray:
+    """A wrapper of an array on the host; `array` is what a trace and a call take in its place."""
+
+    __slots__ = ()
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The NumPy array over the same memory: the same object each time where the wrapper holds one."""
+        raise NotImplementedError
+
+
 def seen(value: Any) -> Any:
-    """Return what a trace sees of a value: the stand-in of a device array, any other value itself."""
-    return value.stand_in if isinstance(value, DeviceArray) else value
+    """Return what a trace sees of a value: the stand-in of a device array, a wrapper's array, any other value."""
+    return value.stand_in if isinstance(value, DeviceArray) else unwrapped(value)
+
+
+def unwrapped(value: Any) -> Any:
+    """Return a wrapper's array, any other value itself."""
+    return value.array if isinstance(value, HostArray) else value

@@ -21,8 +21,10 @@ class DTypeName(str):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
             return str.__eq__(self, other) or (len(other) < 3 and numpy_dtype(str(self)) == other)
+        if not isinstance(other, np.dtype | type):
+            return False
         try:
-            return other is not None and bool(numpy_dtype(str(self)) == np.dtype(other))  # type: ignore[call-overload]
+            return bool(numpy_dtype(str(self)) == np.dtype(other))
         except TypeError:
             return False
 

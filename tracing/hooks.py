@@ -7,7 +7,7 @@ import numpy as np
 
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.device_array import DeviceArray, seen
+from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Feed, Recorder
 from jitfuse.tracing.substitutes import substitute
@@ -25,7 +25,7 @@ class TracingHooks:
 
     def is_array(self, value: Any) -> bool:
         """Tell whether a value is an array."""
-        return isinstance(value, np.ndarray | DeviceArray)
+        return isinstance(value, np.ndarray | DeviceArray | HostArray)
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""

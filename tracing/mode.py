@@ -64,6 +64,7 @@ class ModeFlag:
 
 class _Eager(threading.local):
     training: bool = False
+    plain: bool = False
 
 
 _eager = _Eager()
@@ -78,8 +79,14 @@ def is_training() -> Any:
 @contextlib.contextmanager
 def eager_mode(training: bool) -> Iterator[None]:
     """Have `is_training()` answer `training` while a fused function runs as plain Python."""
-    before, _eager.training = _eager.training, training
+    before = _eager.training, _eager.plain
+    _eager.training, _eager.plain = training, True
     try:
         yield
     finally:
-        _eager.training = before
+        _eager.training, _eager.plain = before
+
+
+def runs_plain() -> bool:
+    """Return whether a fused function is running as plain Python, over NumPy arrays, in this thread."""
+    return _eager.plain

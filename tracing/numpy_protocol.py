@@ -5,6 +5,8 @@ none: it names the function, the line and close alternatives; nothing is convert
 """
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -48,6 +50,10 @@ _PARTS: Final[dict[str, tuple[str, ...]]] = {
 _REDUCTIONS: Final[dict[str, str]] = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
 }
+_EXTENSIONS: Final[dict[str, str]] = {
+    "numpy.linalg": "jitfuse.tracing.numpy_linalg", "numpy.fft": "jitfuse.tracing.numpy_fft",
+}
+"""Modules of NumPy's that enter their functions when one of them is called."""
 _INSTEAD: Final[dict[str, str]] = {
     "nonzero": "Its shape depends on data; use np.where(condition, a, b).",
     "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
@@ -74,9 +80,7 @@ def alternatives(name: str) -> str:
 
 def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carry out a NumPy function over traced arrays; raises UnsupportedError for those without an entry."""
-    from jitfuse.tracing.numpy_tables import FUNCTIONS
-
-    implementation = FUNCTIONS.get(func)
+    implementation = implementation_of(func)
     if implementation is None:
         module = getattr(func, "__module__", "numpy") or "numpy"
         name = f"{module}.{func.__name__}".removeprefix("numpy.")
@@ -84,6 +88,18 @@ def array_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             f"np.{name} is not available inside a fused function, at {user_line()}. {alternatives(name)}"
         )
     return implementation(*args, **kwargs)
+
+
+def implementation_of(func: Any) -> Callable[..., Any] | None:
+    """Return what carries out a NumPy function over tensors, or None; the extensions are imported on first use."""
+    from jitfuse.tracing.numpy_tables import FUNCTIONS
+
+    found = FUNCTIONS.get(func)
+    extension = _EXTENSIONS.get(getattr(func, "__module__", ""))
+    if found is None and extension is not None:
+        importlib.import_module(extension)
+        found = FUNCTIONS.get(func)
+    return found
 
 
 def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -19,6 +19,7 @@ from jitfuse.later import Later
 from jitfuse.tracing import layout, numpy_protocol, weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_methods import ArrayMethods
+from jitfuse.tracing.device_array import unwrapped
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 from jitfuse.tracing.look import UnknownValueError, known_value, look_error, python_operator
 from jitfuse.tracing.numpy_complex import warn_of_lost_part
@@ -305,6 +306,7 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
         return fresh(run, run.literal(value))
     if isinstance(value, np.generic):
         return fresh(run, run.scalar(value, dtype_name(value.dtype, "scalar")))
+    value = unwrapped(value)
     if isinstance(value, np.ndarray):
         return fresh(run, run.constant(value), scalar=False)
     if isinstance(value, list | tuple):

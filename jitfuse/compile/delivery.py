@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
+from jitfuse.tracing.device_array import unwrapped
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
 from jitfuse.tracing.tracer import Trace
 from jitfuse.tracing.view import Chain
@@ -20,7 +21,7 @@ State = Mapping[str, np.ndarray[Any, Any]]
 def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], state: State) -> dict[int, Any]:
     """Return the object behind every feed for these arguments, whose signature is the trace's."""
     return {
-        feed: source.source.resolve(args, kwargs) if isinstance(source.source, Chain) else state[source.source]
+        feed: unwrapped(source.source.resolve(args, kwargs)) if isinstance(source.source, Chain) else state[source.source]
         for feed, source in trace.feeds.items()
     }
 

@@ -50,6 +50,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "shifts": _INTS, "reps": _EXTENTS, "times": _COUNT, "before": _EXTENTS, "after": _EXTENTS, "mode": _WORD,
     "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "place": _COUNT, "combine": _WORD,
     "subscripts": _WORD, "path": _PATH, "k": _INT, "offset": _INT,
+    "n": _COUNT, "s": _EXTENTS, "norm": _WORD, "upper": _BOOL, "lower": _BOOL, "full_matrices": _BOOL,
 }
 """What an attribute of each name holds: the check, and the words for it."""
 

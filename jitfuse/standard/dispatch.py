@@ -1,0 +1,70 @@
+"""Which arrays a function of the namespace was called with, and what it gives back for NumPy's.
+
+A function is written over AbstractTensors. Called with NumPy arrays, it runs on eager arrays over them and returns
+NumPy's kind again. Does not own any function.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError, UnsupportedError
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.device_array import HostArray
+from jitfuse.tracing.numpy_functions import traced_among
+from jitfuse.tracing.recorder import active
+from jitfuse.tracing.source import user_line
+
+
+def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function over AbstractTensors take NumPy arrays and nested lists in their place, and return arrays."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], AbstractTensor):
+            return function(*args, **kwargs)
+        if traced_among(*args, *kwargs.values()) is not None:
+            return function(*args, **kwargs)
+        from jitfuse.arrays.making import plain
+
+        return plain(function(*map(_taken, args), **{k: _taken(v) for k, v in kwargs.items()}))
+
+    return call
+
+
+def _taken(value: Any) -> Any:
+    from jitfuse.arrays.making import wrap
+
+    return wrap(np.asarray(value)) if isinstance(value, np.ndarray | np.generic | list) else value
+
+
+def tensor(value: Any) -> Any:
+    """Return a number as a tensor: traced inside a trace, else eager; a tensor as it is."""
+    if isinstance(value, AbstractTensor):
+        return value
+    run = active()
+    if run is not None:
+        from jitfuse.tracing.traced import lift
+
+        return lift(run, value)
+    from jitfuse.arrays.making import wrap
+
+    return wrap(np.asarray(value))
+
+
+def known(name: str, x: Any, way_out: str) -> Any:
+    """Return an eager array, whose elements decide the result's shape; raises UnsupportedError for other tensors."""
+    if isinstance(x, HostArray):
+        return x
+    raise UnsupportedError(f"jf.{name} has a shape that depends on data, at {user_line()}. {way_out}")
+
+
+def require_device(name: str, device: str | None) -> None:
+    """Raise ArgumentError where a trace is asked for another device than its own."""
+    if device not in (None, "cpu"):
+        raise ArgumentError(
+            f"{name}(device={device!r}) inside a fused function: a call runs on one device, jf.fuse(device=)"
+        )

@@ -1,0 +1,227 @@
+"""Functions of the standard whose parameters are not those of NumPy's function of the same name.
+
+Each is written over AbstractTensors, for traced and eager arrays alike; those whose results have a shape that depends
+on data take eager arrays alone.
+"""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.ir import rules
+from jitfuse.standard.dispatch import known, over_tensors, tensor
+from jitfuse.tracing import gathering, numpy_arrangements, numpy_functions, numpy_library, numpy_scans, numpy_shapes
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.device_array import HostArray
+from jitfuse.tracing.numpy_functions import lifted, strong
+
+Tensor = Any
+
+
+# ---------------------------------------------------------------- elements
+@over_tensors
+def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
+    """Limit the values to [min, max] in the dtype of x; either may be None."""
+    return numpy_functions.clip(x, min=min, max=max)
+
+
+@over_tensors
+def conj(x: Tensor, /) -> Tensor:
+    """Return the complex conjugate; a real array itself."""
+    return strong(x).conj()
+
+
+@over_tensors
+def round(x: Tensor, /, decimals: int = 0) -> Tensor:
+    """Round to a number of decimals, halves to even."""
+    return strong(x).round(decimals)
+
+
+# ---------------------------------------------------------------- order
+@over_tensors
+def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the elements in ascending or descending order along an axis."""
+    result = numpy_library.sort(x, axis, stable=bool(stable))
+    return numpy_shapes.flip(result, axis) if descending else result
+
+
+@over_tensors
+def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Return the indices that would sort along an axis; equal elements keep their order where `stable` asks for it."""
+    if not descending:
+        return numpy_library.argsort(x, axis, stable=bool(stable))
+    turned = numpy_library.argsort(numpy_shapes.flip(x, axis), axis, stable=bool(stable))
+    return x.shape[rules.normalize_axis("argsort", axis, x.ndim)] - 1 - numpy_shapes.flip(turned, axis)
+
+
+@over_tensors
+def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
+    """Return where the values x2 would be inserted into the sorted x1, which `sorter` puts in order."""
+    within = strong(lifted(x1, x2)[0])
+    return numpy_library.searchsorted(within if sorter is None else gathering.take(within, sorter), x2, side)
+
+
+# ---------------------------------------------------------------- positions
+@over_tensors
+def take(x: Tensor, indices: Any, /, *, axis: int | None = None, mode: str = "raise") -> Tensor:
+    """Return elements along an axis at indices; the axis may be left out where there is one."""
+    if axis is None and x.ndim > 1:
+        raise ArgumentError(f"take: x has {x.ndim} axes; pass axis=")
+    return gathering.take(x, indices, axis, mode=mode)
+
+
+@over_tensors
+def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
+    """Return elements along an axis at an index for each of the other positions."""
+    return gathering.take_along_axis(x, indices, axis)
+
+
+@over_tensors
+def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Repeat each element along an axis; all as often, or each by its own count."""
+    if not isinstance(repeats, AbstractTensor) or not repeats.ndim or repeats.shape == (1,):
+        count = repeats.item() if isinstance(repeats, HostArray) else repeats  # type: ignore[attr-defined]
+        return numpy_arrangements.repeat(x, count, axis)
+    counts = known("repeat", repeats, "Repeat by a number, or outside of the fused function.")
+    return numpy_arrangements.repeat(x, np.broadcast_to(counts.array, _extent(x, axis)), axis)
+
+
+def _extent(x: Tensor, axis: int | None) -> tuple[int]:
+    return (x.size if axis is None else x.shape[rules.normalize_axis("repeat", axis, x.ndim)],)
+
+
+# ---------------------------------------------------------------- shapes
+@over_tensors
+def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+    """Return the elements in row-major order under another shape; one extent may be -1."""
+    return strong(x).reshape(numpy_functions.extents(shape), copy=copy)
+
+
+@over_tensors
+def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Return the parts of x along an axis; views."""
+    lead = (slice(None),) * rules.normalize_axis("unstack", axis, x.ndim)
+    return tuple(x[(*lead, k)] for k in range(x.shape[len(lead)]))
+
+
+@over_tensors
+def tile(x: Tensor, repetitions: Any, /) -> Tensor:
+    """Repeat the whole along each axis."""
+    return numpy_arrangements.tile(x, tuple(repetitions) if isinstance(repetitions, list | tuple) else repetitions)
+
+
+@over_tensors
+def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Return the n-th differences of neighbours along an axis."""
+    return numpy_scans.diff(x, n, axis, prepend, append)
+
+
+@over_tensors
+def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
+    """Choose elements of x1 where the condition holds, else of x2."""
+    return numpy_functions.where(condition, x1, x2)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that shapes broadcast to; raises ShapeError where they do not."""
+    return rules.broadcast("broadcast_shapes", shapes)
+
+
+@over_tensors
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Return where the elements of x1 are among those of x2."""
+    x, among = (strong(t) for t in lifted(*((x1, x2) if isinstance(x1, AbstractTensor) else (x1, tensor(x2)))))
+    if not among.size:
+        found = x.call("not_equal", x).call("logical_and", x.call("equal", x))
+    else:
+        found = x.reshape((*x.shape, 1)).call("equal", among.reshape((-1,))).call("any", axis=-1)
+    return found.call("logical_not") if invert else found
+
+
+# ---------------------------------------------------------------- shapes that depend on data
+class UniqueAll(NamedTuple):
+    """What `unique_all` returns."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` returns."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` returns."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+_OUTSIDE = "Call it outside of the fused function."
+
+
+def _found(kind: Any, x: Tensor, parts: Any) -> Any:
+    from jitfuse.arrays.making import wrap
+
+    return kind(*(wrap(part, x) for part in parts))
+
+
+@over_tensors
+def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
+    """Return the indices of the elements that are not zero, one array for each axis."""
+    array = known("nonzero", x, "Keep the shape: jf.where(condition, a, b).").array
+    if not array.ndim:
+        raise ArgumentError("nonzero of an array of rank 0; use x.reshape(1)")
+    return tuple(_found(lambda *parts: parts, x, np.nonzero(array)))
+
+
+@over_tensors
+def unique_all(x: Tensor, /) -> UniqueAll:
+    """Return the distinct elements, where each is first, where it goes in x, and how often it is there."""
+    result: UniqueAll = _found(UniqueAll, x, np.unique_all(known("unique_all", x, _OUTSIDE).array))
+    return result
+
+
+@over_tensors
+def unique_counts(x: Tensor, /) -> UniqueCounts:
+    """Return the distinct elements and how often each is there."""
+    result: UniqueCounts = _found(UniqueCounts, x, np.unique_counts(known("unique_counts", x, _OUTSIDE).array))
+    return result
+
+
+@over_tensors
+def unique_inverse(x: Tensor, /) -> UniqueInverse:
+    """Return the distinct elements and where each goes in x."""
+    result: UniqueInverse = _found(UniqueInverse, x, np.unique_inverse(known("unique_inverse", x, _OUTSIDE).array))
+    return result
+
+
+@over_tensors
+def unique_values(x: Tensor, /) -> Tensor:
+    """Return the distinct elements."""
+    return _found(lambda part: part, x, [np.unique_values(known("unique_values", x, _OUTSIDE).array)])
+
+
+# ---------------------------------------------------------------- products
+@over_tensors
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """Return the sums of products along an axis, the first operand conjugated."""
+    from jitfuse.tracing import numpy_products
+
+    return numpy_products.vecdot(x1, x2, axis=axis)
+
+
+@over_tensors
+def matmul(x1: Any, x2: Any, /) -> Tensor:
+    """Return the matrix product over the last two axes."""
+    x, y = (strong(t) for t in lifted(x1, x2))
+    if str(x.dtype) == "bool" or str(y.dtype) == "bool":
+        raise DTypeError("matmul takes numbers, not bool; cast first with astype")
+    return x.call("matmul", y)
