@@ -1,19 +1,20 @@
-"""Arguments that native code does not read as they are: torch tensors, unaligned arrays, specs for `.warm`.
+"""Arguments that native code does not read as they are: eager arrays, torch tensors, unaligned arrays, `.warm`'s specs.
 
-Owns zero-copy passage of CPU torch tensors, copies of unaligned arrays, and `jf.spec`. torch is never imported
-here: a tensor can only come from a process that has imported it. Does not own any arithmetic.
+Owns zero-copy passage of eager arrays and CPU torch tensors, copies of unaligned arrays, and `jf.spec`. torch is never
+imported here: a tensor can only come from a process that has imported it. Does not own any arithmetic.
 """
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
+from jitfuse.tracing.device_array import HostArray, unwrapped
 
 
 class ArraySpec(Record, frozen=True):
@@ -41,7 +42,7 @@ def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tu
 
 
 def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call brings torch tensors, or arrays that native code cannot read: see `call_adapted`."""
+    """Return whether a call brings eager arrays, torch tensors, or what native code cannot read: see `call_adapted`."""
     torch = sys.modules.get("torch")
     leaves = [*args, *kwargs.values()]
     while leaves:
@@ -53,7 +54,7 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             leaves.extend(leaf)
         elif type(leaf) is dict:
             leaves.extend(leaf.values())
-        elif torch is not None and isinstance(leaf, torch.Tensor):
+        elif isinstance(leaf, HostArray) or (torch is not None and isinstance(leaf, torch.Tensor)):
             return True
     return False
 
@@ -61,19 +62,23 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 def call_adapted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a fused function on arrays that it can read, and return what the caller's kind of arrays asks for.
 
-    CPU tensors pass as NumPy views, results come back as tensors over their memory. Arrays that are not aligned or
-    in another byte order pass as copies; what the function writes into them is copied back.
+    Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
+    where there is one among the arguments, else eager arrays. Arrays that are not aligned or in another byte order pass
+    as copies; what the function writes into them is copied back.
     """
-    import optree
-
     torch = sys.modules.get("torch")
     given: dict[int, tuple[Any, Any]] = {}
     tensors: list[Any] = []
+    kinds: list[Any] = []
 
     def adapt(leaf: Any) -> Any:
         if torch is not None and isinstance(leaf, torch.Tensor):
             array = _viewed(torch, leaf)
             tensors.append(array)
+        elif isinstance(leaf, HostArray):
+            over_tensor = torch is not None and isinstance(leaf.value, torch.Tensor)  # type: ignore[attr-defined]
+            array = _viewed(torch, leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
+            kinds.insert(0 if over_tensor else len(kinds), type(leaf))
         elif type(leaf) is np.ndarray and not (leaf.flags.aligned and leaf.dtype.isnative):
             array = np.array(leaf, leaf.dtype.newbyteorder("="), order="K")
             array.flags.writeable = leaf.flags.writeable
@@ -82,7 +87,7 @@ def call_adapted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         given[id(array)] = (leaf, array)
         return array
 
-    adapted: Any = optree.tree_map(adapt, cast(Any, (args, kwargs)), none_is_leaf=True)
+    adapted = _mapped(adapt, args), {name: _mapped(adapt, value) for name, value in kwargs.items()}
     if tensors:
         _refuse_mixed(tensors)
     result = function(*adapted[0], **adapted[1])
@@ -91,12 +96,51 @@ def call_adapted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             np.copyto(leaf, array)
 
     def restore(leaf: Any) -> Any:
-        if id(leaf) in given:
-            return given[id(leaf)][0]
-        is_number = isinstance(leaf, np.ndarray | np.generic)
-        return torch.from_numpy(np.asarray(leaf)) if tensors and torch is not None and is_number else leaf
+        same = id(unwrapped(leaf))
+        if same in given:
+            return given[same][0]
+        if not isinstance(leaf, np.ndarray | np.generic):
+            return leaf
+        if tensors and torch is not None:
+            return torch.from_numpy(np.asarray(leaf))
+        return kinds[0](leaf) if kinds else leaf
 
-    return optree.tree_map(restore, result, none_is_leaf=True)
+    return _mapped(restore, result)
+
+
+def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call brings eager arrays, in plain lists and tuples at most."""
+    leaves = [*args, *kwargs.values()]
+    return any(isinstance(x, HostArray) for leaf in leaves for x in (leaf if type(leaf) in (list, tuple) else (leaf,)))
+
+
+def reads_eager(feeds: Iterable[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a feed of a trace, such as a global, is an eager array, which native code does not read."""
+    if "jitfuse.arrays.base" not in sys.modules:
+        return False
+    return any(f.kind == "array" and isinstance(f.source.resolve(args, kwargs), HostArray) for f in feeds)
+
+
+def as_eager(result: Any) -> Any:
+    """Return a result with eager arrays in the place of NumPy's."""
+    from jitfuse.arrays.making import wrap
+
+    return _mapped(wrap, result)
+
+
+def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Return a tree with its leaves mapped; optree is imported for trees of more than plain lists and tuples."""
+    kind = type(tree)
+    if kind is tuple or kind is list:
+        return kind([_mapped(function, part) for part in tree])
+    if kind in _LEAVES or isinstance(tree, HostArray):
+        return function(tree)
+    import optree
+
+    return optree.tree_map(function, tree, none_is_leaf=True)
+
+
+_LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32, np.int64, np.bool_})
 
 
 def _viewed(torch: Any, tensor: Any) -> Any:

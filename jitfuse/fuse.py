@@ -32,7 +32,15 @@ from jitfuse.errors import (
     OverlapError,
     VolatileError,
 )
-from jitfuse.frameworks import call_adapted, materialise_specs, needs_adapting, refuse_raising
+from jitfuse.frameworks import (
+    as_eager,
+    call_adapted,
+    holds_eager,
+    materialise_specs,
+    needs_adapting,
+    reads_eager,
+    refuse_raising,
+)
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
@@ -173,6 +181,8 @@ class FusedFunction(NativeCallable):
             with self._lock:
                 self._compile(spec, training)
                 ready = self._start_native(spec)
+            if reads_eager(spec.trace.feeds.values(), args, kwargs):
+                return as_eager(self._call_directly(spec, training, args, kwargs))
             if not ready:
                 return self._call_directly(spec, training, args, kwargs)
             with self._going_native(spec):
@@ -357,7 +367,7 @@ class FusedFunction(NativeCallable):
             kwargs["training"] = training
         if inlined:
             return self._fn(*args, **kwargs)
-        with eager_mode(bool(training)):
+        with eager_mode(bool(training), not holds_eager(args, kwargs)):
             return self._fn(*args, **kwargs)
 
     def _note_fallback(self, where: str, error: JitfuseError) -> None:

@@ -50,7 +50,8 @@ vecdot = functions.vecdot
 @over_tensors
 def eigh(x: Tensor, /) -> EighResult:
     """Return the eigenvalues in ascending order and the eigenvectors of a Hermitian matrix."""
-    return numpy_linalg.eigh(x)
+    result: EighResult = numpy_linalg.eigh(x)
+    return result
 
 
 @over_tensors

@@ -101,10 +101,9 @@ class AbstractTensor:
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """Return `jitfuse`, the namespace of the Python array API standard; raises ArgumentError for later versions."""
         namespace = sys.modules[__name__.partition(".")[0]]
-        if api_version is not None and api_version not in namespace.ARRAY_API_VERSIONS:
-            raise ArgumentError(
-                f"version {api_version!r} of the array API standard; there are {', '.join(namespace.ARRAY_API_VERSIONS)}"
-            )
+        known = namespace.ARRAY_API_VERSIONS
+        if api_version is not None and api_version not in known:
+            raise ArgumentError(f"version {api_version!r} of the array API standard; there are {', '.join(known)}")
         return namespace
 
     # ------------------------------------------------------------------ shape conveniences

@@ -77,10 +77,10 @@ def is_training() -> Any:
 
 
 @contextlib.contextmanager
-def eager_mode(training: bool) -> Iterator[None]:
-    """Have `is_training()` answer `training` while a fused function runs as plain Python."""
+def eager_mode(training: bool, arrays: bool = True) -> Iterator[None]:
+    """Have `is_training()` answer `training` while a fused function runs as plain Python, over NumPy's `arrays`."""
     before = _eager.training, _eager.plain
-    _eager.training, _eager.plain = training, True
+    _eager.training, _eager.plain = training, arrays
     try:
         yield
     finally:

@@ -180,7 +180,8 @@ def tolerance(x: Tensor) -> float:
         raise ShapeError(f"a matrix has two axes, not the shape {x.shape}, at {user_line()}")
     dtype = dtypes.component(str(x.dtype))
     exact = dtypes.kind(dtype) != "float"
-    return max(x.shape[-2:]) * float(np.finfo("float64" if exact else dtype).eps)
+    size: int = max(x.shape[-2:])
+    return size * float(np.finfo("float64" if exact else dtype).eps)
 
 
 @implements("linalg.matrix_rank")

@@ -54,7 +54,7 @@ class EagerArray(HostArray, ArrayMethods):
     def _assign_result(self, result: Any, name: str) -> None:
         """Write an operator's result as `x += y` and `out=x` do: same shape, same-kind cast."""
         if result.shape != self.shape:
-            raise ShapeError(f"{name}: the result of shape {result.shape} does not fit the output of shape {self.shape}")
+            raise ShapeError(f"{name}: a result of shape {result.shape} does not fit the output of shape {self.shape}")
         if not can_cast(str(result.dtype), str(self.dtype)):
             raise DTypeError(f"cannot cast {name}'s result from {result.dtype} to {self.dtype} with casting rule "
                              f"'same_kind'. Write x = x.astype({result.dtype}) first, or cast the right-hand side.")
@@ -92,7 +92,7 @@ class EagerArray(HostArray, ArrayMethods):
         return complex(self.value)
 
     def __index__(self) -> int:
-        return self.array.__index__()  # type: ignore[no-any-return]
+        return self.array.__index__()
 
     def __round__(self, digits: int | None = None) -> Any:
         return round(self.item(), digits)
@@ -118,9 +118,7 @@ class EagerArray(HostArray, ArrayMethods):
     def __dlpack_device__(self) -> Any:
         return self.array.__dlpack_device__()
 
-    def __array_ufunc__(  # type: ignore[override]
-        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
-    ) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from jitfuse.tracing import numpy_protocol
 
         if method == "at":
@@ -136,7 +134,7 @@ class EagerArray(HostArray, ArrayMethods):
         return wrap(func(*unwrap(args), **unwrap(kwargs)), self)  # what no trace has either
 
 
-EagerArray.__hash__ = None  # type: ignore[method-assign, assignment]
+EagerArray.__hash__ = None
 
 
 def _inplace(name: str) -> Callable[[Any, Any], Any]:

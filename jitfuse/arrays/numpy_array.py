@@ -24,7 +24,7 @@ _NAMES: Final[dict[Any, DTypeName]] = {numpy_dtype(n): DTYPES[n] for n in SUPPOR
 _new = object.__new__
 
 
-class NumPyArray(EagerArray, NumPyTensor):
+class NumPyArray(EagerArray, NumPyTensor):  # type: ignore[misc]  # EagerTensor takes no ufuncs
     """An array over an np.ndarray; rank-0 results hold NumPy's scalars until they are written into."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class NumPyArray(EagerArray, NumPyTensor):
         """The ndarray."""
         if type(self.value) is not np.ndarray:
             self.value = np.asarray(self.value)
-        return self.value  # type: ignore[no-any-return]
+        return self.value
 
     @property
     def dtype(self) -> DTypeName:

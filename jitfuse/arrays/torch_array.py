@@ -17,7 +17,7 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName
 
 
-class TorchArray(EagerArray, TorchProgramTensor):
+class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # EagerTensor takes no ufuncs
     """An array over a torch tensor."""
 
     __slots__ = ()

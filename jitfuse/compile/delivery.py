@@ -21,8 +21,8 @@ State = Mapping[str, np.ndarray[Any, Any]]
 def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], state: State) -> dict[int, Any]:
     """Return the object behind every feed for these arguments, whose signature is the trace's."""
     return {
-        feed: unwrapped(source.source.resolve(args, kwargs)) if isinstance(source.source, Chain) else state[source.source]
-        for feed, source in trace.feeds.items()
+        feed: unwrapped(s.source.resolve(args, kwargs)) if isinstance(s.source, Chain) else state[s.source]
+        for feed, s in trace.feeds.items()
     }
 
 

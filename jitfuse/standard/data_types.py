@@ -1,6 +1,7 @@
 """Dtypes of the namespace: their names, promotion, kinds, limits, and what the standard's inspection asks for.
 
-A dtype of the namespace is NumPy's; an array's is a `DTypeName`, which is equal to it. Does not own promotion (`jitfuse.dtypes`).
+A dtype of the namespace is NumPy's; an array's is a `DTypeName`, which is equal to it. Does not own promotion
+(`jitfuse.dtypes`).
 """
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """Return the dtype that arrays, dtypes and Python scalars have in common; raises DTypeError where none is strong."""
+    """Return the dtype that arrays, dtypes and Python scalars have in common; raises DTypeError for none at all."""
     operands = []
     for value in arrays_and_dtypes:
         if type(value) in dtypes.WEAK_DTYPE:
@@ -96,11 +97,12 @@ def finfo(type: Any, /) -> FloatLimits:
     if name == "bfloat16":
         import ml_dtypes
 
-        found: Any = ml_dtypes.finfo(dtype)
+        library: Any = ml_dtypes
     else:
-        found = np.finfo(dtype)
-    limits = (float(v) for v in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatLimits(8 * dtype.itemsize, *limits, dtype)
+        library = np
+    found = library.finfo(dtype)
+    eps, high, low, smallest = (float(v) for v in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatLimits(8 * dtype.itemsize, eps, high, low, smallest, dtype)
 
 
 def iinfo(type: Any, /) -> IntLimits:

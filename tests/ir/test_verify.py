@@ -154,6 +154,7 @@ WRONG: dict[str, list[Any]] = {
     "values": [0, ("1",)], "lengths": [None, (1.5,)], "odd": [0], "k": [1.5], "offset": [None],
     "decimals": [1.0, None], "equal_nan": [0, None],
     "place": [-1, None], "combine": [None],
+    "n": [-1, None], "s": [(-1,), 2], "norm": [None], "upper": [0], "lower": [1], "full_matrices": [None],
     "subscripts": [None], "path": [(0, 1), [(0, 1)], ((0.5,),)],
 }
 

@@ -11,7 +11,7 @@ import pytest
 
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import JitfuseError
-from jitfuse.ir import ops
+from jitfuse.ir import linear_algebra, ops
 from jitfuse.ir.program import Meta
 
 Case = tuple[list[Any], dict[str, Any]]
@@ -149,7 +149,13 @@ def _elementwise(op: ops.Op, x: Any, shape: tuple[int, ...], dtype: str) -> Iter
 
 def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
     """Yield cases of sorting and order statistics: over each axis, and all of them for statistics."""
-    if op.name == "searchsorted":
+    if hasattr(linear_algebra, op.name):
+        yield from _matrices(op, x, shape)
+    elif "norm" in op.attrs:
+        for axis, n, norm in itertools.product(range(-1, len(shape)), (1, 4, 5), ("backward", "ortho", "forward")):
+            attrs = {"n": n, "axis": axis} if "n" in op.attrs else {"s": (n,), "axes": (axis,)}
+            yield [x], {**attrs, "norm": norm}
+    elif op.name == "searchsorted":
         yield from (([np.sort(x, axis=None), special(shape, "float64", 2)], {"side": s}) for s in ("left", "right"))
     elif "positions" in op.attrs:
         yield from (([x], {"axis": axis, "positions": (0,)}) for axis in range(-1, len(shape)))
@@ -159,6 +165,21 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
     elif math.prod(shape):
         for axis, keepdims in itertools.product([None, -1, tuple(range(len(shape)))], [False, True]):
             yield [x, 0.25][: op.arity], {"axis": axis, "keepdims": keepdims}
+
+
+def _matrices(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
+    """Yield cases of linear algebra: positive definite matrices in stacks, and those that are not square."""
+    if shape != SHAPES[0]:
+        return
+    for stack in ((3, 3), (2, 2, 2), (0, 2, 2), (4, 2), (2, 1, 3)):
+        values = np.random.default_rng(7).normal(size=stack)
+        square = stack[-1] == stack[-2]
+        a = values @ values.swapaxes(-1, -2) + 2 * np.eye(stack[-1]) if square else values
+        a = a.astype(np.asarray(x).dtype)
+        others = {"solve": [a[..., :1]], "pinv": [np.float64(1e-6)]}.get(op.name, [])
+        for value in (False, True) if op.attrs else (None,):
+            named = {k: ("complete" if value else "reduced") if k == "mode" else value for k in op.attrs}
+            yield [a, *others], named
 
 
 def _indexed(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:

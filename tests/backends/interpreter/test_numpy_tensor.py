@@ -13,7 +13,7 @@ import scipy.special
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import is_narrow, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
-from jitfuse.ir import ops, reference
+from jitfuse.ir import linear_algebra, ops, reference
 from jitfuse.ir.program import Meta
 
 RENAMED = {"bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
@@ -170,6 +170,8 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "take_along_axis": lambda x, index, axis: np.take_along_axis(x, index, axis),
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
     "make_complex": reference.make_complex,
+    **{op.name: op.numpy for op in ops.table() if hasattr(linear_algebra, op.name)},  # NumPy's, side by side
+    **{op.name: getattr(np.fft, op.name) for op in ops.table() if "norm" in op.attrs},
     "dropout": reference.dropout, "mode_select": lambda a, b, training: a if training else b,
 }
 OWN_DTYPES = frozenset({  # which are not SciPy's
