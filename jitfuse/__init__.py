@@ -60,9 +60,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     namespace = importlib.import_module("jitfuse.namespace")
     try:
-        return getattr(namespace, name)
+        found = globals()[name] = getattr(namespace, name)  # not asked for again: this takes longer than a small sum
     except AttributeError:
         raise AttributeError(f"module 'jitfuse' has no attribute {name!r}") from None
+    return found
 
 
 def __dir__() -> list[str]:

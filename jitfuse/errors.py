@@ -16,6 +16,10 @@ class ShapeError(JitfuseError, ValueError):
     """Shapes that do not fit together, an axis out of range, an empty reduction without identity."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that an array does not have."""
+
+
 class DTypeError(JitfuseError, TypeError):
     """A dtype that an operator does not take, or a result that cannot be cast as asked."""
 

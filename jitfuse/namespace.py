@@ -1,12 +1,12 @@
 """The functions of the Python array API standard, as `jf.sin(x)`, and the operators and NumPy functions beside them.
 
 Owns the names and the choice of what carries each out: traced arrays record, eager arrays compute, NumPy arrays go
-to NumPy. Elementwise functions come from the op table; what NumPy has under the same name and parameters is the
-tracer's version of NumPy's function; the rest is in `jitfuse.standard`, `jitfuse.linalg` and `jitfuse.fft`.
+to NumPy. Elementwise functions come from the op table; what NumPy has under the same name and with the same parameters
+is NumPy's function, which asks the array how it is carried out; the rest is in `jitfuse.standard`, `jitfuse.linalg` and
+`jitfuse.fft`.
 """
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import SUPPORTED, numpy_dtype
+from jitfuse.dtypes import SUPPORTED
 from jitfuse.ir import ops
 from jitfuse.standard import creation, data_types, functions
-from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_methods import ArrayMethods
-from jitfuse.tracing.numpy_functions import FUNCTIONS as NUMPY_FUNCTIONS
+from jitfuse.tracing.device_array import HostArray
+from jitfuse.tracing.dtype_name import DType
 from jitfuse.tracing.numpy_functions import lifted, strong, traced_among
 
 _STANDARD_NAMES: Final = {"power": "pow"}
@@ -33,10 +33,6 @@ _SHARED_WITH_NUMPY: Final = (
     "tensordot", "einsum", "outer", "dot",
     "roll", "pad", "tril", "triu", "diagonal", "meshgrid", "median", "quantile", "isclose", "nan_to_num",
 )
-_METHODS: Final = frozenset({"sum", "prod", "min", "max", "any", "all", "mean", "var", "std", "argmin", "argmax"})
-"""Shared functions that arrays have as a method with the same parameters."""
-
-
 def operate(name: str, *operands: Any, **attrs: Any) -> Any:
     """Carry out an operator of the table: on traced or other tensors by their method, else by NumPy."""
     near = traced_among(*operands)
@@ -52,16 +48,16 @@ def operate(name: str, *operands: Any, **attrs: Any) -> Any:
 
 def _operator(op: ops.Op) -> Callable[..., Any]:
     name = op.name
-    # the method of this name, which is faster; ArrayMethods has some with other parameters
+    # an eager array's method of this name, which is faster; ArrayMethods has some with other parameters
     method = operator.methodcaller(name) if name not in vars(ArrayMethods) and not op.attrs else None
 
     def unary(x: Any, /) -> Any:
-        if method is not None and isinstance(x, AbstractTensor) and not x.weak:
+        if method is not None and isinstance(x, HostArray):
             return method(x)
         return operate(name, x)
 
     def binary(x1: Any, x2: Any, /) -> Any:
-        if isinstance(x1, AbstractTensor) and not x1.weak:
+        if method is not None and isinstance(x1, HostArray):
             return getattr(x1, name)(x2)
         return operate(name, x1, x2)
 
@@ -72,24 +68,6 @@ def _operator(op: ops.Op) -> Callable[..., Any]:
     made.__name__ = made.__qualname__ = _STANDARD_NAMES.get(name, name)
     made.__doc__ = op.doc or f"Return the {op.kind} operator {name} of the operands."
     return made  # type: ignore[no-any-return]
-
-
-def _shared(name: str) -> Callable[..., Any]:
-    plain = getattr(np, name)
-    carried_out = NUMPY_FUNCTIONS[plain]
-
-    @functools.wraps(plain)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        first = args[0] if args else None
-        if isinstance(first, ArrayMethods):
-            if name in _METHODS:
-                return getattr(first, name)(*args[1:], **kwargs)
-            return carried_out(*args, **kwargs)
-        if isinstance(traced_among(*args), ArrayMethods):
-            return carried_out(*args, **kwargs)
-        return plain(*args, **kwargs)
-
-    return function
 
 
 def softmax(x: Any, /, *, axis: int | tuple[int, ...] = -1) -> Any:
@@ -126,7 +104,7 @@ def _public(module: Any) -> dict[str, Callable[..., Any]]:
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **{_STANDARD_NAMES.get(op.name, op.name): _operator(op) for op in ops.table() if op.kind == ops.ELEMENTWISE},
     **{op.name: _operator(op) for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
-    **{name: _shared(name) for name in _SHARED_WITH_NUMPY},
+    **{name: getattr(np, name) for name in _SHARED_WITH_NUMPY},
     **_public(functions),
     **_public(creation),
     **{name: getattr(data_types, name) for name in ("astype", "isdtype", "can_cast", "result_type", "finfo", "iinfo")},
@@ -139,8 +117,9 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
 }
 """Every function of the namespace by name; `jitfuse` re-exports them."""
 
-CONSTANTS: Final[dict[str, Any]] = {"e": math.e, "pi": math.pi, "inf": math.inf, "nan": math.nan, "newaxis": None}
-"""Every constant of the namespace by name."""
+CONSTANTS: Final[dict[str, Any]] = {"e": math.e, "pi": math.pi, "inf": math.inf, "nan": math.nan, "newaxis": None,
+                                  **{name: DType(name) for name in SUPPORTED}}
+"""Every constant and dtype of the namespace by name."""
 
 
 def __getattr__(name: str) -> Any:
@@ -148,10 +127,8 @@ def __getattr__(name: str) -> Any:
         return FUNCTIONS[name]
     if name in CONSTANTS:
         return CONSTANTS[name]
-    if name in SUPPORTED:
-        return numpy_dtype(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *FUNCTIONS, *CONSTANTS, *SUPPORTED})
+    return sorted({*globals(), *FUNCTIONS, *CONSTANTS})

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import JitfuseError
-from jitfuse.ir import ops
+from jitfuse.ir import linear_algebra, ops
 from jitfuse.ir.program import Meta
 
 _SAMPLES: Final[dict[str, Any]] = {
     "axis": 0, "axes": (0,), "shape": (3,), "dtype": "float64", "value": 1, "count": 3, "data": bytes(24),
     "starts": (0,), "steps": (1,), "counts": (3,), "positions": (0,), "shifts": (1,), "reps": (2,), "times": 2,
-    "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
+    "n": 3, "s": (3,), "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
 }
 """Attribute values that fit an array of shape (3,)."""
 
@@ -44,7 +44,9 @@ def _operands(op: ops.Op, dtype: str) -> list[Meta]:
     count = 2 if op.arity == ops.VARIADIC else op.arity
     if op.name in ("gather", "take", "take_along_axis", "scatter"):
         return [Meta((3,), dtype), *([Meta((), dtype)] if op.name == "scatter" else []), Meta((2,), "int64")]
-    if op.name in ("tril", "triu", "diagonal"):
+    if op.name in ("solve", "pinv"):
+        return [Meta((3, 3), dtype), Meta((3, 3) if op.name == "solve" else (), dtype)]
+    if op.name in ("tril", "triu", "diagonal") or hasattr(linear_algebra, op.name):
         return [Meta((3, 3), dtype)]
     if op.kind == ops.RANDOM:
         state, index = Meta((2,), "int64"), Meta((), "int64")

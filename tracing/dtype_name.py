@@ -1,4 +1,4 @@
-"""DTypeName: a dtype's name that user code can treat as a NumPy dtype.
+"""DTypeName and DType: dtypes that user code can treat as NumPy's, of arrays and of the namespace.
 
 Programs speak of dtypes by name, NumPy code compares `x.dtype` with np.float32 and asks for its kind. The
 same object serves both: a string with the attributes of np.dtype, equal to whatever NumPy takes for it.
@@ -21,6 +21,8 @@ class DTypeName(str):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
             return str.__eq__(self, other) or (len(other) < 3 and numpy_dtype(str(self)) == other)
+        if type(other) is DType:
+            return str.__eq__(self, other.name)
         if not isinstance(other, np.dtype | type):
             return False
         try:
@@ -43,6 +45,43 @@ class DTypeName(str):
 
     def __repr__(self) -> str:
         return f"dtype('{self!s}')"
+
+
+class DType:
+    """A dtype of the namespace, `jf.float32`: equal to an array's dtype and to NumPy's, and taken for one everywhere.
+
+    It is no string, and unlike np.dtype it is not equal to None. `DTypeName` has the same hash, np.dtype has not.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's object."""
+        return numpy_dtype(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other.name if type(other) is DType else DTypeName(self.name) == other
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(numpy_dtype(self.name), name)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Answer isinstance(jf.float32, np.dtype) as NumPy code expects."""
+        return type(numpy_dtype(self.name))
+
+    def __repr__(self) -> str:
+        return f"jitfuse.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return DType, (self.name,)
 
 
 DTYPES: Final[dict[str, DTypeName]] = {name: DTypeName(name) for name in SUPPORTED}

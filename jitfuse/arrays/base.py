@@ -14,7 +14,8 @@ import numpy as np
 from jitfuse.arrays.making import unwrap, wrap
 from jitfuse.dtypes import can_cast
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.standard import functions
+from jitfuse.tracing.abstract import BINARY
 from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.device_array import HostArray
 
@@ -106,6 +107,13 @@ class EagerArray(HostArray, ArrayMethods):
     def __reduce__(self) -> Any:
         return type(self), (self.value,)
 
+    # ------------------------------------------------------------------ what differs from NumPy's operators
+    def __floordiv__(self, other: Any) -> Any:
+        return functions.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return functions.floor_divide(other, self)
+
     # ------------------------------------------------------------------ protocols
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.array(self.array, dtype, copy=copy)
@@ -137,19 +145,16 @@ class EagerArray(HostArray, ArrayMethods):
 EagerArray.__hash__ = None
 
 
-def _inplace(name: str) -> Callable[[Any, Any], Any]:
+def _inplace(method: str, name: str) -> Callable[[Any, Any], Any]:
     def operator(self: EagerArray, other: Any) -> Any:
-        if isinstance(other, AbstractTensor) and not isinstance(other, type(self)):
+        result = getattr(self, method)(other)
+        if result is NotImplemented:
             return NotImplemented
-        self._assign_result(self.call(name, other), name)
+        self._assign_result(result, name)
         return self
 
     return operator
 
 
-for _dunder, _name in {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
-    "mod": "remainder", "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift", "matmul": "matmul",
-}.items():
-    setattr(EagerArray, f"__i{_dunder}__", _inplace(_name))
+for _dunder, _name in BINARY.items():
+    setattr(EagerArray, f"__i{_dunder}__", _inplace(f"__{_dunder}__", _name))

@@ -1,8 +1,8 @@
 """NumPyArray: an eager array over an np.ndarray.
 
-Operators run the op table's NumPy reference on the array. Those of one or two operands without attributes, which for
-most rows is a ufunc, call it with nothing in between; whatever it raises, and every other case, goes through `call`,
-which finds the typed error. That and the plain cases of reductions is all that is fast here.
+Operators run the op table's NumPy reference on the array; those of one or two operands without attributes, which for
+most rows is a ufunc, with nothing in between. NumPy's functions, and the methods that an ndarray has, are NumPy's own.
+Whatever an operator raises goes through `call`, which finds the typed error.
 """
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.arrays.base import EagerArray
+from jitfuse.arrays.making import unwrap
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY, AbstractTensor
 from jitfuse.tracing.array_methods import ArrayMethods
-from jitfuse.tracing.dtype_name import DTYPES, DTypeName
+from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 
 _NAMES: Final[dict[Any, DTypeName]] = {numpy_dtype(n): DTYPES[n] for n in SUPPORTED if n != "bfloat16"}
 _new = object.__new__
 
 
-class NumPyArray(EagerArray, NumPyTensor):  # type: ignore[misc]  # EagerTensor takes no ufuncs
+class NumPyArray(EagerArray, NumPyTensor):
     """An array over an np.ndarray; rank-0 results hold NumPy's scalars until they are written into."""
 
     __slots__ = ()
@@ -51,11 +52,48 @@ class NumPyArray(EagerArray, NumPyTensor):  # type: ignore[misc]  # EagerTensor 
 
     _operand = _lift
 
+    def astype(self, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: bool = True,
+               copy: bool = True) -> Any:
+        """Return the elements cast to a dtype; the array itself where `copy` is false and nothing changes."""
+        name = dtype_name(dtype, "astype")
+        if not copy and name == self.dtype:
+            return self
+        return _wrapped(self.array.astype(numpy_dtype(name), order, casting, subok, copy))
+
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        """Return the elements under another shape: a view where the memory allows it."""
+        if not options or (len(options) == 1 and options.get("copy", True) is None):
+            return _wrapped(self.array.reshape(*shape))
+        return super().reshape(*shape, **options)
+
+    def __array_ufunc__(  # type: ignore[override]  # EagerTensor takes no ufuncs
+        self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any
+    ) -> Any:
+        carried_out = ufunc if method == "__call__" else getattr(ufunc, method)
+        return _delivered(carried_out(*unwrap(inputs), **unwrap(kwargs)), kwargs.get("out"))
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _delivered(func(*unwrap(args), **unwrap(kwargs)), kwargs.get("out"))
+
 
 def _wrapped(value: Any) -> NumPyArray:
     made: NumPyArray = _new(NumPyArray)
     made.value = value
     return made
+
+
+def _delivered(result: Any, out: Any = None) -> Any:
+    """Return what NumPy has made as eager arrays; `out` itself where it was written into."""
+    if out is not None and not isinstance(result, tuple):
+        given = out[0] if isinstance(out, tuple) else out
+        if isinstance(given, NumPyArray):
+            return given
+    if isinstance(result, np.ndarray | np.generic):
+        return NumPyArray(result)
+    if isinstance(result, tuple | list):
+        parts = [_delivered(part) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    return result
 
 
 _SCALARS: Final = frozenset({int, float, bool, complex})
@@ -97,17 +135,12 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool, named: boo
     return method
 
 
-def _reduction(name: str, function: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: NumPyArray, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-               **options: Any) -> Any:
-        if dtype is not None or out is not None or options or not self.value.ndim:
-            named = {"dtype": dtype, "out": out, **options}
-            return general(self, axis, keepdims=keepdims, **{k: v for k, v in named.items() if v is not None})
-        try:
-            return _wrapped(function(self.value, axis=axis, keepdims=keepdims))
-        except _ERRORS:
-            return general(self, axis, keepdims=keepdims)
+def _own(name: str) -> Callable[..., Any]:
+    def method(self: NumPyArray, *args: Any, **kwargs: Any) -> Any:
+        return _delivered(getattr(self.array, name)(*unwrap(args), **unwrap(kwargs)), kwargs.get("out"))
 
+    method.__name__ = name
+    method.__doc__ = f"Return what np.ndarray.{name} returns."
     return method
 
 
@@ -123,10 +156,15 @@ def _take_from_table() -> None:
             setattr(NumPyArray, method, _unary(name, op.numpy))
         elif op.arity == 2:
             setattr(NumPyArray, method, _binary(name, op.numpy, method in reflected, method == name))
-    for name in ("sum", "prod", "min", "max", "any", "all", "mean"):
-        op = ops.get(name)
-        assert op is not None
-        setattr(NumPyArray, name, _reduction(name, op.numpy, getattr(EagerArray, name)))
+
+
+def _take_from_ndarray() -> None:
+    """Give every method of an ndarray's that traced arrays have as NumPy's own."""
+    for name, method in vars(ArrayMethods).items():
+        taken = name[:1] == "_" or name == "to_device" or name in vars(NumPyArray) or name in vars(EagerArray)
+        if not taken and callable(method) and callable(getattr(np.ndarray, name, None)):
+            setattr(NumPyArray, name, _own(name))
 
 
 _take_from_table()
+_take_from_ndarray()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import SUPPORTED, component, is_integer, itemsize, kind, result_type, ufunc_type
-from jitfuse.errors import ArgumentError, DTypeError, ShapeError
+from jitfuse.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from jitfuse.ir.program import Meta
 
 
@@ -44,9 +44,9 @@ def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def normalize_axis(name: str, axis: int, ndim: int) -> int:
-    """Return a non-negative axis; raises ShapeError out of range."""
+    """Return a non-negative axis; raises AxisError out of range."""
     if not -ndim <= axis < ndim:
-        raise ShapeError(f"{name}: axis {axis} is out of bounds for an array of {ndim} dimension(s)")
+        raise AxisError(f"{name}: axis {axis} is out of bounds for an array of {ndim} dimension(s)")
     return axis % ndim
 
 

@@ -1,6 +1,6 @@
 """Dtypes of the namespace: their names, promotion, kinds, limits, and what the standard's inspection asks for.
 
-A dtype of the namespace is NumPy's; an array's is a `DTypeName`, which is equal to it. Does not own promotion
+A dtype of the namespace is a `DType`, an array's is a `DTypeName`, which is equal to it. Does not own promotion
 (`jitfuse.dtypes`).
 """
 from __future__ import annotations
@@ -13,10 +13,9 @@ from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError
 from jitfuse.standard.dispatch import over_tensors
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.dtype_name import DType, dtype_name
 
 _STANDARD: Final = tuple(name for name in dtypes.SUPPORTED if name not in ("float16", "bfloat16"))
-DType = np.dtype[Any]
 _KINDS: Final[dict[str, tuple[str, ...]]] = {
     "bool": ("bool",), "signed integer": ("int",), "unsigned integer": ("uint",), "integral": ("int", "uint"),
     "real floating": ("float",), "complex floating": ("complex",), "numeric": ("int", "uint", "float", "complex"),
@@ -54,7 +53,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
             operands.append((dtype_name(dtype, "result_type"), False))
     if not operands:
         raise DTypeError("result_type takes at least one array or dtype")
-    return dtypes.numpy_dtype(dtypes.result_type(tuple(operands))[0])
+    return DType(dtypes.result_type(tuple(operands))[0])
 
 
 @over_tensors
@@ -102,7 +101,7 @@ def finfo(type: Any, /) -> FloatLimits:
         library = np
     found = library.finfo(dtype)
     eps, high, low, smallest = (float(v) for v in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatLimits(8 * dtype.itemsize, eps, high, low, smallest, dtype)
+    return FloatLimits(8 * dtype.itemsize, eps, high, low, smallest, DType(name))
 
 
 def iinfo(type: Any, /) -> IntLimits:
@@ -111,7 +110,7 @@ def iinfo(type: Any, /) -> IntLimits:
     if not dtypes.is_integer(name):
         raise DTypeError(f"iinfo: {name} is no integer dtype; use finfo")
     low, high = dtypes.integer_range(name)
-    return IntLimits(8 * dtypes.itemsize(name), high, low, dtypes.numpy_dtype(name))
+    return IntLimits(8 * dtypes.itemsize(name), high, low, DType(name))
 
 
 class NamespaceInfo:
@@ -131,12 +130,12 @@ class NamespaceInfo:
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """Return the dtypes of Python numbers and of indices."""
-        return {"real floating": np.dtype("float64"), "complex floating": np.dtype("complex128"),
-                "integral": np.dtype("int64"), "indexing": np.dtype("int64")}
+        return {"real floating": DType("float64"), "complex floating": DType("complex128"),
+                "integral": DType("int64"), "indexing": DType("int64")}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, DType]:
         """Return the standard's dtypes by name, of a kind or of a tuple of kinds."""
-        return {n: np.dtype(n) for n in _STANDARD if kind is None or isdtype(n, kind)}
+        return {n: DType(n) for n in _STANDARD if kind is None or isdtype(n, kind)}
 
 
 def namespace_info() -> NamespaceInfo:

@@ -5,26 +5,29 @@ on data take eager arrays alone.
 """
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.dtypes import kind
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import rules
 from jitfuse.standard.dispatch import known, over_tensors, tensor
-from jitfuse.tracing import gathering, numpy_arrangements, numpy_functions, numpy_library, numpy_scans, numpy_shapes
+from jitfuse.tracing import numpy_functions
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.device_array import HostArray
 from jitfuse.tracing.numpy_functions import lifted, strong
 
 Tensor = Any
+_np: Any = np  # whose functions take traced and eager arrays, which its types do not say
 
 
 # ---------------------------------------------------------------- elements
 @over_tensors
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
     """Limit the values to [min, max] in the dtype of x; either may be None."""
-    return numpy_functions.clip(x, min=min, max=max)
+    return _np.clip(x, min, max)
 
 
 @over_tensors
@@ -39,28 +42,72 @@ def round(x: Tensor, /, decimals: int = 0) -> Tensor:
     return strong(x).round(decimals)
 
 
+# ---------------------------------------------------------------- special values that are not NumPy's
+@over_tensors
+def floor_divide(x1: Any, x2: Any, /) -> Tensor:
+    """Return the quotient rounded down; where a float is infinite the quotient itself: NumPy has NaN or -1 there."""
+    a, b = (strong(t) for t in lifted(x1, x2)) if _all_weak(x1, x2) else lifted(x1, x2)
+    result = a.call("floor_divide", b)
+    if kind(str(result.dtype)) != "float":
+        return result
+    infinite = a.call("isinf").call("logical_or", b.call("isinf"))
+    return infinite.call("where", a.call("divide", b), result)
+
+
+def _all_weak(*values: Any) -> bool:
+    return all(v.weak for v in values if isinstance(v, AbstractTensor))
+
+
+@over_tensors
+def expm1(x: Tensor, /) -> Tensor:
+    """Return exp(x) - 1; of complex numbers with the standard's values at infinities, for which NumPy has NaN."""
+    x = strong(x)
+    result = x.call("expm1")
+    if kind(str(x.dtype)) != "complex":
+        return result
+    real, imag = x.call("real"), x.call("imag")
+    turning = imag.call("isfinite").call("logical_not")
+    up, down = (real.call("equal", end).call("logical_and", turning) for end in (math.inf, -math.inf))
+    whole = down.call("where", -1.0, up.call("where", math.inf, result.call("real")))
+    whole = real.call("equal", 0).call("logical_and", imag.call("equal", 0)).call("where", 0.0, whole)
+    part = down.call("where", 0.0, imag.call("equal", 0).call("where", imag, result.call("imag")))
+    return whole.call("make_complex", part)
+
+
+@over_tensors
+def tanh(x: Tensor, /) -> Tensor:
+    """Return the hyperbolic tangent; at infinite real parts the imaginary part is a zero with the sign of that of x."""
+    x = strong(x)
+    result = x.call("tanh")
+    if kind(str(x.dtype)) != "complex":
+        return result
+    imag = x.call("imag")
+    at_end = x.call("real").call("isinf").call("logical_and", imag.call("isfinite"))
+    zero = imag.call("multiply", 0)
+    return result.call("real").call("make_complex", at_end.call("where", zero, result.call("imag")))
+
+
 # ---------------------------------------------------------------- order
 @over_tensors
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the elements in ascending or descending order along an axis."""
-    result = numpy_library.sort(x, axis, stable=bool(stable))
-    return numpy_shapes.flip(result, axis) if descending else result
+    result = _np.sort(x, axis, stable=bool(stable))
+    return _np.flip(result, axis) if descending else result
 
 
 @over_tensors
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """Return the indices that would sort along an axis; equal elements keep their order where `stable` asks for it."""
     if not descending:
-        return numpy_library.argsort(x, axis, stable=bool(stable))
-    turned = numpy_library.argsort(numpy_shapes.flip(x, axis), axis, stable=bool(stable))
-    return x.shape[rules.normalize_axis("argsort", axis, x.ndim)] - 1 - numpy_shapes.flip(turned, axis)
+        return _np.argsort(x, axis, stable=bool(stable))
+    turned = _np.argsort(_np.flip(x, axis), axis, stable=bool(stable))
+    return x.shape[rules.normalize_axis("argsort", axis, x.ndim)] - 1 - _np.flip(turned, axis)
 
 
 @over_tensors
 def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
     """Return where the values x2 would be inserted into the sorted x1, which `sorter` puts in order."""
-    within = strong(lifted(x1, x2)[0])
-    return numpy_library.searchsorted(within if sorter is None else gathering.take(within, sorter), x2, side)
+    return _np.searchsorted(x1 if sorter is None else _np.take(x1, sorter), x2, side)
 
 
 # ---------------------------------------------------------------- positions
@@ -69,13 +116,13 @@ def take(x: Tensor, indices: Any, /, *, axis: int | None = None, mode: str = "ra
     """Return elements along an axis at indices; the axis may be left out where there is one."""
     if axis is None and x.ndim > 1:
         raise ArgumentError(f"take: x has {x.ndim} axes; pass axis=")
-    return gathering.take(x, indices, axis, mode=mode)
+    return _np.take(x, indices, axis, mode=mode)
 
 
 @over_tensors
 def take_along_axis(x: Tensor, indices: Any, /, *, axis: int = -1) -> Tensor:
     """Return elements along an axis at an index for each of the other positions."""
-    return gathering.take_along_axis(x, indices, axis)
+    return _np.take_along_axis(x, indices, axis)
 
 
 @over_tensors
@@ -83,20 +130,18 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     """Repeat each element along an axis; all as often, or each by its own count."""
     if not isinstance(repeats, AbstractTensor) or not repeats.ndim or repeats.shape == (1,):
         count = repeats.item() if isinstance(repeats, HostArray) else repeats  # type: ignore[attr-defined]
-        return numpy_arrangements.repeat(x, count, axis)
+        return _np.repeat(x, count, axis)
     counts = known("repeat", repeats, "Repeat by a number, or outside of the fused function.")
-    return numpy_arrangements.repeat(x, np.broadcast_to(counts.array, _extent(x, axis)), axis)
-
-
-def _extent(x: Tensor, axis: int | None) -> tuple[int]:
-    return (x.size if axis is None else x.shape[rules.normalize_axis("repeat", axis, x.ndim)],)
+    return _np.repeat(x, counts.array, axis)
 
 
 # ---------------------------------------------------------------- shapes
 @over_tensors
 def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """Return the elements in row-major order under another shape; one extent may be -1."""
-    return strong(x).reshape(numpy_functions.extents(shape), copy=copy)
+    return x.reshape(shape, copy=copy) if isinstance(x, HostArray) else (  # type: ignore[attr-defined]
+        strong(x).reshape(numpy_functions.extents(shape), copy=copy)
+    )
 
 
 @over_tensors
@@ -109,19 +154,20 @@ def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 @over_tensors
 def tile(x: Tensor, repetitions: Any, /) -> Tensor:
     """Repeat the whole along each axis."""
-    return numpy_arrangements.tile(x, tuple(repetitions) if isinstance(repetitions, list | tuple) else repetitions)
+    return _np.tile(x, repetitions)
 
 
 @over_tensors
 def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
     """Return the n-th differences of neighbours along an axis."""
-    return numpy_scans.diff(x, n, axis, prepend, append)
+    edges = {"prepend": prepend, "append": append}
+    return _np.diff(x, n, axis, **{k: v for k, v in edges.items() if v is not None})
 
 
 @over_tensors
 def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
     """Choose elements of x1 where the condition holds, else of x2."""
-    return numpy_functions.where(condition, x1, x2)
+    return _np.where(condition, x1, x2)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -215,7 +261,11 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """Return the sums of products along an axis, the first operand conjugated."""
     from jitfuse.tracing import numpy_products
 
-    return numpy_products.vecdot(x1, x2, axis=axis)
+    x, y = (strong(t) for t in lifted(x1, x2))
+    extents = [t.shape[rules.normalize_axis("vecdot", axis, t.ndim)] for t in (x, y)]
+    if extents[0] != extents[1]:
+        raise ShapeError(f"vecdot: axis {axis} has {extents[0]} and {extents[1]} elements")
+    return numpy_products.vecdot(x, y, axis=axis)
 
 
 @over_tensors

@@ -38,7 +38,6 @@ def _all(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., An
 
 globals().update(_all(namespace.FUNCTIONS))
 globals().update(namespace.CONSTANTS)
-globals().update({name: getattr(jf, name) for name in namespace.SUPPORTED})
 linalg = SimpleNamespace(**_all({name: getattr(jf.linalg, name) for name in jf.linalg.__all__ if name.islower()}))
 fft = SimpleNamespace(**_all({name: getattr(jf.fft, name) for name in jf.fft.__all__}))
 __array_api_version__ = jf.__array_api_version__

@@ -12,7 +12,7 @@ import scipy.special as special
 import jitfuse as jf
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import UnsupportedError
-from jitfuse.ir import library, ops
+from jitfuse.ir import library, linear_algebra, ops
 
 RNG = np.random.default_rng(5)
 DTYPES = [d for d, k in SUPPORTED.items() if k != "complex" and d != "bfloat16"]
@@ -153,10 +153,13 @@ OPERATORS = [op for op in ops.table() if op.kind == ops.LIBRARY and op.name != "
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_the_interpreter_carries_it_out_over_torch_too(op: ops.Op) -> None:
     torch = pytest.importorskip("torch")
-    values = {"positions": (1,), "axis": 0}
+    values = {"positions": (1,), "axis": 0, "axes": (0,), "n": 3, "s": (3,)}
     attrs = {name: values[name] for name, default in op.attrs.items() if default is ops.REQUIRED}
     part = 0.5j if op.name.startswith("complex_") else 0.0
     arrays = [np.array([0.25, 0.5, 0.75]) + part for _ in range(op.arity)]
+    if hasattr(linear_algebra, op.name):
+        second = np.array(1e-6) if op.name == "pinv" else np.ones((2, 1))
+        arrays = [np.array([[2.0, 0.5], [0.5, 1.0]]), second][: op.arity]
     program = jf.fuse(lambda *xs: xs[0].call(op.name, *xs[1:], **attrs)).program(*arrays)
     feeds = program.ordered_feeds
     (want,) = jf.ProgramRunner(program)(dict(zip(feeds, arrays, strict=True))).outputs.values()

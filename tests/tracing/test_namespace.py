@@ -6,6 +6,7 @@ import pytest
 
 from jitfuse import namespace as jf
 from jitfuse.ir import ops
+from jitfuse.tracing.mode import eager_mode
 from jitfuse.tracing.recorder import active
 from jitfuse.tracing.tracer import trace
 
@@ -21,8 +22,8 @@ def test_every_elementwise_operator_has_a_name(op_names):
         second = np.array([3, 5, 2]) if name == "ldexp" else x + x
         args = {1: [x], 2: [x, second], 3: [x > x[0] if name == "where" else x, x, x + x],
                 4: [x, x, 0.5, 2.0]}[op.arity]
-        if name == "nan_to_num":
-            continue  # NumPy's has `copy` second
+        if name in ("nan_to_num", "conj"):
+            continue  # NumPy's has `copy` second; a real array is its own conjugate
         function = getattr(jf, name)
         t = trace(lambda *a, f=function: f(*a), tuple(args), {})
         assert op.name in op_names(t), op.name
@@ -31,13 +32,14 @@ def test_every_elementwise_operator_has_a_name(op_names):
 
 
 def test_numpy_in_numpy_out():
-    assert type(jf.sin(X)) is np.ndarray and type(jf.zeros(3)) is np.ndarray and type(jf.sum(X)) is np.float64
+    assert type(jf.sin(X)) is np.ndarray and type(jf.sort(X)) is np.ndarray and type(jf.sum(X)) is np.float64
     assert jf.astype(X, np.float32).dtype == np.float32 and jf.arange(3).tolist() == [0, 1, 2]
     np.testing.assert_allclose(jf.softmax(X).sum(), 1.0)
     assert active() is None
 
 
 def test_creation_inside_a_trace_takes_traced_values(check):
+    @eager_mode(False)
     def fn(x):
         out = jf.zeros(x.shape)
         out[1] = jf.pow(x[0], 2)
@@ -47,6 +49,6 @@ def test_creation_inside_a_trace_takes_traced_values(check):
 
 
 def test_unknown_names_raise():
-    with pytest.raises(AttributeError, match="fft"):
-        _ = jf.fft
+    with pytest.raises(AttributeError, match="ffft"):
+        _ = jf.ffft
     assert {"sin", "pow", "zeros", "softmax", "concat"} <= set(dir(jf))

@@ -152,6 +152,8 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
     if hasattr(linear_algebra, op.name):
         yield from _matrices(op, x, shape)
     elif "norm" in op.attrs:
+        if 0 in shape:
+            return  # NumPy's irfft gives what lies in memory
         for axis, n, norm in itertools.product(range(-1, len(shape)), (1, 4, 5), ("backward", "ortho", "forward")):
             attrs = {"n": n, "axis": axis} if "n" in op.attrs else {"s": (n,), "axes": (axis,)}
             yield [x], {**attrs, "norm": norm}
