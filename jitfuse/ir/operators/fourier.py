@@ -20,11 +20,13 @@ _TO_REAL: Final = frozenset({"irfft", "hfft", "irfftn"})
 """Transforms of such halves to real numbers."""
 
 
-def _dtype(name: str, m: Meta) -> str:
+def _dtype(name: str, m: Meta, axes: int = 1) -> str:
     if name in _FROM_REAL and kind(m.dtype) == "complex":
         raise DTypeError(f"{name} takes real numbers, not {m.dtype}; use {name.lstrip('rih')} for complex ones")
     if m.dtype == "bfloat16":
         raise DTypeError(f"{name} does not take bfloat16; cast first with astype")
+    if name in _TO_REAL and m.dtype == "float16" and axes == 1:
+        return "float16"
     whole = "complex64" if m.dtype in ("float16", "float32", "complex64") else "complex128"
     return component(whole) if name in _TO_REAL else whole
 
@@ -52,7 +54,7 @@ def _reference(name: str) -> Callable[..., Any]:
         result = transform(x, **attrs)
         if not np.size(x):  # NumPy leaves memory as it is where it has no points
             result = np.zeros_like(result)
-        dtype = _dtype(name, Meta((), np.asarray(x).dtype.name))
+        dtype = _dtype(name, Meta((), np.asarray(x).dtype.name), len(attrs.get("axes", (0,))))
         return result.astype(dtype, copy=False)
 
     function.__name__ = name
@@ -75,7 +77,7 @@ def _along_several(name: str, doc: str) -> None:
         (m,) = metas
         _check_norm(name, attrs["norm"])
         axes = [rules.normalize_axis(name, a, m.ndim) for a in attrs["axes"]]
-        return Meta(_extents(name, m.shape, axes, attrs["s"]), _dtype(name, m), m.device)
+        return Meta(_extents(name, m.shape, axes, attrs["s"]), _dtype(name, m, len(axes)), m.device)
 
     attrs = {"s": REQUIRED, "axes": REQUIRED, "norm": "backward"}
     add(Op(name, 1, LIBRARY, attrs, infer, _reference(name), doc=doc))
