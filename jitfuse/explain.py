@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from jitfuse.cache import Entry
 from jitfuse.compile.described import Described
-from jitfuse.ir.kernel import KernelForm, form_text
+from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernel_text import form_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.ir.text import step_text
 from jitfuse.plans import HostCall, Launch, RuntimePlan

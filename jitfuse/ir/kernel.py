@@ -46,7 +46,6 @@ see `SUM_LANES`.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from jitfuse.digests import hex_digest
@@ -169,6 +168,14 @@ class Stage(NamedTuple):
     contraction: Contraction | None = None
 
 
+class NumberedStage(NamedTuple):
+    """A stage, its instructions with their numbers, its reductions with the numbers of their first results."""
+
+    stage: Stage
+    body: list[tuple[int, Instr]]
+    reductions: list[tuple[int, Reduction]]
+
+
 class KernelForm(Record, frozen=True, eq=False):
     """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along.
 
@@ -201,15 +208,28 @@ class KernelForm(Record, frozen=True, eq=False):
         return self.stages[0].contraction if self.stages else None
 
     @cached_property
+    def numbered(self) -> tuple[NumberedStage, ...]:
+        """The stages with the numbers of their values."""
+        number, result = 0, []
+        for stage in self.stages:
+            body = list(enumerate(stage.body, number))
+            number += len(stage.body)
+            reductions = []
+            for r in stage.reductions:
+                reductions.append((number, r))
+                number += max(1, len(r.values))
+            result.append(NumberedStage(stage, body, reductions))
+        return tuple(result)
+
+    @cached_property
     def instructions(self) -> tuple[Instr | Reduction, ...]:
         """What makes each value number: an instruction, or the reduction whose result it is."""
-        return tuple(self._numbered())
-
-    def _numbered(self) -> Iterator[Instr | Reduction]:
+        made: list[Instr | Reduction] = []
         for stage in self.stages:
-            yield from stage.body
+            made += stage.body
             for r in stage.reductions:
-                yield from (r for _ in range(max(1, len(r.values))))
+                made += [r] * max(1, len(r.values))
+        return tuple(made)
 
     @cached_property
     def stride_words(self) -> tuple[tuple[int, int], ...]:
@@ -289,6 +309,8 @@ class KernelForm(Record, frozen=True, eq=False):
         return hash(self.content_hash)
 
     def __str__(self) -> str:
+        from jitfuse.ir.kernel_text import form_text
+
         return form_text(self)
 
 
@@ -316,33 +338,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value
-
-
-def form_text(form: KernelForm) -> str:
-    """Return the form as text for people: the index space, the operands, the stages line by line."""
-    letters = [f"{c}{k}" for c, axes in zip("gic", (form.grid, form.inner, form.contracted)) for k in range(len(axes))]
-    extents = [str(a.extent) if a.extent else "n" for a in form.axes]
-    space = ", ".join(
-        f"{name}<{n}{' lanes' if k == form.lane_axis else ''}" for k, (name, n) in enumerate(zip(letters, extents))
-    )
-    lines = [f"kernel over {space}"]
-    for k, o in enumerate(form.operands):
-        lines.append(f"  {'out' if o.out else 'in '} #{k}: {o.dtype} strides {' '.join(o.strides)}")
-    number = 0
-    for stage in form.stages:
-        lines.append(f"  {stage.kind}")
-        for i in stage.body:
-            args = ", ".join(f"v{a}" for a in i.args)
-            imm = "" if i.imm is None else f" {i.imm}"
-            lines.append(f"    v{number}: {i.dtype} = {i.op}{imm}({args})")
-            number += 1
-        for r in stage.reductions:
-            args = ", ".join(f"v{a}" for a in r.values)
-            lines.append(f"    v{number}: {r.result_dtype} = reduce {r.combine} {r.phase}({args})")
-            number += max(1, len(r.values))
-        if (c := stage.contraction) is not None:
-            lines.append(f"    row 0: {c.dtype} = {c.combine} of {c.multiply}(v{c.left}, v{c.right})")
-    if form.then is not None:
-        lines.append(f"then, where #{form.link[1]} is #{form.link[0]} in scratch, for the same rows:")
-        lines.append(form_text(form.then))
-    return "\n".join(lines)

@@ -5,11 +5,12 @@ number of lanes of a vector, the number of vectors side by side. Does not own ad
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
-from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
+from jitfuse.ir.kernel import Instr, KernelForm, Stage
+from jitfuse.ir.kernel_values import access
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record
 
@@ -48,21 +49,6 @@ class Info(NamedTuple):
 
     scope: int
     uniform: bool
-
-
-class Access(NamedTuple):
-    """The immediate of a load or store: the operand, which optional arguments follow, which component is loaded."""
-
-    operand: int
-    offset: bool
-    mask: bool
-    part: int | None = None
-
-
-def access(instr: Instr) -> Access:
-    """Return what a load or store refers to."""
-    imm: Any = instr.imm
-    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]), imm[3] if len(imm) > 3 else None)
 
 
 class Pressure(NamedTuple):
@@ -116,25 +102,13 @@ class Analysis(Record, frozen=True, eq=False):
         """Whether lanes lie on the grid and each lane runs through a loop over inner axes."""
         return self.lanes_on_grid and bool(self.form.inner) and not self.unrolled
 
-    def numbered(self) -> Iterator[tuple[Stage, list[tuple[int, Instr]], list[tuple[int, Reduction]]]]:
-        """Yield each stage with its numbered instructions and the numbers of its reductions' first results."""
-        number = 0
-        for stage in self.form.stages:
-            body = list(enumerate(stage.body, number))
-            number += len(stage.body)
-            reductions = []
-            for r in stage.reductions:
-                reductions.append((number, r))
-                number += max(1, len(r.values))
-            yield stage, body, reductions
-
     # ------------------------------------------------------------------ scopes
     @cached_property
     def info(self) -> list[Info]:
         """Scope and uniformity of every value."""
         result: list[Info] = []
         point = Info(POINT, False) if self.lanes_on_grid else Info(UNIT, True)
-        for stage, body, reductions in self.numbered():
+        for stage, body, reductions in self.form.numbered:
             for _, instr in body:
                 result.append(self._info(instr, stage, result))
             for _, r in reductions:
@@ -170,7 +144,7 @@ class Analysis(Record, frozen=True, eq=False):
     def splatted(self) -> frozenset[int]:
         """Numbers of the values made outside the loops that some vector instruction in them reads."""
         used: set[int] = set()
-        for _, body, reductions in self.numbered():
+        for _, body, reductions in self.form.numbered:
             for number, instr in body:
                 if self.in_lanes(number) or instr.op == "store":
                     used.update(instr.args)
@@ -197,7 +171,7 @@ class Analysis(Record, frozen=True, eq=False):
     @cached_property
     def _apart(self) -> bool:
         """Whether some elements of one vector are not adjacent in memory."""
-        moves = [i for _, body, _ in self.numbered() for _, i in body if i.op in ("load", "store")]
+        moves = [i for _, body, _ in self.form.numbered for _, i in body if i.op in ("load", "store")]
         return any(
             access(i).offset
             or any(self.form.operands[access(i).operand].strides[a] not in ("0", "1") for a in self.varying)
@@ -208,7 +182,7 @@ class Analysis(Record, frozen=True, eq=False):
     def _sizes(self) -> list[int]:
         """Bytes of every dtype that vectors are loaded, computed, reduced or stored in, bools left out."""
         dtypes = [COMPONENT.get(o.dtype, o.dtype) for o in self.form.operands]
-        for _, body, reductions in self.numbered():
+        for _, body, reductions in self.form.numbered:
             dtypes += [i.dtype for n, i in body if not self.info[n].uniform and i.op not in ("index", "store")]
             dtypes += [d for _, r in reductions for d in (r.dtype, r.result_dtype)]
         return [ITEMSIZE[d] for d in dtypes if d != "bool"]
@@ -257,7 +231,7 @@ class Analysis(Record, frozen=True, eq=False):
     def _pressure(self) -> Pressure:
         order: list[tuple[int, tuple[int, ...]]] = []
         long = 0
-        for _, body, reductions in self.numbered():
+        for _, body, reductions in self.form.numbered:
             for number, instr in body:
                 if self.in_lanes(number):
                     order.append((number, instr.args))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from jitfuse.backends.llvm import math
 from jitfuse.backends.llvm.builder import Function, Value, lanes, vector
 from jitfuse.backends.llvm.codegen import elementwise, integers, pairs, philox
-from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis, access
+from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis
 from jitfuse.backends.llvm.codegen.casts import astype
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
 from jitfuse.backends.llvm.codegen.masks import any_lane
@@ -20,6 +20,7 @@ from jitfuse.backends.llvm.codegen.scans import Scans
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.ir.kernel import Instr
+from jitfuse.ir.kernel_values import access
 from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
 
 
@@ -31,7 +32,7 @@ class Body:
         self.analysis = analysis
         self.launch = launch
         self.lanes = launch.lanes
-        self._producers = {n: i for _, body, _ in analysis.numbered() for n, i in body}
+        self._producers = {n: i for _, body, _ in analysis.form.numbered for n, i in body}
         called = math.repeated((i.op for i in self._producers.values()), math.FUNCTIONS)
         self.context = Context(f, has_fma, called=called)
         self.memory = Memory(self.context, launch.lanes)

@@ -43,7 +43,7 @@ def _stages(body: Body, frame: Frame, scratch: Value, contracted: Contracted | N
     if analysis.form.inner:
         frame = frame.prepare()
     columns = Columns(body, frame, scratch, contracted) if analysis.loops_inside else None
-    for stage, instructions, reductions in analysis.numbered():
+    for stage, instructions, reductions in analysis.form.numbered:
         if stage.kind == "point" or not analysis.form.inner:
             body.run_point(instructions, frame)
             continue

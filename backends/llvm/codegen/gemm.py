@@ -16,7 +16,7 @@ from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.column_loops import Contracted
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch
-from jitfuse.backends.llvm.codegen.gemm_panels import Columns, Numbered, Range, Side, needed, padded
+from jitfuse.backends.llvm.codegen.gemm_panels import Columns, Numbered, Range, Side, padded
 from jitfuse.backends.llvm.codegen.gemm_tile import Tile, Tiles, emit_tile, tiles_of
 from jitfuse.backends.llvm.codegen.layout import SUB_LANE_BYTES, SUB_ROW_BYTES
 from jitfuse.backends.llvm.codegen.odometer import decode
@@ -25,6 +25,7 @@ from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.blocking import row_axis, sweeps
 from jitfuse.ir.kernel import CONTRACTION_BLOCK, KernelForm, Reduction, Stage
+from jitfuse.ir.kernel_values import needed
 
 
 def emit_contraction(
@@ -82,13 +83,13 @@ class _Kernel:
 
     def _read_later(self, analysis: Analysis) -> Numbered:
         """Return the instructions of the contraction's stage that later stages read: they do not move along it."""
-        numbered = list(analysis.numbered())
+        numbered = list(analysis.form.numbered)
         later = [n for _, body, reductions in numbered[1:] for n, _ in (*body, *reductions)]
         wanted = needed(self.form, later)
         return [(n, i) for n, i in numbered[0][1] if n in wanted]
 
     def _stages(self) -> list[tuple[Stage, Numbered, Sequence[tuple[int, Reduction]]]]:
-        first, *later = list(self.body.analysis.numbered())
+        first, *later = list(self.body.analysis.form.numbered)
         return [(first[0], self.before, ()), *later]
 
     def status(self) -> Value:
@@ -220,7 +221,7 @@ class _Kernel:
             body.hoist(self.before, UNIT, here)
             start = f.offset(at, f.sub(i64(0), lanes.start), MEMORY[self.tile.dtype])
             row = Row(body, here, places[-1], self.vector_bytes, (lanes.start, lanes.stop), start)
-            for stage, instructions, reductions in list(body.analysis.numbered())[1:]:
+            for stage, instructions, reductions in list(body.analysis.form.numbered)[1:]:
                 row.stage(stage, instructions, reductions)
             loop.update(0, f.offset(at, self.row_bytes))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitfuse.backends.llvm.builder import Function, Value
-from jitfuse.backends.llvm.codegen.analysis import BODY, ENTRY, POINT, UNIT, Analysis, access
+from jitfuse.backends.llvm.codegen.analysis import BODY, ENTRY, POINT, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch
 from jitfuse.backends.llvm.codegen.gemm_tile import Tile
@@ -18,6 +18,7 @@ from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import Target
 from jitfuse.ir.kernel import CONTRACTION_BLOCK, Instr, KernelForm
+from jitfuse.ir.kernel_values import access, needed
 from jitfuse.records import Record
 
 FEW_ROWS = 130
@@ -87,19 +88,6 @@ class InPlace:
             base = side.launch.moved(self._base, operand, side.contracted, products.start)
             columns.in_memory(self._use, base, side.launch.stride(operand, side.contracted))
         return columns
-
-
-def needed(form: KernelForm, roots: Sequence[int]) -> frozenset[int]:
-    """Return the numbers of these values and of all that they are computed from."""
-    found: set[int] = set()
-    stack = list(roots)
-    while stack:
-        number = stack.pop()
-        if number not in found:
-            found.add(number)
-            made = form.instructions[number]
-            stack += made.args if isinstance(made, Instr) else made.values
-    return frozenset(found)
 
 
 class Side:

@@ -44,7 +44,7 @@ def emit_kernel(module: Module, name: str, form: KernelForm, target: Target) -> 
     launch = Launch(f, analysis, words, analysis.lanes(target.vector_bytes))
     body = Body(f, analysis, launch, target.has_fma)
     entry = Frame(launch, 0, i64(0), dict(enumerate(launch.addresses)))
-    for _, instructions, _ in analysis.numbered():
+    for _, instructions, _ in analysis.form.numbered:
         body.hoist(instructions, ENTRY, entry)
     _units(f, body, begin, end, scratch, target.vector_bytes)
     f.ret(body.status())
@@ -85,7 +85,7 @@ def _unit(
         unit.streams = streams.of_unit(pointers, start)
         emit_point(body, unit, scratch, vector_bytes)
         return
-    for _, instructions, _ in analysis.numbered():
+    for _, instructions, _ in analysis.form.numbered:
         body.hoist(instructions, UNIT, unit)
     extent = launch.extents[analysis.form.lane_axis]
     stop = f.intrinsic("smin", "i64", f.add(start, i64(block(analysis))), extent)

@@ -144,7 +144,7 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     if analysis.partial:
         points = math.prod(sizes[: len(form.grid) - 1])
     once, many = (0.0 if analysis.lanes_on_grid else _POINT), 0.0
-    for stage, body, _ in analysis.numbered():
+    for stage, body, _ in analysis.form.numbered:
         if stage.contraction is not None:
             many += _PRODUCT * ITEMSIZE[stage.contraction.dtype] * sizes[-1]
             continue

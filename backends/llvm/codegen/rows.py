@@ -30,7 +30,7 @@ _CHAINS = 4
 def emit_point(body: Body, unit: Frame, scratch: Value, vector_bytes: int) -> None:
     """Write all stages at one grid point, whose indices and addresses `unit` holds."""
     row = Row(body, unit, scratch, vector_bytes)
-    for stage, instructions, reductions in body.analysis.numbered():
+    for stage, instructions, reductions in body.analysis.form.numbered:
         row.stage(stage, instructions, reductions)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitfuse.backends.llvm.builder import Function, Value
-from jitfuse.backends.llvm.codegen.analysis import Analysis, access
+from jitfuse.backends.llvm.codegen.analysis import Analysis
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
+from jitfuse.ir.kernel_values import access
 
 LINE = 64
 """Bytes of a cache line, the alignment of non-temporal stores."""

@@ -4,31 +4,17 @@ Owns: levels and consumers. Does not own the types of values (`ranges`) or code.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-from jitfuse.ir.kernel import Instr, KernelForm, Reduction, Stage
+from jitfuse.ir.kernel import Instr, KernelForm, Reduction
+from jitfuse.ir.kernel_values import access
 from jitfuse.lazy import cached_property
 
 POINT: Final = 0
 """The same for all inner elements of a grid point."""
 INNER: Final = 1
 """Different along the inner axes, or along the contracted ones."""
-
-
-class Access(NamedTuple):
-    """The immediate of a load or store: the operand, and which optional arguments follow."""
-
-    operand: int
-    offset: bool
-    mask: bool
-
-
-def access(instr: Instr) -> Access:
-    """Return what a load or store refers to."""
-    imm: Any = instr.imm
-    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,31 +24,15 @@ class Analysis:
     form: KernelForm
 
     @cached_property
-    def stages(self) -> tuple[tuple[Stage, list[tuple[int, Instr]], list[tuple[int, Reduction]]], ...]:
-        """Each stage with its numbered instructions and the numbers of its reductions' first results."""
-        return tuple(self._numbered())
-
-    def _numbered(self) -> Iterator[tuple[Stage, list[tuple[int, Instr]], list[tuple[int, Reduction]]]]:
-        number = 0
-        for stage in self.form.stages:
-            body = list(enumerate(stage.body, number))
-            number += len(stage.body)
-            reductions = []
-            for r in stage.reductions:
-                reductions.append((number, r))
-                number += max(1, len(r.values))
-            yield stage, body, reductions
-
-    @cached_property
     def instructions(self) -> dict[int, Instr]:
         """Every instruction by the number of its value."""
-        return {n: i for _, body, _ in self.stages for n, i in body}
+        return {n: i for _, body, _ in self.form.numbered for n, i in body}
 
     @cached_property
     def levels(self) -> list[int]:
         """The level of every value."""
         result: list[int] = []
-        for _, body, reductions in self.stages:
+        for _, body, reductions in self.form.numbered:
             for _, instr in body:
                 result.append(self._level(instr, result))
             for _, r in reductions:
@@ -83,7 +53,7 @@ class Analysis:
     def consumers(self) -> dict[int, list[Instr | Reduction]]:
         """Who reads each value."""
         found: dict[int, list[Instr | Reduction]] = {}
-        for stage, body, _ in self.stages:
+        for stage, body, _ in self.form.numbered:
             for _, instr in body:
                 for a in instr.args:
                     found.setdefault(a, []).append(instr)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.backends.wgsl.codegen import memory
-from jitfuse.backends.wgsl.codegen.analysis import INNER, POINT, Analysis, access
+from jitfuse.backends.wgsl.codegen.analysis import INNER, POINT, Analysis
 from jitfuse.backends.wgsl.codegen.casts import astype, converted
 from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.backends.wgsl.codegen.operators import (
@@ -24,6 +24,7 @@ from jitfuse.backends.wgsl.codegen.variant import Variant
 from jitfuse.backends.wgsl.codegen.words import WordTable
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import Instr
+from jitfuse.ir.kernel_values import access
 
 Numbered = Sequence[tuple[int, Instr]]
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.backends.wgsl.codegen.analysis import Analysis, access
+from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.dtypes import is_integer, numpy_dtype
 from jitfuse.ir import ops, reference
 from jitfuse.ir.kernel import Instr, KernelForm
+from jitfuse.ir.kernel_values import access
 
 _SOURCES = ("param", "const", "load")
 

@@ -19,6 +19,7 @@ from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts, memory_type
 from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
 from jitfuse.ir.kernel import CHUNK, POSITIONS, KernelForm, Reduction
+from jitfuse.ir.kernel_values import needed
 
 ENTRY = "main"
 
@@ -75,7 +76,7 @@ def _bindings(form: KernelForm, variant: Variant, count: int) -> tuple[list[str]
 def _shared(analysis: Analysis, variant: Variant) -> list[str]:
     if variant.mode == POINTS:
         return []
-    reductions = [r for _, _, some in analysis.stages for _, r in some]
+    reductions = [r for _, _, some in analysis.form.numbered for _, r in some]
     types = {"u32" if r.dtype == "bool" else REGISTER[r.dtype] for r in reductions}
     lines = [f"var<workgroup> shared_{t}: array<{t}, {variant.group}>;" for t in sorted(types)]
     if any(r.combine in POSITIONS for r in reductions):
@@ -99,7 +100,7 @@ class _Frame:
             self.text.line(f"let first = {chunk} * {CHUNK}u;")
             self.text.line(f"let count = min(words[0].z - first, {CHUNK}u);")
             self.first, self.count = "first", "count"
-        stages = self.body.analysis.stages
+        stages = self.body.analysis.form.numbered
         for k, (stage, instructions, reductions) in enumerate(stages):
             if stage.contraction is not None:
                 self._hoisted(instructions)
@@ -197,7 +198,7 @@ class _Frame:
         """Run through the row in order; reductions, which may not read scans here, come after it."""
         body = self.body
         scans = [(n, i) for n, i in instructions if i.op == "scan"]
-        read = needed(body.analysis, [v for _, r in reductions for v in r.values])
+        read = needed(body.analysis.form, [v for _, r in reductions for v in r.values])
         if any(n in read for n, _ in scans):
             raise UnknownOperatorError("a reduction of a scan in the same pass has no WGSL version")
         for number, _ in scans:
@@ -209,16 +210,3 @@ class _Frame:
         if reductions:
             others = [(n, i) for n, i in instructions if n in read]
             Reducer(body, self._enter, self.first, self.count).reduce(others, reductions, effects=False)
-
-
-def needed(analysis: Analysis, values: Sequence[int]) -> set[int]:
-    """Return these values and all that they are computed from."""
-    found: set[int] = set()
-    stack = list(values)
-    while stack:
-        number = stack.pop()
-        if number not in found:
-            found.add(number)
-            instr = analysis.instructions.get(number)
-            stack += instr.args if instr is not None else ()
-    return found

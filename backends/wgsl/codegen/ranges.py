@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from jitfuse.backends.wgsl.codegen.analysis import Analysis, access
 from jitfuse.backends.wgsl.codegen.host_values import HostValues
 from jitfuse.ir.kernel import Instr, KernelForm
+from jitfuse.ir.kernel_values import access
 
 Interval = tuple[int, int]
 
@@ -28,7 +28,7 @@ def narrow_values(
     """Return the numbers of the int64 values that stay within 32 bits, all of whose int64 operands do too."""
     unread = HostValues(form, tuple(scalars)).unread
     bounds: dict[int, Interval] = {}
-    for _, body, _ in Analysis(form).stages:
+    for _, body, _ in form.numbered:
         for number, instr in body:
             if instr.dtype == "int64":
                 found = _bounds(form, instr, bounds, sizes, params, scalars)
