@@ -1,62 +1,24 @@
 """Writes LLVM assembly text: the one way in which jitfuse makes LLVM IR.
 
-Owns: SSA names, types as LLVM's own strings (``"<16 x float>"``, ``"i64"``, ``"ptr"``), declarations,
-structured control flow. Does not own: what the code means, or compiling it (see `jitfuse.backends.llvm.jit`).
+Owns: modules, functions, declarations, structured control flow. Straight-line code is in
+`jitfuse.backends.llvm.instructions`, types in `jitfuse.backends.llvm.types`. Does not own: what the code means, or
+compiling it (see `jitfuse.backends.llvm.jit`).
 
 Text instead of llvmlite.ir because an instruction then costs about a microsecond to make and importing a
-process needs no IR library at all. All floating-point instructions are strict: no fast-math flag is ever
-written, so LLVM neither reassociates nor contracts.
+process needs no IR library at all.
 """
 from __future__ import annotations
 
-import struct
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
+from jitfuse.backends.llvm.instructions import Instructions
+from jitfuse.backends.llvm.types import Value, element, float_literal, lanes, vector, with_element
 
-class Value(NamedTuple):
-    """An SSA value or constant: how LLVM text refers to it (``%t12``, ``42``) and its type."""
-
-    ref: str
-    type: str
-
-
-def vector(element: str, lanes: int) -> str:
-    """Return the vector type of `lanes` elements; one lane is the scalar type itself."""
-    return element if lanes == 1 else f"<{lanes} x {element}>"
-
-
-def element(type_: str) -> str:
-    """Return the element type of a vector type, or the type itself."""
-    return type_[type_.index(" x ") + 3 : -1] if type_[0] == "<" else type_
-
-
-def lanes(type_: str) -> int:
-    """Return the number of lanes of a type: 1 for a scalar."""
-    return int(type_[1 : type_.index(" x ")]) if type_[0] == "<" else 1
-
-
-def with_element(type_: str, new: str) -> str:
-    """Return the type of the same shape as `type_` with another element type."""
-    return vector(new, lanes(type_))
-
-
-def _mangled(type_: str) -> str:
-    base = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}
-    e = element(type_)
-    e = base.get(e, e)
-    return e if type_[0] != "<" else f"v{lanes(type_)}{e}"
-
-
-def float_literal(type_: str, value: float) -> str:
-    """Return LLVM's exact hexadecimal spelling of a float or double constant."""
-    if type_ == "float":
-        value = struct.unpack("<f", struct.pack("<f", value))[0]
-    elif type_ != "double":
-        raise ValueError(f"no float literal of type {type_}")
-    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+__all__ = [
+    "Function", "Loop", "Module", "Value", "element", "float_literal", "lanes", "vector", "with_element",
+]
 
 
 class Module:
@@ -119,13 +81,14 @@ class Module:
         return "\n".join(parts) + "\n"
 
 
-class Function:
+class Function(Instructions):
     """Builds one function, instruction by instruction, at the end of the current block."""
 
     def __init__(
         self, module: Module, name: str, result: str, params: Sequence[tuple[str, str]], internal: bool,
         attributes: str,
     ) -> None:
+        super().__init__()
         self._module = weakref.ref(module)
         self.name = name
         self.result = result
@@ -133,10 +96,6 @@ class Function:
         linkage = "internal " if internal else ""
         signature = ", ".join(f"{a.type} {a.ref}" for a in self.args)
         self._head = f"define {linkage}{result} @{name}({signature}) {attributes} {{"
-        self._allocas: list[str] = []
-        self._scratch: dict[tuple[str, int, int], Value] = {}
-        self._lines: list[str] = []
-        self._count = 0
         self.block = "entry"
         self._terminated = False
 
@@ -147,241 +106,16 @@ class Function:
         assert module is not None, "the module was dropped before its function was complete"
         return module
 
+    @property
+    def declarations(self) -> Module:
+        """The module."""
+        return self.module
+
     def text(self) -> str:
         """Return the function's definition as LLVM assembly."""
         return "\n".join([self._head, "entry:", *self._allocas, *self._lines, "}"])
 
-    # ------------------------------------------------------------------ names, raw lines
-    def fresh(self, hint: str = "t") -> str:
-        """Return a new local name, without the leading percent sign."""
-        self._count += 1
-        return f"{hint}{self._count}"
-
-    def emit(self, line: str) -> None:
-        """Append a raw instruction line to the current block."""
-        self._lines.append("  " + line)
-
-    def value(self, type_: str, expression: str) -> Value:
-        """Append ``%new = expression`` and return the new value of the given type."""
-        self._count += 1
-        name = f"%t{self._count}"
-        self._lines.append(f"  {name} = {expression}")
-        return Value(name, type_)
-
-    # ------------------------------------------------------------------ constants
-    def const(self, type_: str, value: float | int | bool) -> Value:
-        """Return a constant of a scalar or vector type (splat), exact for floats."""
-        e = element(type_)
-        if e in ("float", "double"):
-            literal = float_literal(e, float(value))
-        elif e == "i1":
-            literal = "true" if value else "false"
-        else:
-            literal = str(int(value))
-        if type_[0] == "<":
-            return Value(f"splat ({e} {literal})", type_)
-        return Value(literal, type_)
-
-    def vector_const(self, element_type: str, values: Sequence[float | int]) -> Value:
-        """Return a vector constant with the given lanes."""
-        items = ", ".join(f"{element_type} {self.const(element_type, v).ref}" for v in values)
-        return Value(f"<{items}>", vector(element_type, len(values)))
-
-    null = Value("null", "ptr")
-
-    def undef(self, type_: str) -> Value:
-        """Return a poison value of the type, to build aggregates and shuffles from."""
-        return Value("poison", type_)
-
-    # ------------------------------------------------------------------ arithmetic
-    def binary(self, op: str, a: Value, b: Value) -> Value:
-        """Append a two-operand instruction; both operands have the type of the result."""
-        assert a.type == b.type, (op, a, b)
-        return self.value(a.type, f"{op} {a.type} {a.ref}, {b.ref}")
-
-    # ruff: noqa: D102, E704
-    def fadd(self, a: Value, b: Value) -> Value: return self.binary("fadd", a, b)
-    def fsub(self, a: Value, b: Value) -> Value: return self.binary("fsub", a, b)
-    def fmul(self, a: Value, b: Value) -> Value: return self.binary("fmul", a, b)
-    def fdiv(self, a: Value, b: Value) -> Value: return self.binary("fdiv", a, b)
-    def add(self, a: Value, b: Value) -> Value: return self.binary("add", a, b)
-    def sub(self, a: Value, b: Value) -> Value: return self.binary("sub", a, b)
-    def mul(self, a: Value, b: Value) -> Value: return self.binary("mul", a, b)
-    def udiv(self, a: Value, b: Value) -> Value: return self.binary("udiv", a, b)
-    def urem(self, a: Value, b: Value) -> Value: return self.binary("urem", a, b)
-    def sdiv(self, a: Value, b: Value) -> Value: return self.binary("sdiv", a, b)
-    def and_(self, a: Value, b: Value) -> Value: return self.binary("and", a, b)
-    def or_(self, a: Value, b: Value) -> Value: return self.binary("or", a, b)
-    def xor(self, a: Value, b: Value) -> Value: return self.binary("xor", a, b)
-    def shl(self, a: Value, b: Value) -> Value: return self.binary("shl", a, b)
-    def lshr(self, a: Value, b: Value) -> Value: return self.binary("lshr", a, b)
-    def ashr(self, a: Value, b: Value) -> Value: return self.binary("ashr", a, b)
-
-    def fneg(self, a: Value) -> Value:
-        """Flip the sign bit."""
-        return self.value(a.type, f"fneg {a.type} {a.ref}")
-
-    def not_(self, a: Value) -> Value:
-        """Flip every bit of an integer or boolean value."""
-        return self.xor(a, self.const(a.type, True if element(a.type) == "i1" else -1))
-
-    def icmp(self, predicate: str, a: Value, b: Value) -> Value:
-        """Compare integers or pointers (`eq ne slt sle sgt sge ult ule ugt uge`)."""
-        assert a.type == b.type, (predicate, a, b)
-        return self.value(with_element(a.type, "i1"), f"icmp {predicate} {a.type} {a.ref}, {b.ref}")
-
-    def fcmp(self, predicate: str, a: Value, b: Value) -> Value:
-        """Compare floats (`oeq une olt ole ogt oge uno ord` ...)."""
-        assert a.type == b.type, (predicate, a, b)
-        return self.value(with_element(a.type, "i1"), f"fcmp {predicate} {a.type} {a.ref}, {b.ref}")
-
-    def select(self, condition: Value, a: Value, b: Value) -> Value:
-        """Return `a` where the condition holds, else `b`, lane by lane."""
-        assert a.type == b.type, (condition, a, b)
-        return self.value(
-            a.type, f"select {condition.type} {condition.ref}, {a.type} {a.ref}, {b.type} {b.ref}"
-        )
-
-    def cast(self, op: str, a: Value, type_: str) -> Value:
-        """Append a conversion (`bitcast zext sext trunc fpext fptrunc sitofp fptosi ptrtoint inttoptr` ...)."""
-        if a.type == type_ and op == "bitcast":
-            return a
-        return self.value(type_, f"{op} {a.type} {a.ref} to {type_}")
-
-    def intrinsic(self, name: str, result: str, *args: Value, overload: Sequence[str] | None = None) -> Value:
-        """Call ``llvm.<name>``, declared on the way, mangled by `overload` (default: the result type)."""
-        suffix = "".join("." + _mangled(t) for t in ([result] if overload is None else overload))
-        return self.call(f"llvm.{name}{suffix}", result, args)
-
-    def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """Return a*b + c rounded once."""
-        return self.intrinsic("fma", a.type, a, b, c)
-
-    # ------------------------------------------------------------------ vectors
-    def extract(self, v: Value, lane: int | Value) -> Value:
-        """Return one lane of a vector."""
-        i = lane if isinstance(lane, Value) else Value(str(lane), "i64")
-        return self.value(element(v.type), f"extractelement {v.type} {v.ref}, {i.type} {i.ref}")
-
-    def insert(self, v: Value, x: Value, lane: int | Value) -> Value:
-        """Return the vector with one lane replaced."""
-        i = lane if isinstance(lane, Value) else Value(str(lane), "i64")
-        return self.value(v.type, f"insertelement {v.type} {v.ref}, {x.type} {x.ref}, {i.type} {i.ref}")
-
-    def shuffle(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
-        """Return lanes picked from `a` followed by `b`; one index in `mask` for each lane of the result."""
-        indices = ", ".join(f"i32 {i}" for i in mask)
-        type_ = f"<{len(mask)} x {element(a.type)}>"
-        return self.value(
-            type_, f"shufflevector {a.type} {a.ref}, {b.type} {b.ref}, <{len(mask)} x i32> <{indices}>"
-        )
-
-    def splat(self, x: Value, n: int) -> Value:
-        """Return a vector whose `n` lanes all hold the scalar `x`; the scalar itself for one lane."""
-        if n == 1:
-            return x
-        type_ = vector(x.type, n)
-        return self.shuffle(self.insert(self.undef(type_), x, 0), self.undef(type_), [0] * n)
-
-    # ------------------------------------------------------------------ memory
-    def alloca(self, type_: str, count: int | Value = 1, align: int = 8) -> Value:
-        """Reserve stack memory; a constant count lands in the entry block, outside every loop."""
-        name = "%" + self.fresh("a")
-        if isinstance(count, Value):
-            self.emit(f"{name} = alloca {type_}, {count.type} {count.ref}, align {align}")
-        else:
-            self._allocas.append(f"  {name} = alloca {type_}, i64 {count}, align {align}")
-        return Value(name, "ptr")
-
-    def scratch(self, type_: str, count: int, slot: int) -> Value:
-        """Return stack memory that all who ask for the same type, count and slot share, one after the other."""
-        key = (type_, count, slot)
-        if key not in self._scratch:
-            self._scratch[key] = self.alloca(type_, count)
-        return self._scratch[key]
-
-    def load(self, type_: str, pointer: Value, align: int | None = None, *, volatile: bool = False) -> Value:
-        """Load a value; `align` in bytes, natural where None."""
-        tail = f", align {align}" if align else ""
-        return self.value(type_, f"load {'volatile ' if volatile else ''}{type_}, ptr {pointer.ref}{tail}")
-
-    def store(self, x: Value, pointer: Value, align: int | None = None, *, nontemporal: bool = False) -> None:
-        """Store a value; `nontemporal` bypasses the caches and wants full alignment."""
-        tail = f", align {align}" if align else ""
-        if nontemporal:
-            self.module.global_metadata()
-            tail += ", !nontemporal !0"
-        self.emit(f"store {x.type} {x.ref}, ptr {pointer.ref}{tail}")
-
-    def offset(self, pointer: Value, index: Value | int, type_: str = "i8") -> Value:
-        """Return `pointer` moved by `index` elements of `type_` (bytes by default)."""
-        i = index if isinstance(index, Value) else Value(str(index), "i64")
-        if i.ref == "0":
-            return pointer
-        return self.value("ptr", f"getelementptr {type_}, ptr {pointer.ref}, {i.type} {i.ref}")
-
-    def field(self, type_: str, pointer: Value, byte_offset: int, align: int | None = None) -> Value:
-        """Load a value of `type_` at a constant byte offset."""
-        return self.load(type_, self.offset(pointer, byte_offset), align)
-
-    def set_field(self, x: Value, pointer: Value, byte_offset: int) -> None:
-        """Store a value at a constant byte offset."""
-        self.store(x, self.offset(pointer, byte_offset))
-
-    def masked_load(self, type_: str, pointer: Value, mask: Value, other: Value, align: int) -> Value:
-        """Load the lanes whose mask is set, `other` elsewhere; lanes left out touch no memory."""
-        name = f"llvm.masked.load.{_mangled(type_)}.p0"
-        self.module.declare(name, type_, ["ptr", mask.type, type_])
-        return self.value(
-            type_,
-            f"call {type_} @{name}(ptr align {align} {pointer.ref}, {mask.type} {mask.ref}, "
-            f"{type_} {other.ref})",
-        )
-
-    def masked_store(self, x: Value, pointer: Value, mask: Value, align: int) -> None:
-        """Store the lanes whose mask is set."""
-        name = f"llvm.masked.store.{_mangled(x.type)}.p0"
-        self.module.declare(name, "void", [x.type, "ptr", mask.type])
-        self.emit(
-            f"call void @{name}({x.type} {x.ref}, ptr align {align} {pointer.ref}, {mask.type} {mask.ref})"
-        )
-
-    def masked_gather(self, type_: str, pointers: Value, mask: Value, other: Value, align: int) -> Value:
-        """Load one element for each lane from a vector of pointers."""
-        name = f"llvm.masked.gather.{_mangled(type_)}.{_mangled(pointers.type)}"
-        self.module.declare(name, type_, [pointers.type, mask.type, type_])
-        return self.value(
-            type_,
-            f"call {type_} @{name}({pointers.type} align {align} {pointers.ref}, "
-            f"{mask.type} {mask.ref}, {type_} {other.ref})",
-        )
-
-    def masked_scatter(self, x: Value, pointers: Value, mask: Value, align: int) -> None:
-        """Store one element for each lane through a vector of pointers."""
-        name = f"llvm.masked.scatter.{_mangled(x.type)}.{_mangled(pointers.type)}"
-        self.module.declare(name, "void", [x.type, pointers.type, mask.type])
-        self.emit(
-            f"call void @{name}({x.type} {x.ref}, {pointers.type} align {align} {pointers.ref}, "
-            f"{mask.type} {mask.ref})"
-        )
-
-    # ------------------------------------------------------------------ calls and control flow
-    def call(self, name: str, result: str, args: Sequence[Value]) -> Value:
-        """Call a function by name, declaring it where the module does not define it."""
-        self.module.declare(name, result, [a.type for a in args])
-        return self._call(f"@{name}", result, args)
-
-    def call_pointer(self, pointer: Value, result: str, args: Sequence[Value]) -> Value:
-        """Call through a function pointer."""
-        return self._call(pointer.ref, result, args)
-
-    def _call(self, target: str, result: str, args: Sequence[Value]) -> Value:
-        text = f"call {result} {target}({', '.join(f'{a.type} {a.ref}' for a in args)})"
-        if result == "void":
-            self.emit(text)
-            return Value("", "void")
-        return self.value(result, text)
-
+    # ------------------------------------------------------------------ blocks
     def ret(self, x: Value | None = None) -> None:
         """Return from the function."""
         self.emit("ret void" if x is None else f"ret {x.type} {x.ref}")
