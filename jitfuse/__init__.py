@@ -52,6 +52,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("nn", "random", "linalg", "fft", "gpu"):
         return importlib.import_module(f"jitfuse.{name}")
+    if name in ("cond", "fori_loop", "map", "scan", "while_loop"):
+        return getattr(importlib.import_module("jitfuse.control"), name)
     if name == "export":
         return importlib.import_module("jitfuse.exporting").export
     if name == "ProgramRunner":

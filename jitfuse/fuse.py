@@ -278,7 +278,7 @@ class FusedFunction(NativeCallable):
         try:
             return call_directly(
                 spec.trace, made.call, made.kernels, made.constants, args, kwargs, _state(),
-                functools.partial(_raise_status, self.name),
+                functools.partial(_raise_status, self.name), self.name,
             )
         finally:
             if self.native:

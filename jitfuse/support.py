@@ -24,12 +24,14 @@ _RUNS: Final = {
     ops.VIEW: "index map of a kernel",
     ops.UPDATE: "fused kernel, masked", ops.CREATION: "fused kernel", ops.RANDOM: "fused kernel",
     ops.CONTRACTION: "fused kernel or library call, by score", ops.LIBRARY: "library call",
-    ops.MODE: "resolved when a mode is compiled",
+    ops.MODE: "resolved when a mode is compiled", ops.CONTROL: "step of its own, over compiled bodies",
 }
 
 
 def accepted_dtypes(op: ops.Op) -> list[str]:
     """Return the dtypes of which all operands may be."""
+    if op.kind == ops.CONTROL:
+        return list(SUPPORTED)  # what goes through a loop or branch is as its programs say
     accepted = []
     for dtype in SUPPORTED:
         try:

@@ -62,6 +62,17 @@ class ProcessGraph:
         self.ops.append(OpNode(op_id, op_name, input_ids, attrs, (tensor,), mode_sensitive, source))
         return tensor
 
+    def add_op_of_many(
+        self, op_name: str, input_ids: tuple[int, ...], attrs: Attrs, metas: Iterable[Meta], *, source: str
+    ) -> tuple[int, ...]:
+        """Add an op with any number of results and return their ids."""
+        first, op_id = len(self.metas), len(self.ops)
+        self.metas += metas
+        results = tuple(range(first, len(self.metas)))
+        self.producer += [op_id] * len(results)
+        self.ops.append(OpNode(op_id, op_name, input_ids, attrs, results, False, source))
+        return results
+
     def node(self, tensor: int) -> OpNode | None:
         """Return the op that makes a tensor, or None for a feed."""
         op_id = self.producer[tensor]

@@ -53,8 +53,8 @@ def known_value(session: Session, tensor: int) -> Any:
             continue
         node = session.graph.node(t)
         if node is None:
-            feed = session.feeds[t]
-            if not feed.meta.weak:
+            feed = session.feeds.get(t)
+            if feed is None or not feed.meta.weak:  # no feed: what a loop carries
                 raise UnknownValueError
             guards[t] = values[t] = feed.value
             continue
@@ -68,13 +68,15 @@ def known_value(session: Session, tensor: int) -> Any:
 
 
 def _evaluate(session: Session, node: OpNode, inputs: list[Any]) -> Any:
-    if node.mode_sensitive:
+    if node.mode_sensitive or len(node.result_ids) != 1:
         raise UnknownValueError
     weak = bool(inputs) and all(session.graph.metas[i].weak for i in node.input_ids)
     if weak and session.graph.metas[node.result_ids[0]].weak and node.op_name in _PYTHON:
         return _PYTHON[node.op_name](*inputs)
     row = ops.get(node.op_name)
     assert row is not None
+    if row.kind == ops.CONTROL:
+        raise UnknownValueError
     with np.errstate(all="ignore"):
         result = row.numpy(*inputs, **dict(node.attrs))
     return result.item() if session.graph.metas[node.result_ids[0]].weak and hasattr(result, "item") else result

@@ -15,7 +15,7 @@ import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.dtypes import WEAK_DTYPE
-from jitfuse.errors import DTypeError, OutOfRangeError, ReadOnlyError
+from jitfuse.errors import DTypeError, OutOfRangeError, ReadOnlyError, UntraceableError
 from jitfuse.ir import ops
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
 from jitfuse.records import Record
@@ -46,15 +46,29 @@ class Feed(Record, frozen=True, eq=False):
 class Storage:
     """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
 
-    __slots__ = ("cache", "feed", "itemsize", "meta", "part", "value")
+    __slots__ = ("cache", "feed", "itemsize", "meta", "part", "region", "value")
 
-    def __init__(self, value: int, meta: Meta, feed: Feed | None = None) -> None:
+    def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: Region | None = None) -> None:
         self.value = value
+        self.region = region
+        """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
         self.meta = meta
         self.feed = feed
         self.part = False
         """Whether this is the real or imaginary part of an array, whose memory NumPy would share with it."""
         self.cache: dict[Path, int] = {(): value}
+
+
+class Region:
+    """The body of a loop or branch while it is traced: where its ops begin in the graph, and its parameters."""
+
+    __slots__ = ("name", "outer", "parameters", "start")
+
+    def __init__(self, name: str, start: int, outer: Region | None) -> None:
+        self.name = name
+        self.start = start
+        self.outer = outer
+        self.parameters: list[int] = []
 
 
 class Session:
@@ -69,6 +83,12 @@ class Session:
         self.guarded_values: dict[int, bool | int | float | complex] = {}
         self.int_ranges: dict[int, tuple[int, int]] = {}
         self.random_feed: int | None = None
+        self.region: Region | None = None
+        """The innermost body that is being traced."""
+        self.parameters: dict[int, Region] = {}
+        """The bodies that the tensors standing for carried values belong to."""
+        self.closed: list[tuple[int, int]] = []
+        """The ops (from, below) of bodies that have been traced."""
 
     def add_feed(self, source: Any, name: str, value: Any, meta: Meta, layout: layouts.Layout, kind: str,
                  writeable: bool = False) -> Feed:
@@ -133,6 +153,8 @@ class Recorder:
         self.storages: dict[int, Storage] = {}
         self.feed_tensors: dict[int, Any] = {}
         self.random_calls = 0
+        self.random_base: int | None = None
+        """What is added to the count of random calls: what loops before have drawn, known at run time alone."""
         self._earlier: dict[Any, list[int]] | None = None
         self._matched: dict[Any, int] = {}
         if replay:
@@ -167,6 +189,14 @@ class Recorder:
         return self.graph.add_op(
             op_name, inputs, frozen, meta, mode_sensitive=row.mode_sensitive, source=self.fixed_source or user_line(),
         )
+
+    def emit_all(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
+        """Record one operator of any number of results, as `emit` does, and return their ids."""
+        row = ops.get(op_name)
+        assert row is not None, op_name
+        frozen = make_attrs(attrs)
+        metas = row.result_metas([self.graph.metas[i] for i in inputs], dict(frozen))
+        return self.graph.add_op_of_many(op_name, inputs, frozen, metas, source=self.fixed_source or user_line())
 
     def literal(self, value: bool | int | float | complex) -> int:
         """Return the weak constant of a Python scalar; one step for each value and type."""
@@ -210,9 +240,16 @@ class Recorder:
                 RANDOM_STATE, RANDOM_STATE, None, meta, layouts.contiguous((2,), 8), "state"
             )
             self.session.random_feed = feed.id
-        index = self.scalar(self.random_calls, "int64")
+        index = self.random_index()
         self.random_calls += 1
         return self.session.random_feed, index
+
+    def random_index(self) -> int:
+        """Return the index of the next random call."""
+        count = self.scalar(self.random_calls, "int64")
+        if self.random_base is None:
+            return count
+        return self.emit("add", (self.random_base, count)) if self.random_calls else self.random_base
 
     # ------------------------------------------------------------------ memory
     def feed_storage(self, feed: Feed) -> Storage:
@@ -239,6 +276,13 @@ class Recorder:
         if (storage.feed is not None and not storage.feed.writeable) or any(p[0] in _READ_ONLY for p in path):
             raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
                                 f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
+        if storage.region is not self.session.region:
+            region = self.session.region
+            raise UntraceableError(
+                f"{region.name if region is not None else 'the function'} writes at {user_line()} into an array from "
+                f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "
+                "and returned."
+            )
         if storage.part:
             raise ReadOnlyError(f"the real and imaginary parts of traced arrays are read-only, at {user_line()}. "
                                 "Assign both parts: x[...] = real + 1j * imag. Or write into a copy: x.real.copy().")

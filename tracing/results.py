@@ -139,10 +139,10 @@ def _with_fields(tree: Any) -> Any:
     )
 
 
-def flatten(tree: Any) -> tuple[list[str], list[Any], Any]:
-    """Return the paths, leaves and spec of a result; dataclasses are nodes, None is a leaf."""
+def flatten(tree: Any, root: str = "result") -> tuple[list[str], list[Any], Any]:
+    """Return the paths from `root`, leaves and spec of a tree; dataclasses are nodes, None is a leaf."""
     if type(tree) is TracedTensor:
-        return ["result"], [tree], None
+        return [root], [tree], None
     import optree
 
     accessors, leaves, spec = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
@@ -151,7 +151,7 @@ def flatten(tree: Any) -> tuple[list[str], list[Any], Any]:
         accessors, leaves, spec = optree.tree_flatten_with_accessor(
             _with_fields(tree), none_is_leaf=True, namespace=NAMESPACE
         )
-    return [a.codify("result") for a in accessors], leaves, spec
+    return [a.codify(root) for a in accessors], leaves, spec
 
 
 # ---------------------------------------------------------------- leaves of one run

@@ -77,6 +77,8 @@ class TracedTensor(ArrayMethods):
                 attrs["dtype"] = dtype_name(attrs["dtype"], op.name)
         if op.name in _VIEWS:
             return self._view(op, attrs)
+        if op.kind == ops.CONTROL:
+            raise ArgumentError(f"use jf.{op.name}, which takes functions, at {user_line()}")
         ids = tuple([tensor_id(t) for t in inputs])
         if op.loop is not None:
             metas = [self._run.graph.metas[i] for i in ids]
@@ -288,7 +290,7 @@ class TracedTensor(ArrayMethods):
 def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
     """Return a tensor of its own storage; rank 0 is an immutable scalar unless told otherwise."""
     meta = run.graph.metas[tensor]
-    return TracedTensor(run, Storage(tensor, meta), meta, scalar=scalar and not meta.shape)
+    return TracedTensor(run, Storage(tensor, meta, region=run.session.region), meta, scalar=scalar and not meta.shape)
 
 
 def from_feed(run: Recorder, feed: Feed) -> TracedTensor:

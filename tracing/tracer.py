@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError, JitfuseError, OverlapError, VolatileError
+from jitfuse.ir.liveness import looks_at_mode
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.records import Record
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder, Session, activate
+from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.results import OutputLeaf, RawLeaf, ResultLeaf, ResultTree, classify, flatten, merge
 from jitfuse.tracing.source import line_of
 from jitfuse.tracing.traced import TracedTensor
@@ -109,6 +111,7 @@ def trace(
     boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
     _refuse_overlap(session, boundary.writes)
     program = schedule(session.graph, boundary, schedule_method)
+    refuse_leaked(session, program.feeds)
     guards, aliases = _guards(session, runs)
     return Trace(
         program=program,
@@ -120,7 +123,7 @@ def trace(
         result=result,
         positional=len(args),
         keywords=tuple(kwargs),
-        mode_sensitive=len(runs) > 1 or any(s.mode_sensitive for s in program.steps),
+        mode_sensitive=len(runs) > 1 or looks_at_mode(program),
         trace_ms=(time.perf_counter() - begin) * 1e3,
     )
 

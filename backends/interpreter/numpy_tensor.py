@@ -79,6 +79,8 @@ class NumPyTensor(EagerTensor):
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         try:
             value = op.numpy(*[i.value for i in inputs], **attrs)
+            if type(value) is tuple:
+                return tuple(map(type(self), value))
             if type(value) is np.ndarray and not value.shape:
                 value = value[()]
             result = type(self)(value)

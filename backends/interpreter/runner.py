@@ -226,6 +226,12 @@ class NestedProgram:
         self._runner = ProgramRunner(program)
         self._training = training
 
+    @property
+    def results(self) -> list[tuple[tuple[int, ...], str]]:
+        """Shape and dtype of each result."""
+        metas = (self.program.meta[i] for i in self.program.outputs.values())
+        return [(m.shape, m.dtype) for m in metas]
+
     def __call__(self, *operands: Any) -> tuple[Any, ...]:
         """Return the program's outputs; raises ArgumentError where the operands are too many or too few."""
         feeds = self.program.ordered_feeds

@@ -92,6 +92,8 @@ class TorchTensor(EagerTensor):
         return loop
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if op.kind == ops.CONTROL:
+            return tuple(map(type(self), op.numpy(*[i.value for i in inputs], **attrs)))
         typed = self._failure(op, inputs, attrs)
         if typed is not None:
             raise typed

@@ -52,15 +52,26 @@ class Window(Record, frozen=True):
     contiguous: bool
 
 
+class BodyPlan(Record, frozen=True):
+    """A program that a loop or branch holds: its feeds (id, dtype) in the order of operands, what a run of it does."""
+
+    feeds: tuple[tuple[int, str], ...]
+    plan: CallPlan
+
+
 class LibraryCall(Record, frozen=True):
-    """A library call: the operator, its attributes, what it reads, what it writes, the user's line."""
+    """A library call, a loop or a branch: the operator, its attributes, what it reads, what it writes, the user's line.
+
+    `bodies` are the attributes that are programs, by name; `attrs` all others.
+    """
 
     name: str
     attrs: tuple[tuple[str, Any], ...]
     inputs: tuple[Window, ...]
-    output: Window
+    outputs: tuple[Window, ...]
     step: int
     source: str | None
+    bodies: tuple[tuple[str, BodyPlan], ...]
 
 
 class KernelFacts(Record, frozen=True):
@@ -144,21 +155,27 @@ def encode(plan: CallPlan, lines: Sequence[str]) -> bytes:
 
 def decode(data: bytes, lines: Sequence[str]) -> CallPlan:
     """Return the plan that `encode` wrote, of a program whose lines are these."""
-    steps, commits, results, outputs, views, offsets, arena_bytes, literals, kernels = marshal.loads(data)
-    plan = CallPlan(
+    plan = _call_plan(marshal.loads(data))
+    return _with_sources(plan, lambda source: None if source is None else lines[source])
+
+
+def _call_plan(fields: tuple[Any, ...]) -> CallPlan:
+    steps, commits, results, outputs, views, offsets, arena_bytes, literals, kernels = fields
+    return CallPlan(
         tuple(map(_step, steps)), tuple(map(_step, commits)), dict(results), dict(outputs),
         {v: Window(*w) for v, w in views}, dict(offsets), arena_bytes, dict(literals),
         tuple(KernelFacts(*k) for k in kernels),
     )
-    return _with_sources(plan, lambda source: None if source is None else lines[source])
 
 
 def _step(fields: tuple[Any, ...]) -> Any:
-    if len(fields) == len(KernelCall._fields):
+    if type(fields[0]) is int:
         kernel, units, cost_ns, scratch, buffers, words, checks = fields
         return KernelCall(kernel, units, cost_ns, scratch, buffers, words, tuple(IndexCheck(*c) for c in checks))
-    name, attrs, inputs, output, *last = fields
-    return LibraryCall(name, attrs, tuple(Window(*w) for w in inputs), Window(*output), *last)
+    name, attrs, inputs, outputs, step, source, bodies = fields
+    held = tuple((name, BodyPlan(feeds, _call_plan(plan))) for name, (feeds, plan) in bodies)
+    reads, writes = (tuple(Window(*w) for w in side) for side in (inputs, outputs))
+    return LibraryCall(name, attrs, reads, writes, step, source, held)
 
 
 def _with_sources(plan: CallPlan, change: Callable[[Any], Any]) -> CallPlan:
@@ -166,7 +183,8 @@ def _with_sources(plan: CallPlan, change: Callable[[Any], Any]) -> CallPlan:
 
     def changed(step: Any) -> Any:
         if type(step) is LibraryCall:
-            return step.replace(source=change(step.source))
+            bodies = tuple((name, b.replace(plan=_with_sources(b.plan, change))) for name, b in step.bodies)
+            return step.replace(source=change(step.source), bodies=bodies)
         if not step.checks:
             return step
         return step.replace(checks=tuple(c.replace(source=change(c.source)) for c in step.checks))

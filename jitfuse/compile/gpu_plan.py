@@ -20,7 +20,7 @@ from jitfuse.backends.wgsl.runtime.pipelines import Window, workgroups
 from jitfuse.compile.gpu_kernels import GpuKernel, gpu_kernel
 from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import Origin
-from jitfuse.compile.plan_binding import literal_arrays
+from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.planning import literals_of
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
@@ -304,13 +304,13 @@ class _Run:
 
     # ------------------------------------------------------------------ library calls
     def _host(self, call: HostCall) -> None:
-        """Carry out a library call in NumPy: gather its operands, upload its result."""
+        """Carry out a library call in NumPy, a loop or a branch by the interpreter: gather operands, upload results."""
         self.submit()
         operands = [self._gathered(o) for o in call.inputs]
-        shape, dtype = call.output.layout.shape, numpy_dtype(call.output.dtype)
-        result: np.ndarray[Any, Any] = np.empty(shape, dtype)
-        host_function(call)(*operands, result)
-        self.blocks[call.output.buffer] = self.plan.pool.upload(result)
+        results: list[Any] = [np.empty(o.layout.shape, numpy_dtype(o.dtype)) for o in call.outputs]
+        host_function(call)(*operands, *results)
+        for output, result in zip(call.outputs, results, strict=True):
+            self.blocks[output.buffer] = self.plan.pool.upload(result)
 
     def _gathered(self, operand: HostOperand) -> np.ndarray[Any, Any]:
         kind, number = operand.buffer
@@ -327,7 +327,7 @@ class _Run:
 def _buffers(step: _Step | HostCall) -> Sequence[tuple[Any, int]]:
     if isinstance(step, _Step):
         return step.launch.buffers
-    return [(o.buffer, o.offset) for o in (*step.inputs, step.output)]
+    return [(o.buffer, o.offset) for o in (*step.inputs, *step.outputs)]
 
 
 def _written_feeds(plan: RuntimePlan) -> set[int]:

@@ -1,7 +1,8 @@
-"""The library calls of a plan as callables over ndarrays: operands first, the result's memory last.
+"""The host steps of a plan as callables over ndarrays: operands first, the results' memory last.
 
-Owns how an operator's NumPy reference becomes a step of the native driver. What it raises ends the call and reaches
-the user as it is, with a note that names the step and the line; results, arguments and state are written later.
+Owns how an operator's NumPy reference becomes a step of the native driver; that of a loop or a branch goes over the
+programs that it holds. What a step raises ends the call and reaches the user as it is, with a note that names the step
+and the line; results, arguments and state are written later.
 """
 from __future__ import annotations
 
@@ -11,32 +12,50 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram
 
 if TYPE_CHECKING:
     from jitfuse.compile.call_plan import LibraryCall
     from jitfuse.plans import HostCall
 
 
-def host_function(call: HostCall | LibraryCall) -> Callable[..., None]:
-    """Return what carries out a library call."""
+def host_function(
+    call: HostCall | LibraryCall, bodies: Callable[[], dict[str, Any]] | None = None
+) -> Callable[..., None]:
+    """Return what carries out a host step.
+
+    `bodies` makes what runs the programs that the step holds, by attribute, for one run of it; without, the
+    interpreter does.
+    """
     op = ops.get(call.name)
     assert op is not None and op.kind in ops.ON_HOST, call.name
-    attrs = dict(call.attrs)
     if call.name == "matmul":
         return _matmul
-    reference = op.numpy
+    attrs, count = dict(call.attrs), len(call.inputs)
+    reference, is_control = op.numpy, op.kind == ops.CONTROL
     where = f"in {call.name}" + (f", written at {call.source}" if call.source else "")
+    make = bodies if bodies is not None else lambda: _interpreted(attrs)
 
     def run(*arrays: Any) -> None:
-        *operands, out = arrays
+        operands, results = arrays[:count], arrays[count:]
         try:
             with np.errstate(all="ignore"):
-                out[...] = reference(*operands, **attrs)
+                if not is_control:
+                    results[0][...] = reference(*operands, **attrs)
+                    return
+                for result, value in zip(results, reference(*operands, **{**attrs, **make()}), strict=True):
+                    result[...] = value
         except Exception as error:
             error.add_note(where)
             raise
 
     return run
+
+
+def _interpreted(attrs: dict[str, Any]) -> dict[str, Any]:
+    from jitfuse.backends.interpreter.runner import NestedProgram
+
+    return {name: NestedProgram(value, False) for name, value in attrs.items() if isinstance(value, FusedProgram)}
 
 
 def _matmul(a: Any, b: Any, out: Any) -> None:

@@ -16,7 +16,8 @@ from jitfuse.compile.bind import BoundEntry, is_c_order
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.debugging import debugging
 from jitfuse.compile.objects import KernelObject, Origin, kernel_object
-from jitfuse.compile.plan_binding import PlanBinder, literal_arrays
+from jitfuse.compile.plan_binding import PlanBinder
+from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.stored_plans import find_plan, plan_entry, plan_name
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record, fresh
@@ -150,7 +151,7 @@ def compile_mode(
         made = spec.plans[not training]
     else:
         made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan)
-        tables = PlanBinder(spec.bound, made.call, made.kernels, made.constants).build()
+        tables = PlanBinder(spec.bound, made.call, made.kernels, made.constants, origin.function).build()
     spec.plans[training] = made
     spec.bound.entry.set_plan(training=training, plan=tables)
     return made

@@ -36,20 +36,21 @@ RELEASE_GIL_NS: Final = 50_000
 
 
 class PlanBinder:
-    """Writes the plan of one mode under a bound entry.
+    """Writes the plan of one mode of the function `name` under a bound entry.
 
     The tables hold addresses in `kernels` and `constants`: the caller keeps both for as long as the plan is used.
     """
 
     def __init__(
         self, bound: BoundEntry, plan: CallPlan, kernels: KernelObject | None,
-        constants: Mapping[int, np.ndarray[Any, Any]],
+        constants: Mapping[int, np.ndarray[Any, Any]], name: str,
     ) -> None:
         self.bound = bound
         self.plan = plan
         self._kernels = kernels
         self._builder = bound.entry.plan_builder()
         self._constants = constants
+        self._name = name
         if plan.arena_bytes:
             self._builder.arena(plan.arena_bytes)
         self._outputs = {v: self._output(v) for v in plan.outputs}
@@ -94,8 +95,13 @@ class PlanBinder:
         return cost
 
     def _host(self, step: LibraryCall) -> int:
-        arrays = [*(self._host_array(o, False) for o in step.inputs), self._host_array(step.output, True)]
-        self._builder.host(host_function(step), arrays, site=step.step)
+        arrays = [self._host_array(o, False) for o in step.inputs] + [self._host_array(o, True) for o in step.outputs]
+        bodies = None
+        if step.bodies:
+            from jitfuse.compile.plan_call import bodies_of
+
+            bodies = bodies_of(step, self._kernels, self._name)
+        self._builder.host(host_function(step, bodies), arrays, site=step.step)
         return 2_000
 
     def _host_array(self, operand: Window, writeable: bool) -> Any:
@@ -162,12 +168,3 @@ def _dict_result(spec: Any, leaves: list[Any]) -> Any:
 
 def _python_scalar(items: list[Any]) -> Any:
     return items[0].item()
-
-
-def literal_arrays(literals: Mapping[int, tuple[str, bytes]]) -> dict[int, np.ndarray[Any, Any]]:
-    """Return the arrays that are part of a program, by value."""
-    arrays = {}
-    for value, (name, data) in literals.items():
-        dtype = numpy_dtype(name)
-        arrays[value] = np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype)
-    return arrays

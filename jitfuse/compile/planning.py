@@ -5,11 +5,11 @@ trace and its kernels. Does not own what is inside them.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
-from jitfuse.compile.call_plan import CallPlan, IndexCheck, KernelCall, KernelFacts, LibraryCall, Window
+from jitfuse.compile.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, KernelFacts, LibraryCall, Window
 from jitfuse.compile.debugging import debugging, verified
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import KernelForm
@@ -24,8 +24,20 @@ if TYPE_CHECKING:
 
 def runtime_plan(trace: tracer.Trace, training: bool, schedule: str) -> RuntimePlan:
     """Return the plan of one mode of a trace: passes, then the best of the plans that compete."""
-    program = run_passes(trace.program, training, verified if debugging() else None)
-    return AbstractPlan(program, feed_layouts(trace), schedule).best()
+    return _planned(trace.program, feed_layouts(trace), training, schedule)
+
+
+def _planned(program: FusedProgram, layouts: Mapping[int, Layout], training: bool, schedule: str) -> RuntimePlan:
+    """Return the best plan of a program, with the plans of the programs that its steps hold, at any depth."""
+    program = run_passes(program, training, verified if debugging() else None)
+    plan = AbstractPlan(program, layouts, schedule).best()
+    steps = tuple(_with_bodies(s, training, schedule) if isinstance(s, HostCall) else s for s in plan.steps)
+    return plan._replace(steps=steps)
+
+
+def _with_bodies(step: HostCall, training: bool, schedule: str) -> HostCall:
+    held = [(name, value) for name, value in step.attrs if isinstance(value, FusedProgram)]
+    return step._replace(bodies=tuple((name, _planned(value, {}, training, schedule)) for name, value in held))
 
 
 def feed_layouts(trace: tracer.Trace) -> dict[int, Layout]:
@@ -42,8 +54,17 @@ def forms_of(plan: RuntimePlan) -> tuple[KernelForm, ...]:
 
     By their hash, for kernels may run in another order where sizes differ, and the object is the same.
     """
-    distinct = {launch.form.content_hash: launch.form for launch in plan.launches}
+    distinct = {launch.form.content_hash: launch.form for launch in _all_launches(plan)}
     return tuple(distinct[key] for key in sorted(distinct))
+
+
+def _all_launches(plan: RuntimePlan) -> Iterator[Launch]:
+    """Yield the launches of a plan and of all plans within its steps."""
+    yield from plan.launches
+    for step in plan.steps:
+        if isinstance(step, HostCall):
+            for _, body in step.bodies:
+                yield from _all_launches(body)
 
 
 def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:
@@ -52,7 +73,7 @@ def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:
     program = plan.program
     delivered = program.outputs.values()
     return CallPlan(
-        steps=tuple(_kernel(s, index) if isinstance(s, Launch) else _library(s) for s in plan.steps),
+        steps=tuple(_kernel(s, index) if isinstance(s, Launch) else _library(s, forms) for s in plan.steps),
         commits=tuple(_kernel(s, index) for s in plan.commits),
         results={path: (value, program.meta[value].dtype) for path, value in program.outputs.items()},
         outputs={v: (program.meta[v].dtype, program.meta[v].shape) for v in plan.outputs},
@@ -73,9 +94,16 @@ def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:
     )
 
 
-def _library(call: HostCall) -> LibraryCall:
-    inputs = tuple(_operand(o) for o in call.inputs)
-    return LibraryCall(call.name, call.attrs, inputs, _operand(call.output), call.step, call.source)
+def _library(call: HostCall, forms: Sequence[KernelForm]) -> LibraryCall:
+    inputs, outputs = (tuple(_operand(o) for o in side) for side in (call.inputs, call.outputs))
+    attrs = tuple((name, value) for name, value in call.attrs if not isinstance(value, FusedProgram))
+    bodies = tuple((name, _body(plan, forms)) for name, plan in call.bodies)
+    return LibraryCall(call.name, attrs, inputs, outputs, call.step, call.source, bodies)
+
+
+def _body(plan: RuntimePlan, forms: Sequence[KernelForm]) -> BodyPlan:
+    feeds = tuple((feed, plan.program.meta[feed].dtype) for feed in plan.program.ordered_feeds)
+    return BodyPlan(feeds, call_plan(plan, forms).replace(kernels=()))
 
 
 def _operand(operand: HostOperand) -> Window:

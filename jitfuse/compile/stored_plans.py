@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from jitfuse.cache import Entry, cache_key, default_store
@@ -40,9 +41,10 @@ def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
     Lines count by which steps share one: where they lie in a file may change.
     """
     program = trace.program
-    lines = tuple(dict.fromkeys(program.sources.values()))
+    written = tuple(_sources(program))
+    lines = tuple(dict.fromkeys(line for _, line in written))
     number = {line: k for k, line in enumerate(lines)}
-    shared = tuple((step, number[line]) for step, line in sorted(program.sources.items()))
+    shared = tuple((step, number[line]) for step, line in written)
     strides = tuple((feed, s.strides) for feed, s in sorted(trace.feeds.items()) if s.kind == "array")
     try:
         canonical = exact_bytes((_program(program), strides, shared, training, schedule))
@@ -50,6 +52,15 @@ def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
         return None
     parts = {**objects.environment(touches_python=True), **objects.kernel_parts(), "plan": canonical}
     return PlanName(cache_key(parts), canonical, lines)
+
+
+def _sources(program: FusedProgram) -> Iterator[tuple[int, str]]:
+    """Yield (step, line) of a program's steps, then of those of the programs that its steps hold."""
+    yield from sorted(program.sources.items())
+    for step in program.steps:
+        for _, value in step.attrs:
+            if isinstance(value, FusedProgram):
+                yield from _sources(value)
 
 
 def _program(program: FusedProgram) -> tuple[Any, ...]:

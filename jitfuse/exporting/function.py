@@ -32,12 +32,22 @@ _NUMBERS: Final = {"bool": "bool", "int64": "int", "uint64": "int", "float64": "
 _BOTH: Final = "both"
 
 
+def _refuse_control(program: FusedProgram) -> None:
+    for step in program.steps:
+        op = ops.get(step.op_name)
+        if op is not None and op.kind == ops.CONTROL:
+            where = f", written at {program.sources[step.step_id]}" if step.step_id in program.sources else ""
+            raise UnsupportedError(f"{step.op_name}{where}: programs with loops and branches cannot be exported yet; "
+                                   "keep them with to_json()")
+
+
 class Body:
     """Writes the statements of one program's function."""
 
     def __init__(
         self, program: FusedProgram, arguments: Mapping[int, str], taken: set[str], definitions: Definitions
     ) -> None:
+        _refuse_control(program)
         self.program = program
         self.arguments = arguments
         self.names: dict[int, str] = {**value_names(program, taken), **arguments}

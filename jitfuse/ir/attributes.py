@@ -7,6 +7,7 @@ from typing import Any, Final
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram
 
 
 def _is_int(value: Any) -> bool:
@@ -38,6 +39,9 @@ _NUMBERS: Final[Kind] = (
 )
 _PATH: Final[Kind] = (lambda v: isinstance(v, tuple) and all(map(_is_ints, v)), "a tuple of tuples of ints")
 _WORD: Final[Kind] = (lambda v: isinstance(v, str), "a string")
+_PROGRAM: Final[Kind] = (
+    lambda v: all(isinstance(p, FusedProgram) for p in (v if isinstance(v, tuple) else (v,))), "a program"
+)
 _BYTES: Final[Kind] = (lambda v: isinstance(v, bytes), "bytes")
 
 ATTR_KINDS: Final[dict[str, Kind]] = {
@@ -51,6 +55,8 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "values": _NUMBERS, "lengths": _INTS, "odd": _BOOL, "place": _COUNT, "combine": _WORD,
     "subscripts": _WORD, "path": _PATH, "k": _INT, "offset": _INT,
     "n": _COUNT, "s": _EXTENTS, "norm": _WORD, "upper": _BOOL, "lower": _BOOL, "full_matrices": _BOOL,
+    "on_true": _PROGRAM, "on_false": _PROGRAM, "condition": _PROGRAM, "body": _PROGRAM,
+    "carries": _COUNT, "scanned": _COUNT, "length": _COUNT, "reverse": _BOOL,
 }
 """What an attribute of each name holds: the check, and the words for it."""
 

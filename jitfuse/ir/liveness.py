@@ -4,6 +4,12 @@ from __future__ import annotations
 from jitfuse.ir.program import FusedProgram, OpStep
 
 
+def looks_at_mode(program: FusedProgram) -> bool:
+    """Return whether a step looks at the training flag, also within the programs that steps hold."""
+    held = (value for step in program.steps for _, value in step.attrs if isinstance(value, FusedProgram))
+    return any(step.mode_sensitive for step in program.steps) or any(map(looks_at_mode, held))
+
+
 def live_steps(program: FusedProgram, training: bool) -> list[OpStep]:
     """Return the steps that what a mode delivers depends on, in program order."""
     needed = set(program.delivered(training))

@@ -22,17 +22,23 @@ LIBRARY: Final = "library"
 RANDOM: Final = "random"
 UPDATE: Final = "update"
 MODE: Final = "mode"
+CONTROL: Final = "control"
 
-ON_HOST: Final = frozenset({CONTRACTION, LIBRARY})
-"""Kinds whose steps are calls of the host's libraries, with kernels before and after them."""
+ON_HOST: Final = frozenset({CONTRACTION, LIBRARY, CONTROL})
+"""Kinds whose steps are calls of the host's: of its libraries, of loops and branches; kernels come before and after."""
 
 Infer = Callable[[Sequence[Meta], dict[str, Any]], Meta]
+InferResults = Callable[[Sequence[Meta], dict[str, Any]], tuple[Meta, ...]]
+NestedFeeds = Callable[[Sequence[Meta], dict[str, Any]], list[Meta]]
 VARIADIC: Final = -1
 REQUIRED: Final = object()
 
 
 class Op(Record, frozen=True, eq=False):
     """One operator. `attrs` maps attribute names to defaults (`REQUIRED`: none).
+
+    An operator that may have several results has `infer_results` in place of `infer`; for the programs among its
+    attributes, `nested_feeds` says what their feeds look like, given the operands.
 
     `ulps` is how far float results may be from the exact ones, in units in the last place; 0: they have NumPy's bits.
     """
@@ -48,6 +54,8 @@ class Op(Record, frozen=True, eq=False):
     mode_sensitive: bool = False
     ulps: float = 0.0
     doc: str = ""
+    infer_results: InferResults | None = None
+    nested_feeds: NestedFeeds | None = None
 
     def check_attrs(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults filled in; raises ArgumentError on unknown or missing ones."""
@@ -61,6 +69,13 @@ class Op(Record, frozen=True, eq=False):
         if missing:
             raise ArgumentError(f"{self.name} needs the attribute {missing[0]!r}")
         return full
+
+    def result_metas(self, metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...]:
+        """Return the metas of all results; raises a typed JitfuseError where operands or attributes do not fit."""
+        if self.infer_results is None:
+            made: Any = self.result_meta(metas, attrs)
+            return (made,) if isinstance(made, Meta) else made
+        return self.infer_results(metas, self.check_attrs(attrs))
 
     def result_meta(self, metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         """Return the result's meta; raises a typed JitfuseError where operands or attributes do not fit."""

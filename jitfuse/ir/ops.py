@@ -10,6 +10,7 @@ from __future__ import annotations
 from jitfuse.ir import operators as operators
 from jitfuse.ir.op import (
     CONTRACTION,
+    CONTROL,
     CREATION,
     ELEMENTWISE,
     LIBRARY,
@@ -30,6 +31,6 @@ from jitfuse.ir.op import (
 )
 
 __all__ = [
-    "CONTRACTION", "CREATION", "ELEMENTWISE", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION", "REQUIRED", "SCAN",
-    "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
+    "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION",
+    "REQUIRED", "SCAN", "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
 ]

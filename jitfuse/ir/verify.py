@@ -32,8 +32,8 @@ def verify(program: FusedProgram) -> None:
     12. State is a set of feeds; new state belongs to state, and has its shape, dtype and device. The random
         state is state of shape [2] and dtype int64.
     13. Writes go to feeds that are not state, and have the feed's shape, dtype and device.
-    14. A program among a step's attributes is valid itself, and its feeds in ascending order have the metas
-        of the step's operands, one for one.
+    14. A program among a step's attributes is valid itself, and its feeds in ascending order have the shapes,
+        dtypes and devices of the step's operands, one for one, or of what the operator's row makes of these.
 
     A finding names the rule and what is wrong, and shows the step as printed with the user's line.
     """
@@ -112,16 +112,15 @@ def _step_findings(program: FusedProgram, step: OpStep, made: set[int], level: i
     metas = [program.meta.get(i) for i in (*step.input_ids, *step.result_ids)]
     if arity_fits and not problems and all(m is not None and m.dtype in SUPPORTED for m in metas):
         yield from _inference(program, step, op)
-        yield from _nested(program, step)
+        yield from _nested(program, step, op)
 
 
 def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[str]:
     try:
-        inferred = op.result_meta([program.meta[i] for i in step.input_ids], step.attr_dict)
+        metas = op.result_metas([program.meta[i] for i in step.input_ids], step.attr_dict)
     except JitfuseError as error:
         yield f"rule 10: {error}"
         return
-    metas: tuple[Meta, ...] = (inferred,) if isinstance(inferred, Meta) else inferred
     if len(metas) != len(step.result_ids):
         yield f"rule 10: {op.name} makes {len(metas)} value(s), not {len(step.result_ids)}"
         return
@@ -131,16 +130,18 @@ def _inference(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[str]
             yield f"rule 10: %{i} should be {meta_text(meta)}, not {meta_text(found)}"
 
 
-def _nested(program: FusedProgram, step: OpStep) -> Iterator[str]:
+def _nested(program: FusedProgram, step: OpStep, op: ops.Op) -> Iterator[str]:
+    operands = [program.meta[i] for i in step.input_ids]
     for name, nested in nested_programs(step):
         yield from (f"rule 14: in {name}: {finding}" for finding in _findings(nested))
-        operands = [program.meta[i] for i in step.input_ids]
+        if op.nested_feeds is not None:
+            operands = op.nested_feeds([program.meta[i] for i in step.input_ids], step.attr_dict)
         feeds = [nested.meta.get(i) for i in nested.ordered_feeds]
         if len(feeds) != len(operands):
             yield f"rule 14: {name} has {len(feeds)} feeds for {len(operands)} operands"
             continue
         for feed, meta, operand in zip(nested.ordered_feeds, feeds, operands, strict=True):
-            if meta is not None and not (_alike(meta, operand) and meta.weak == operand.weak):
+            if meta is not None and not _alike(meta, operand):
                 yield (
                     f"rule 14: feed %{feed} of {name} is {meta_text(meta)}, "
                     f"its operand is {meta_text(operand)}"

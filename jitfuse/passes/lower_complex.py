@@ -60,7 +60,7 @@ class _Lowering:
             return self._of_reals(builder, step, inputs)
         op = ops.get(step.op_name)
         assert op is not None
-        if op.kind in (ops.VIEW, ops.UPDATE, ops.CONTRACTION, ops.LIBRARY):
+        if op.kind in (ops.VIEW, ops.UPDATE, *ops.ON_HOST):
             return None
         if step.op_name in _MOVED:
             return self._moved(builder, step, inputs)

@@ -1,9 +1,11 @@
 """Specialise a program for one mode, and drop what that mode does not deliver."""
 from __future__ import annotations
 
+from typing import Any
+
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+from jitfuse.passes.rewrite import ProgramBuilder, holds_programs, rewrite
 
 
 def specialise(program: FusedProgram, training: bool) -> FusedProgram:
@@ -22,7 +24,7 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
     kept = {
         feed: new for feed, new in program.state_out.items() if training or program.is_random_state(feed)
     }
-    resolved = rewrite(program, visit)
+    resolved = rewrite(_with_nested(program, training), visit)
     state_out = {feed: resolved.state_out[feed] for feed in kept}
     return prune(
         FusedProgram(
@@ -31,6 +33,21 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
             writes=resolved.writes, sources=resolved.sources, version=resolved.version,
         )
     )
+
+
+def _with_nested(program: FusedProgram, training: bool) -> FusedProgram:
+    """Return the program with the programs that its steps hold resolved for the mode, at any depth."""
+    if not any(holds_programs(step) for step in program.steps):
+        return program
+
+    def resolved(value: Any) -> Any:
+        return specialise(value, training) if isinstance(value, FusedProgram) else value
+
+    steps = tuple(
+        s._replace(attrs=tuple((name, resolved(value)) for name, value in s.attrs)) if holds_programs(s) else s
+        for s in program.steps
+    )
+    return program.replace(steps=steps)
 
 
 def prune(program: FusedProgram) -> FusedProgram:

@@ -5,7 +5,7 @@ which decompositions are recorded, and `rewrite`, the visitor. Does not own any 
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jitfuse.dtypes import WEAK_DTYPE
@@ -50,6 +50,17 @@ class ProgramBuilder:
             self.sources[number] = self.source
         if self._seen is not None and not fresh:
             self._seen[key] = new
+        return new
+
+    def copied(self, step: OpStep, inputs: tuple[int, ...], attrs: Attrs, metas: Sequence[Meta]) -> tuple[int, ...]:
+        """Append a step of any number of results, never shared, and return their ids."""
+        new = tuple(range(self._next, self._next + len(metas)))
+        self._next += len(metas)
+        number = len(self.steps)
+        self.steps.append(OpStep(number, step.op_name, inputs, attrs, new, step.mode_sensitive, number))
+        self.meta.update(zip(new, metas, strict=True))
+        if self.source is not None:
+            self.sources[number] = self.source
         return new
 
     def tensor(self, value: int) -> BuilderTensor:
@@ -105,13 +116,20 @@ class BuilderTensor(AbstractTensor):
         return BuilderTensor(self._builder, self._builder.step("full", (), attrs))
 
 
+def holds_programs(step: OpStep) -> bool:
+    """Return whether a step is a loop or a branch, which may have several results."""
+    op = ops.get(step.op_name)
+    return op is not None and op.kind == ops.CONTROL
+
+
 Visit = Callable[[ProgramBuilder, OpStep, tuple[int, ...]], "int | None"]
 
 
 def rewrite(program: FusedProgram, visit: Visit, *, share: bool = False) -> FusedProgram:
     """Rebuild a program: `visit(builder, step, inputs)` returns the new id of the step's result.
 
-    `inputs` are already new ids. None copies the step as it is. Steps stay in order.
+    `inputs` are already new ids. None copies the step as it is. Steps stay in order. Loops and branches are copied
+    without a visit: the programs that they hold go through passes of their own.
     """
     builder = ProgramBuilder(program, share=share)
     ids: dict[int, int] = {}
@@ -119,6 +137,10 @@ def rewrite(program: FusedProgram, visit: Visit, *, share: bool = False) -> Fuse
     for step in program.steps:
         inputs = tuple([ids.get(i, i) for i in step.input_ids])
         builder.source = sources.get(step.step_id)
+        if holds_programs(step):
+            copies = builder.copied(step, inputs, step.attrs, [metas[r] for r in step.result_ids])
+            ids.update(zip(step.result_ids, copies, strict=True))
+            continue
         new = visit(builder, step, inputs)
         if new is None:
             meta: Meta | None = metas[step.result_id]

@@ -359,6 +359,9 @@ class BodyBuilder(IndexMaps):
             at = self.node("multiply", dtype, (at, self.param(dtype, delta)))
         return self.node("add", dtype, (self.param(dtype, start), at))
 
+    def _in_random_uniform(self, step: OpStep, key: Key) -> list[Key]:
+        return [Key(step.input_ids[1], ())]  # the state is read by its two elements, where it is used
+
     def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
         state, call = step.input_ids
         shape = self.program.meta[key.value].shape

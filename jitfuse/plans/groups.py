@@ -76,7 +76,8 @@ class Grouping:
             self._open_contraction(step)
             return
         if op.kind in ops.ON_HOST:
-            group = Group(len(self.groups), Frame(self.program.meta[value].shape, ()), host=step, roots=[value])
+            frame = Frame(self.program.meta[value].shape, ())
+            group = Group(len(self.groups), frame, host=step, roots=[*step.result_ids])
             for i in step.input_ids:
                 group.needs |= self._homes([self.values.base(i)])
             self._add(group)

@@ -84,9 +84,11 @@ class Inlining:
         self._part_pieces(step)
         value = step.result_id
         cost = self._cost(step)
-        body = self._bodies[value] = self._bounded(number, step)
-        self._sizes[value] = body.size
-        self.costs[value] = cost
+        body = self._bounded(number, step)
+        for result in step.result_ids:
+            self._bodies[result] = body
+            self._sizes[result] = body.size
+            self.costs[result] = cost
         if self._may_be_stored(value) and cost >= DEAR and self._maps[value] > 1:
             self.store(value)
         for i in step.input_ids:

@@ -43,14 +43,16 @@ class HostOperand(NamedTuple):
 
 
 class HostCall(NamedTuple):
-    """A library call: the operator's name and attributes, what it reads, what it writes, the user's line."""
+    """A library call, a loop or a branch: the operator's name and attributes, what it reads, what it writes, the
+    user's line, and the plans of the programs among its attributes, once `jitfuse.compile.planning` has made them."""
 
     name: str
     attrs: Attrs
     inputs: tuple[HostOperand, ...]
-    output: HostOperand
+    outputs: tuple[HostOperand, ...]
     step: int
     source: str | None
+    bodies: tuple[tuple[str, Any], ...] = ()
 
 
 RuntimeStep = Launch | HostCall
@@ -252,7 +254,7 @@ def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:
     """Return the (buffer, byte offset) pairs that a runtime step touches."""
     if isinstance(step, Launch):
         return list(step.buffers)
-    return [(o.buffer, o.offset) for o in (*step.inputs, step.output)]
+    return [(o.buffer, o.offset) for o in (*step.inputs, *step.outputs)]
 
 
 def _output_buffers(program: FusedProgram, values: Values) -> tuple[int, ...]:
@@ -261,9 +263,9 @@ def _output_buffers(program: FusedProgram, values: Values) -> tuple[int, ...]:
 
 
 def _library_ns(step: HostCall) -> int:
-    shape = step.output.layout.shape
+    shape = step.outputs[0].layout.shape
     if step.name != "matmul":
-        return CALL_NS + math.prod(map(size_class, shape))
+        return CALL_NS + sum(math.prod(map(size_class, o.layout.shape)) for o in step.outputs)
     a, b = step.inputs
     left, right = a.layout.shape, b.layout.shape
     # NumPy has the library form but half of a matrix that is its own transpose
@@ -271,14 +273,14 @@ def _library_ns(step: HostCall) -> int:
     symmetric = twin and left == right[::-1] and a.layout.strides == b.layout.strides[::-1]
     rows, lanes = left[-2] if len(left) > 1 else 1, right[-1] if len(right) > 1 else 1
     batch = shape[: len(shape) - (len(left) > 1) - (len(right) > 1)]
-    return library_ns(step.output.dtype, math.prod(batch), rows, lanes, left[-1], symmetric=symmetric)
+    return library_ns(step.outputs[0].dtype, math.prod(batch), rows, lanes, left[-1], symmetric=symmetric)
 
 
 def _host_call(program: FusedProgram, values: Values, step: OpStep) -> HostCall:
     inputs = tuple(_host_operand(program, values, i) for i in step.input_ids)
-    output = _host_operand(program, values, step.result_id)
+    outputs = tuple(_host_operand(program, values, i) for i in step.result_ids)
     source = program.sources.get(step.step_id)
-    return HostCall(step.op_name, step.attrs, inputs, output, step.step_id, source)
+    return HostCall(step.op_name, step.attrs, inputs, outputs, step.step_id, source)
 
 
 def _host_operand(program: FusedProgram, values: Values, value: int) -> HostOperand:

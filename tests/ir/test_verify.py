@@ -156,6 +156,8 @@ WRONG: dict[str, list[Any]] = {
     "place": [-1, None], "combine": [None],
     "n": [-1, None], "s": [(-1,), 2], "norm": [None], "upper": [0], "lower": [1], "full_matrices": [None],
     "subscripts": [None], "path": [(0, 1), [(0, 1)], ((0.5,),)],
+    "on_true": [None, (1,)], "on_false": ["f"], "condition": [True], "body": [None, ((),)],
+    "carries": [-1, None], "scanned": [1.0], "length": [None, -1], "reverse": [0, None],
 }
 
 

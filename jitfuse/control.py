@@ -1,0 +1,191 @@
+"""Loops and branches on values: `jf.cond`, `jf.while_loop`, `jf.fori_loop`, `jf.scan`, `jf.map`.
+
+Inside of a fused function they are steps that hold the programs of their functions (`jitfuse.tracing.control`); outside
+they run in Python, here, with the same results and the same errors. Values go in and out as trees of arrays and
+numbers. Each carried value keeps its shape and dtype; Python numbers that a loop starts with count as values of their
+default dtype (float64, int64, bool, complex128). What a function writes into its arguments is not seen outside.
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.dtypes import WEAK_DTYPE, numpy_dtype
+from jitfuse.errors import DTypeError, ShapeError
+from jitfuse.ir.control import places
+from jitfuse.ir.program import Meta
+from jitfuse.tracing import control as traced
+from jitfuse.tracing.recorder import active
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.trees import Tree, check_structure, check_type, takes_number, tree_of
+
+__all__ = ["cond", "fori_loop", "map", "scan", "while_loop"]
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
+    """Return ``true_fn(*operands)`` where `pred` (one value) is true, else ``false_fn(*operands)``.
+
+    Both return the same tree with the same shapes and dtypes. Only the chosen one runs. Raises ShapeError, DTypeError
+    or ArgumentError, with both sides, where they differ (in a fused function; outside only one of them is known).
+    """
+    run = active()
+    if run is not None:
+        return traced.cond(run, pred, true_fn, false_fn, operands)
+    chosen = true_fn if _truth(pred, "cond") else false_fn
+    result = tree_of(chosen(*[_copied(tree_of(value, "operand")) for value in operands]), "result")
+    return result.filled([_value(leaf) for leaf in result.leaves])
+
+
+def while_loop(cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any) -> Any:
+    """Return the last of init, body_fn(init), body_fn(body_fn(init)), ... for which `cond_fn` does not hold.
+
+    Raises ShapeError, DTypeError or ArgumentError, with both sides, where the body returns another type of value.
+    """
+    run = active()
+    if run is not None:
+        return traced.while_loop(run, cond_fn, body_fn, init)
+    carried = _Carried("while_loop", init)
+    while _truth(cond_fn(carried.copy()), "cond_fn of while_loop"):
+        carried.take("body_fn", body_fn(carried.copy()))
+    return carried.value
+
+
+def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
+    """Return what `value = body_fn(i, value)` comes to for i from `lower` on and below `upper`, as np.int64.
+
+    Raises ShapeError, DTypeError or ArgumentError, with both sides, where the body returns another type of value.
+    """
+    run = active()
+    if run is not None:
+        return traced.fori_loop(run, lower, upper, body_fn, init)
+    carried = _Carried("fori_loop", init)
+    for i in range(_bound(lower, "lower"), _bound(upper, "upper")):
+        carried.take("body_fn", body_fn(np.int64(i), carried.copy()))
+    return carried.value
+
+
+def scan(
+    f: Callable[[Any, Any], Any], init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+) -> tuple[Any, Any]:
+    """Return (carry, ys) of `carry, y = f(carry, x)` over the parts x of the arrays in `xs` along their first axis.
+
+    `ys` are the y of all iterations, stacked; in the order of `xs`, also with `reverse`, which begins with the last
+    part. Without arrays, `length` says how many iterations there are. Raises ShapeError, DTypeError or ArgumentError,
+    with both sides, where f returns another type of carry or arrays are not equally long.
+    """
+    run = active()
+    if run is not None:
+        return traced.scan(run, f, init, xs, length, reverse)
+    carried, scanned = _Carried("scan", init), tree_of(xs, "xs")
+    arrays = [_value(leaf) for leaf in scanned.leaves]
+    count = traced.extent_of([np.shape(x) for x in arrays], length, scanned.paths)
+    made: dict[int, Tree] = {}
+    for k in places(count, reverse):
+        carry, y = traced.pair_of(f(carried.copy(), scanned.filled([_copy(x[k]) for x in arrays])))
+        carried.take("f", carry)
+        made[k] = tree_of(y, "y")
+    if not made:
+        return carried.value, _empty(f, carried, scanned, arrays)
+    return carried.value, _stacked([made[k] for k in range(count)])
+
+
+def map(f: Callable[[Any], Any], xs: Any) -> Any:
+    """Return f of the parts of the arrays in `xs` along their first axis, stacked; see `scan`."""
+    return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
+
+
+# ---------------------------------------------------------------- plain values
+class _Carried:
+    """The carried values of a loop that runs in Python."""
+
+    def __init__(self, name: str, init: Any) -> None:
+        self.name = name
+        self.tree = tree_of(init, "carry")
+        self.leaves = [_value(leaf) for leaf in self.tree.leaves]
+
+    @property
+    def value(self) -> Any:
+        """The values as a tree."""
+        return self.tree.filled(self.leaves)
+
+    def copy(self) -> Any:
+        """Return the values as a tree that a function may write into."""
+        return self.tree.filled([_copy(leaf) for leaf in self.leaves])
+
+    def take(self, function: str, returned: Any) -> None:
+        """Go on with what a function returned; raises where it is of another type."""
+        new = tree_of(returned, "carry")
+        sides = "what the loop starts with", f"what {function} returns"
+        check_structure(self.name, self.tree, new, sides)
+        pairs = zip(self.leaves, new.leaves, self.tree.paths, strict=True)
+        self.leaves = [_as_type(self.name, old, leaf, path, sides) for old, leaf, path in pairs]
+
+
+def _value(leaf: Any) -> Any:
+    """Return an array, or a NumPy scalar for a number and for what has rank 0."""
+    if type(leaf) in WEAK_DTYPE or (isinstance(leaf, np.ndarray) and not leaf.shape):
+        return np.asarray(leaf)[()]
+    if not hasattr(leaf, "dtype"):
+        raise DTypeError(f"{type(leaf).__name__} is no array or number, at {user_line()}")
+    return leaf
+
+
+def _copy(leaf: Any) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(leaf, torch.Tensor):
+        return leaf.clone()
+    return leaf.copy() if isinstance(leaf, np.ndarray) else leaf
+
+
+def _copied(tree: Tree) -> Any:
+    return tree.filled([_copy(leaf) for leaf in tree.leaves])
+
+
+def _meta(value: Any) -> Meta:
+    return Meta(tuple(value.shape), str(value.dtype).removeprefix("torch."))
+
+
+def _as_type(name: str, old: Any, leaf: Any, path: str, sides: tuple[str, str]) -> Any:
+    meta = _meta(old)
+    if type(leaf) in WEAK_DTYPE and not meta.shape and takes_number(meta.dtype, WEAK_DTYPE[type(leaf)]):
+        return numpy_dtype(meta.dtype).type(leaf)
+    new = _value(leaf)
+    check_type(name, path, (meta, _meta(new)), sides)
+    return new
+
+
+def _truth(value: Any, what: str) -> bool:
+    if np.shape(value):
+        raise ShapeError(f"{what} decides by one value, not by shape {np.shape(value)}, at {user_line()}: use np.any "
+                         "or np.all")
+    return bool(value)
+
+
+def _bound(value: Any, which: str) -> int:
+    if np.shape(value) or not (isinstance(value, int) or np.issubdtype(np.asarray(value).dtype, np.integer)):
+        raise DTypeError(f"fori_loop: {which} is one integer, not {value!r}, at {user_line()}")
+    return int(value)
+
+
+def _stacked(trees: Sequence[Tree]) -> Any:
+    torch = sys.modules.get("torch")
+    for tree in trees[1:]:
+        check_structure("scan", trees[0], tree, ("what f returns at first", "what it returns later"))
+    columns = [[_value(tree.leaves[k]) for tree in trees] for k in range(len(trees[0].leaves))]
+    is_torch = [torch is not None and isinstance(column[0], torch.Tensor) for column in columns]
+    return trees[0].filled([
+        torch.stack(column) if here and torch is not None else np.stack(column)
+        for column, here in zip(columns, is_torch, strict=True)
+    ])
+
+
+def _empty(f: Callable[[Any, Any], Any], carried: _Carried, scanned: Tree, arrays: Sequence[Any]) -> Any:
+    """Return the stacked results of no iteration: what f would return is found out on a part of zeros."""
+    parts = [np.zeros(np.shape(x)[1:], numpy_dtype(_meta(x).dtype))[()] for x in arrays]
+    _, y = traced.pair_of(f(carried.copy(), scanned.filled(parts)))
+    tree = tree_of(y, "y")
+    metas = [_meta(_value(leaf)) for leaf in tree.leaves]
+    return tree.filled([np.empty((0, *m.shape), numpy_dtype(m.dtype)) for m in metas])
