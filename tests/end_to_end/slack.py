@@ -132,8 +132,9 @@ def _move(slack: Sequence[str], result: Any, before: dict[str, Any], rng: np.ran
         near = _scrambled(near, _overflows(slack[0], slack[1:], r, before), rng)
         # the products of a non-finite number and sums of others: NumPy sums first in places
         return _scrambled(near, ~np.isfinite(r), rng) if slack[0] == "einsum" else near
-    if slack[0] == "power":  # of a turn by many radians no digit is left, and the direction of what overflows is chance
-        return _scrambled(near, (_turn(slack, before) * limits(r.dtype)[0] > 0.02) | ~np.isfinite(r), rng)
+    if slack[0] == "power":  # of a turn by many radians no digit is left; infinite operands are NumPy's own business
+        a, b = (np.isfinite(eval(text, {}, before)) for text in slack[1:])
+        return _scrambled(near, (_turn(slack, before) * limits(r.dtype)[0] > 0.02) | ~(a & b & np.isfinite(r)), rng)
     if slack[0] == "zero" and r.dtype.kind == "c":
         return _scrambled(near, np.isnan(r), rng)
     return near
