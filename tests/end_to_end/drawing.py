@@ -99,8 +99,8 @@ class Drawing:
         """Return whether jitfuse refuses what NumPy computes, with an error that names the way out."""
         function = expression.replace(".", "(").split("(")[1 if expression.startswith(("np.", "jf.")) else 0]
         dtypes = {np.asarray(v).dtype.name for v in values}
-        if any(d.startswith("complex") for d in dtypes):
-            return expression.startswith("special.")
+        if any(d.startswith("complex") for d in dtypes) and expression.startswith("special."):
+            return True
         if "bfloat16" in dtypes and function in (*PRODUCTS, *NO_BFLOAT16):
             return True
         if "bfloat16" in dtypes and function.startswith("nan"):
@@ -112,7 +112,7 @@ class Drawing:
         values = [self.values[n] for n in reads if n in self.values]
         if not is_inexact(np.asarray(result).dtype) or any(np.may_share_memory(result, v) for v in values):
             return ""
-        return "ulp" if np.iscomplexobj(result) or any(np.iscomplexobj(v) for v in values) else ""
+        return "rounded" if np.iscomplexobj(result) or any(np.iscomplexobj(v) for v in values) else ""
 
     def _try(self, text: str, name: str) -> Any:
         values = dict(self.values)
@@ -176,7 +176,7 @@ class Drawing:
         reads = tuple(dict.fromkeys(n for n in reads if n in self.values))
         value, slack = self.values[target], ""
         if np.iscomplexobj(value) and any(op in text for op in ("*", "/", "multiply")):
-            slack = "ulp"
+            slack = "rounded"
         floats = [n for n in reads if is_inexact(np.asarray(self.values[n]).dtype)]
         if value.dtype.name in UNSIGNED and floats:
             slack = f"cast {floats[0]}"

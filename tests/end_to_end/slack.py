@@ -50,7 +50,8 @@ def magnitude(value: Any) -> Any:
 
 def complex_slack(name: str, operand: str) -> str:
     """Return the slack of a function of complex numbers: some cancel, and exp2 turns by a rounded angle in NumPy."""
-    return {"log1p": "operands", "expm1": "operands", "exp2": f"power 2 {operand}"}.get(name, "ulp")
+    special = {"log1p": "operands", "expm1": "operands", "exp2": f"power 2 {operand}", "square": "rounded"}
+    return special.get(name, "ulp")
 
 
 # ---------------------------------------------------------------- what is allowed
@@ -124,19 +125,22 @@ def _move(slack: Sequence[str], result: Any, before: dict[str, Any], rng: np.ran
     """Return the result moved by about as much as its kind of operator may be off."""
     r = np.asarray(result)
     if slack[0] == "cast":
-        return _scrambled(result, _out_of_range(before[slack[1]], r.dtype), rng)
+        return _scrambled(result, _out_of_range(before[slack[1]], r.dtype), rng, run)
     if not is_inexact(r.dtype):
         return result
     near = _near(slack, r, before, rng, run)
     if slack[0] in _UNBOUNDED:
-        near = _scrambled(near, _overflows(slack[0], slack[1:], r, before), rng)
+        near = _scrambled(near, _overflows(slack[0], slack[1:], r, before), rng, run)
         # the products of a non-finite number and sums of others: NumPy sums first in places
-        return _scrambled(near, ~np.isfinite(r), rng) if slack[0] == "einsum" else near
+        return _scrambled(near, ~np.isfinite(r), rng, run) if slack[0] == "einsum" else near
     if slack[0] == "power":  # of a turn by many radians no digit is left; infinite operands are NumPy's own business
         a, b = (np.isfinite(eval(text, {}, before)) for text in slack[1:])
-        return _scrambled(near, (_turn(slack, before) * limits(r.dtype)[0] > 0.02) | ~(a & b & np.isfinite(r)), rng)
+        lost = _turn(slack, before) * limits(r.dtype)[0] > 0.02
+        return _scrambled(near, lost | ~(a & b & np.isfinite(r)), rng, run)
+    if slack[0] == "rounded" and r.dtype.kind == "c":  # products on the way to it may overflow, and cancel
+        return _scrambled(near, ~np.isfinite(r), rng, run)
     if slack[0] == "zero" and r.dtype.kind == "c":
-        return _scrambled(near, np.isnan(r), rng)
+        return _scrambled(near, np.isnan(r), rng, run)
     return near
 
 
@@ -168,18 +172,19 @@ def _joined(split: Any) -> Any:
     return joined
 
 
-def _scrambled(result: Any, where: Any, rng: np.random.Generator) -> Any:
+def _scrambled(result: Any, where: Any, rng: np.random.Generator, run: int) -> Any:
     """Return the result with other elements where nothing says what they are."""
     r = np.asarray(result)
     if not np.any(where):
         return result
+    wild = np.array((np.nan, 0.0, np.inf, 7.0, -3e4))
+    if not is_inexact(r.dtype):
+        wild = np.array((0, np.iinfo(r.dtype).max), r.dtype)
     with np.errstate(all="ignore"):
-        if is_inexact(r.dtype):
-            wild = rng.choice((0.0, 7.0, -3e4, np.inf, np.nan), r.shape).astype(r.dtype)
-        else:
-            wild = rng.choice(np.array((0, np.iinfo(r.dtype).max), r.dtype), r.shape)
-        # not all of them each time, so that what later statements do with each is seen too
-        return np.where(where & (rng.random(r.shape) < 0.7), wild, r)[()]
+        if run < 2:
+            return np.where(where, wild[run].astype(r.dtype), r)[()]
+        # not all of them in later runs, so that what statements do with each is seen too
+        return np.where(where & (rng.random(r.shape) < 0.7), rng.choice(wild, r.shape).astype(r.dtype), r)[()]
 
 
 def _out_of_range(source: Any, dtype: Any) -> Any:
@@ -234,7 +239,7 @@ def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
     kind, wide = slack[0], magnitude(r)
     eps, smallest, _ = limits(r.dtype)
     least = ULPS * smallest / eps
-    if kind == "ulp":
+    if kind in ("ulp", "rounded"):
         return ULPS * wide + least
     if kind == "operands":  # a sum of an operand and a logarithm, which may cancel
         return ULPS * (wide + sum(magnitude(v) for v in before.values()) + 3)
