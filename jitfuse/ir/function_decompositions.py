@@ -119,8 +119,12 @@ def _power_of_ten(n: int) -> float:
 def round_(x: Tensor, *, decimals: int) -> Tensor:
     """Round to a number of decimals, halves to even, as NumPy: scale, round to an integer, scale back.
 
-    Integers are their own rounding; to tens and above they are rounded in float64.
+    Integers are their own rounding; to tens and above they are rounded in float64. Parts of complex numbers are
+    rounded apart: a product with a power of ten would make NaN of what stands beside infinity.
     """
+    if kind(x.dtype) == "complex":
+        real, imag = (round_(x.call(part), decimals=decimals) for part in ("real", "imag"))
+        return real.call("make_complex", imag)
     if is_integer(x.dtype):
         if decimals >= 0:
             return x.call("copy")

@@ -31,6 +31,7 @@ EXACT: dict[str, Callable[[Any, Any], Any]] = {
     "any": lambda x, y: np.any(x), "all": lambda x, y: np.all(x), "iscomplex": lambda x, y: np.iscomplex(x),
     "isclose": lambda x, y: np.isclose(x, y), "isclose_nan": lambda x, y: np.isclose(x, y, equal_nan=True),
     "isclose_real": lambda x, y: np.isclose(x.real, y), "clip": lambda x, y: np.clip(x, -1, 0.5j),
+    "round": lambda x, y: np.round(x, 1), "round_tens": lambda x, y: np.round(y, -1),
     "zeros_like": lambda x, y: np.zeros_like(x), "full_like": lambda x, y: np.full_like(x, complex(-0.0, 0.0)),
 }
 CLOSE: dict[str, Callable[[Any, Any], Any]] = {
