@@ -144,6 +144,8 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
         if kind(target) == "bool":
             refuse(name, {"dtype": target})
         operands = [t if t.weak else t.astype(target, copy=False) for t in operands]
+    if name in ("degrees", "radians"):  # ufuncs apart from rad2deg and deg2rad, without loops for bfloat16
+        operands = [t.astype("float32") if t.dtype == "bfloat16" else t for t in operands]
     if name in _SCIPYS_LOOPS:
         loop = rules.loop_double_first(name, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
         operands = [strong(t).astype(d, copy=False) for t, d in zip(operands, loop.inputs, strict=True)]

@@ -177,8 +177,10 @@ def _scrambled(result: Any, where: Any, rng: np.random.Generator, run: int) -> A
     r = np.asarray(result)
     if not np.any(where):
         return result
-    wild = np.array((np.nan, 0.0, np.inf, 7.0, -3e4))
-    if not is_inexact(r.dtype):
+    wild: Any = np.array((np.nan, 0.0, np.inf, 7.0, -3e4))
+    if r.dtype.kind == "c":
+        wild = np.array((complex(np.nan, np.nan), 0.0, complex(np.inf, -np.inf), 7 - 2j, -3e4 + 5j))
+    elif not is_inexact(r.dtype):
         wild = np.array((0, np.iinfo(r.dtype).max), r.dtype)
     with np.errstate(all="ignore"):
         if run < 2:

@@ -78,3 +78,10 @@ def test_sums_and_products_of_arrays(dtype: str) -> None:
             if dtype == "bfloat16":  # NumPy's dot alone of all products has a loop for it, and einsum none
                 got, want = ({k: v for k, v in r.items() if k not in ("dot", "einsum")} for r in (got, want))
             assert differences(got, want, ulps) == {}
+
+
+def test_degrees_and_radians_of_bfloat16_are_float32() -> None:
+    x = np.array([0.5, -3.0], numpy_dtype("bfloat16"))
+    degrees, radians = jf.fuse(lambda x: (np.degrees(x), np.radians(x)))(x)
+    assert degrees.dtype == radians.dtype == np.float32
+    np.testing.assert_allclose([degrees, radians], [np.degrees(x), np.radians(x)], rtol=1e-6)
