@@ -16,7 +16,7 @@ from programs import GLOBALS, Program, quiet
 
 ULPS = 6
 """Units in the last place by which NumPy and jitfuse may each be off in a transcendental function, and to spare."""
-RUNS = 6
+RUNS = 20
 _LIMITS: dict[str, tuple[float, float, float]] = {}
 
 
