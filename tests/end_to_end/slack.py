@@ -80,7 +80,8 @@ def ranges(program: Program, values: Sequence[Any], shift: int) -> list[tuple[An
     for value, far in zip(values, allowed, strict=True):
         if np.iscomplexobj(value):  # the distance counts, not that of one part
             far[...] = far.max(axis=-1, keepdims=True)
-    return [(4 * far, any_) for far, any_ in zip(allowed, free)]
+    with np.errstate(over="ignore"):
+        return [(4 * far, any_) for far, any_ in zip(allowed, free)]
 
 
 def _size(value: Any, v: Any) -> Any:
@@ -137,7 +138,8 @@ def _move(slack: Sequence[str], result: Any, before: dict[str, Any], rng: np.ran
         a, b = (np.isfinite(eval(text, {}, before)) for text in slack[1:])
         lost = _turn(slack, before) * limits(r.dtype)[0] > 0.02
         return _scrambled(near, lost | ~(a & b & np.isfinite(r)), rng, run)
-    if slack[0] == "rounded" and r.dtype.kind == "c":  # products on the way to it may overflow, and cancel
+    if slack[0] in ("rounded", "operands") and r.dtype.kind == "c":
+        # products on the way to it may overflow, and cancel; expm1 at infinity is NaN in NumPy
         return _scrambled(near, ~np.isfinite(r), rng, run)
     if slack[0] == "zero" and r.dtype.kind == "c":
         return _scrambled(near, np.isnan(r), rng, run)
