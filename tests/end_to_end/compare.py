@@ -85,6 +85,7 @@ def check(program: Program, shifts: Sequence[int] = (0, 1)) -> Failure | None:
 
 def _judge(program: Program, plain: Outcome, got: Outcome, shift: int) -> Failure | None:
     if plain.error is not None:
+        assert not isinstance(plain.error, NameError), plain.error
         if got.error is None and any(reason in str(plain.error) for reason in ABOUT_ELEMENTS):
             return None
         if got.error is None:

@@ -77,7 +77,8 @@ class _Formula:
         if form < 0.82:
             return self.add(f"{a} {rng.choice(BITS)} {b}", (a, b)) or a
         if form < 0.92:
-            condition = self.add(f"{self.term(depth - 1)} {rng.choice(COMPARISONS)} {b}", (b,))
+            left = self.term(depth - 1)
+            condition = self.add(f"{left} {rng.choice(COMPARISONS)} {b}", (left, b))
             return (self.add(f"np.where({condition}, {a}, {b})", (condition, a, b)) if condition else None) or a
         name = rng.choice(BINARY)
         slack = f"power {a} {b}" if name == "power" and (self.is_complex(a) or self.is_complex(b)) else "ulp"
