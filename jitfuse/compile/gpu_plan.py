@@ -7,35 +7,20 @@ which take the place of the old ones at the end. Random states are moved on by t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from jitfuse.backends.wgsl.codegen import words
-from jitfuse.backends.wgsl.codegen.host_values import HostValues
-from jitfuse.backends.wgsl.codegen.variant import Variant, choose, scratch_bytes
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, Block, Pool, pool_of
 from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.backends.wgsl.runtime.pipelines import Window, workgroups
 from jitfuse.compile.gpu_kernels import GpuKernel, gpu_kernel
-from jitfuse.compile.host_functions import host_function
+from jitfuse.compile.gpu_run import Buffer, Resident, Run
+from jitfuse.compile.gpu_step import Step
 from jitfuse.compile.objects import Origin
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.planning import literals_of
-from jitfuse.dtypes import itemsize, numpy_dtype
-from jitfuse.plans import HostCall, HostOperand, Launch, RuntimePlan
+from jitfuse.dtypes import itemsize
+from jitfuse.plans import HostCall, Launch, RuntimePlan
 from jitfuse.plans.kernels import partial_bytes
-
-Buffer = tuple[str, int]
-
-_MANY_SCALARS: Final = 256
-
-
-class Resident(NamedTuple):
-    """An array on the GPU: where its first element is."""
-
-    block: Block
-    offset: int
 
 
 class Results(NamedTuple):
@@ -43,54 +28,6 @@ class Results(NamedTuple):
 
     outputs: dict[int, Block]
     written: dict[int, Block]
-
-
-class _Step:
-    """One launch: its kernels by variant, and where its words lie in the plan's uniform buffer."""
-
-    def __init__(self, launch: Launch, scalars: frozenset[int]) -> None:
-        self.launch = launch
-        form = launch.form
-        self.kernels: dict[Variant, GpuKernel] = {}
-        self.scratch = scratch_bytes(form, launch.sizes)
-        self.scalar_of = {
-            o: buffer[1] for o, (buffer, _) in enumerate(launch.buffers) if buffer[0] == "feed" and buffer[1] in scalars
-        }
-        at = len(form.stride_words) + len(form.size_words)
-        self.params = launch.words[at : at + len(form.params)]
-        self._wide = [o for o in self.scalar_of if form.operands[o].dtype == "int64"]
-        self._variants: dict[tuple[int, ...], Variant] = {}
-        self._host: HostValues | None = None
-
-    def variant(self, scalars: Mapping[int, int]) -> Variant:
-        """Return the variant for the scalars of a call, of which only the sizes of integers count."""
-        key = tuple(scalars[self.scalar_of[o]] for o in self._wide)
-        found = self._variants.get(key)
-        if found is None:
-            if len(self._variants) >= _MANY_SCALARS:
-                self._variants.clear()
-            buffers = [buffer for buffer, _ in self.launch.buffers]
-            found = choose(self.launch.form, self.launch.sizes, self.params, buffers, self._known(scalars))
-            self._variants[key] = found
-        return found
-
-    def _known(self, scalars: Mapping[int, int]) -> dict[int, int]:
-        return {o: scalars[feed] for o, feed in self.scalar_of.items()}
-
-    def _host_words(self, scalars: Mapping[int, int]) -> list[int]:
-        if self._host is None:
-            self._host = HostValues(self.launch.form, self.variant(scalars).inline)
-        return self._host.evaluate(self.params, self._known(scalars))
-
-    def packed(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> bytes:
-        """Return the launch's words: offsets into buffers, or the values of scalars, first."""
-        first = [
-            scalars[self.scalar_of[o]] if o in self.scalar_of
-            else offset + (offsets.get(buffer[1], 0) if buffer[0] == "feed" else 0)
-            for o, (buffer, offset) in enumerate(self.launch.buffers)
-        ]
-        further = self._host_words(scalars)
-        return words.pack(self.launch.form, self.launch.sizes, [*first, *self.launch.words, *further])
 
 
 class GpuPlan:
@@ -105,16 +42,16 @@ class GpuPlan:
         self._origin, self._use_cache = origin, use_cache
         self.random = [f for f in plan.program.state_out if plan.program.is_random_state(f)]
         self.steps = [
-            _Step(s, scalars) if isinstance(s, Launch) else s for s in (*plan.steps, *plan.commits)
+            Step(s, scalars) if isinstance(s, Launch) else s for s in (*plan.steps, *plan.commits)
             if not (isinstance(s, Launch) and self._reserves(s))
         ]
         self.host_calls = [s for s in self.steps if isinstance(s, HostCall)]
-        self.launches = [s for s in self.steps if isinstance(s, _Step)]
+        self.launches = [s for s in self.steps if isinstance(s, Step)]
         touched = {b[1] for step in self.steps for b, _ in _buffers(step) if b[0] == "feed"}
         self.scalar_feeds = tuple(sorted(touched & scalars))
         self.array_feeds = tuple(sorted(touched - scalars))
         self._constants: dict[int, Block] = {}
-        self._sizes = self._temporary_sizes()
+        self.sizes = self._temporary_sizes()
         self._last = self._last_uses()
         self._uniform: Block | None = None
         self._bound: tuple[Any, list[Window]] | None = None
@@ -128,7 +65,7 @@ class GpuPlan:
         program = self.plan.program
         sizes: dict[Buffer, int] = {}
         for step in self.steps:
-            if isinstance(step, _Step):
+            if isinstance(step, Step):
                 sizes.update(partial_bytes(step.launch))
             for buffer, _ in _buffers(step):
                 if buffer[0] == "value":
@@ -145,7 +82,7 @@ class GpuPlan:
         last: dict[Buffer, int] = {}
         for k, step in enumerate(self.steps):
             for buffer, _ in _buffers(step):
-                if buffer in self._sizes and buffer not in kept:
+                if buffer in self.sizes and buffer not in kept:
                     last[buffer] = k
         found: list[list[Buffer]] = [[] for _ in self.steps]
         for buffer, k in last.items():
@@ -160,9 +97,10 @@ class GpuPlan:
     def prepare(self, scalars: Mapping[int, int]) -> None:
         """Have the kernels for these scalars; raises CompileError where one cannot be had."""
         for step in self.launches:
-            self._kernel(step, scalars)
+            self.kernel(step, scalars)
 
-    def _kernel(self, step: _Step, scalars: Mapping[int, int]) -> GpuKernel:
+    def kernel(self, step: Step, scalars: Mapping[int, int]) -> GpuKernel:
+        """Return the kernel of a launch for these scalars, made once."""
         variant = step.variant(scalars)
         found = step.kernels.get(variant)
         if found is None:
@@ -182,7 +120,7 @@ class GpuPlan:
         """
         self.prepare(scalars)
         with self.device.lock:
-            run = _Run(self, arrays, scalars, states)
+            run = Run(self, arrays, scalars, states)
             for step, done in zip(self.steps, self._last, strict=True):
                 run.step(step)
                 for buffer in done:
@@ -219,119 +157,7 @@ class GpuPlan:
         return windows
 
 
-class _Run:
-    """One run: the blocks of this call, and the commands under way."""
-
-    def __init__(
-        self, plan: GpuPlan, arrays: Mapping[int, Resident], scalars: Mapping[int, int], states: Mapping[int, bytes]
-    ) -> None:
-        self.plan, self.arrays, self.scalars = plan, arrays, scalars
-        self.blocks: dict[Buffer, Block] = {("const", v): b for v, b in plan.constants().items()}
-        for feed, data in states.items():
-            block = plan.pool.get(len(data))
-            plan.pool.write(block, data)
-            self.blocks["reserved", feed] = block
-        self.written: dict[int, Block] = {}
-        offsets = {feed: r.offset for feed, r in arrays.items()}
-        self._windows = iter(plan.bind_words(scalars, offsets))
-        self._encoder: Any = None
-        self._pass: Any = None
-        copies: dict[int, Block] = {}
-        for feed in sorted(_written_feeds(plan.plan)):
-            block = arrays[feed].block
-            if id(block) not in copies:
-                copies[id(block)] = self._copied(block)
-            self.written[feed] = copies[id(block)]  # one for all views of a buffer, which are all to see all writes
-        for value in plan.plan.outputs:
-            self.block(("value", value), out=True)
-
-    def block(self, buffer: Buffer, *, out: bool) -> Block:
-        """Return the block of a buffer; a temporary gets one when it is first met."""
-        kind, number = buffer
-        if kind == "feed":
-            return self.written[number] if out else self.arrays[number].block
-        found = self.blocks.get(buffer)
-        if found is None:
-            found = self.blocks[buffer] = self.plan.pool.get(self.plan._sizes[buffer])
-        return found
-
-    def _copied(self, block: Block) -> Block:
-        new = self.plan.pool.get(block.size)
-        self._outside().copy_buffer_to_buffer(block.handle, 0, new.handle, 0, min(block.size, new.size))
-        return new
-
-    def step(self, step: _Step | HostCall) -> None:
-        """Encode a launch, or carry out a library call on the host."""
-        if isinstance(step, HostCall):
-            self._host(step)
-        else:
-            self._dispatch(step)
-
-    def _dispatch(self, step: _Step) -> None:
-        form, launch = step.launch.form, step.launch
-        kernel = self.plan._kernel(step, self.scalars)
-        bound: dict[int, Block] = {}
-        for o, (b, (buffer, _)) in enumerate(zip(kernel.variant.bindings, launch.buffers, strict=True)):
-            if b >= 0 and b not in bound:
-                bound[b] = self.block(buffer, out=form.operands[o].out)
-        buffers = [bound[b] for b in range(len(bound))]
-        buffers += [self.plan.pool.get(n) for n in step.scratch]
-        groups = workgroups(kernel.variant, launch.sizes, len(form.grid))
-        kernel.pipeline.encode(self._inside(), next(self._windows), buffers, groups)
-
-    # ------------------------------------------------------------------ commands
-    def _outside(self) -> Any:
-        """Return the encoder, outside of a compute pass."""
-        if self._pass is not None:
-            self._pass.end()
-            self._pass = None
-        if self._encoder is None:
-            self._encoder = self.plan.device.handle.create_command_encoder()
-        return self._encoder
-
-    def _inside(self) -> Any:
-        """Return the compute pass under way."""
-        if self._pass is None:
-            self._pass = self._outside().begin_compute_pass()
-        return self._pass
-
-    def submit(self) -> None:
-        """Hand the commands to the queue."""
-        if self._encoder is not None:
-            encoder = self._outside()
-            self.plan.device.queue.submit([encoder.finish()])
-            self._encoder = None
-
-    # ------------------------------------------------------------------ library calls
-    def _host(self, call: HostCall) -> None:
-        """Carry out a library call in NumPy, a loop or a branch by the interpreter: gather operands, upload results."""
-        self.submit()
-        operands = [self._gathered(o) for o in call.inputs]
-        results: list[Any] = [np.empty(o.layout.shape, numpy_dtype(o.dtype)) for o in call.outputs]
-        host_function(call)(*operands, *results)
-        for output, result in zip(call.outputs, results, strict=True):
-            self.blocks[output.buffer] = self.plan.pool.upload(result)
-
-    def _gathered(self, operand: HostOperand) -> np.ndarray[Any, Any]:
-        kind, number = operand.buffer
-        if kind == "feed" and number in self.scalars:
-            word = self.scalars[number] & (2**64 - 1)
-            layout = operand.layout
-            return np.ndarray(layout.shape, numpy_dtype(operand.dtype), word.to_bytes(8, "little"), 0, layout.strides)
-        block = self.block(operand.buffer, out=False)
-        start = operand.offset + (self.arrays[number].offset if kind == "feed" else 0)
-        data = self.plan.pool.download(block, block.size)
-        return np.ndarray(operand.layout.shape, numpy_dtype(operand.dtype), data, start, operand.layout.strides)
-
-
-def _buffers(step: _Step | HostCall) -> Sequence[tuple[Any, int]]:
-    if isinstance(step, _Step):
+def _buffers(step: Step | HostCall) -> Sequence[tuple[Any, int]]:
+    if isinstance(step, Step):
         return step.launch.buffers
     return [(o.buffer, o.offset) for o in (*step.inputs, *step.outputs)]
-
-
-def _written_feeds(plan: RuntimePlan) -> set[int]:
-    return {
-        b[1] for launch in plan.commits
-        for (b, _), o in zip(launch.buffers, launch.form.operands, strict=True) if o.out and b[0] == "feed"
-    }

@@ -17,7 +17,8 @@ from jitfuse.backends.wgsl.runtime.device import default_device
 from jitfuse.compile import Origin, Specialisation, debugging
 from jitfuse.compile.debugging import verified
 from jitfuse.compile.delivery import bind_feeds, window
-from jitfuse.compile.gpu_plan import GpuPlan, Resident
+from jitfuse.compile.gpu_plan import GpuPlan
+from jitfuse.compile.gpu_run import Resident
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.errors import CompileError, JitfuseError
 from jitfuse.gpu.tensor import GpuTensor, Storage

@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import Any, Final
 
-import numpy as np
-
-from jitfuse.dtypes import COMPONENT, component, is_integer, is_narrow, itemsize, kind
+from jitfuse.dtypes import COMPONENT, component, itemsize, kind
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import products, sides, summed_in
+from jitfuse.plans.creation import Creation
 from jitfuse.plans.frame import Frame, Key, MisalignedError, reduced_axes
-from jitfuse.plans.index_maps import IndexMaps
 from jitfuse.plans.layout import Flat, IndexMap, Layout, Lin, access, along
 from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node, Operand
 from jitfuse.plans.stages import StageDraft
@@ -25,7 +23,6 @@ from jitfuse.plans.stages import StageDraft
 KEEP_COST: Final = 8
 """Inner values that cost at least this much are kept in scratch for later stages, not computed again."""
 
-_SPECIAL_LITERALS: Final = (0, 1, -1, 2)
 _COMBINERS: Final = {
     "sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and",
 }
@@ -36,7 +33,7 @@ _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 Place = Callable[[int], "tuple[Any, Layout] | None"]
 
 
-class BodyBuilder(IndexMaps):
+class BodyBuilder(Creation):
     """Builds the stages of one kernel. `place(value)` tells what lies in memory, as (buffer, layout)."""
 
     def __init__(
@@ -59,7 +56,6 @@ class BodyBuilder(IndexMaps):
         self._memo: dict[Key, Node] = {}
         self._past: dict[Key, tuple[int, Node]] = {}
         self._operand_of: dict[Any, Operand] = {}
-        self._literals: dict[Any, Node] = {}
         self._dependencies: dict[Key, list[Key]] = {}
 
     # ------------------------------------------------------------------ stages
@@ -320,66 +316,3 @@ class BodyBuilder(IndexMaps):
             found = self._operand_of[key] = Operand(buffer, dtype, walk, out, len(self.operands))
             self.operands.append(found)
         return found
-
-    # ------------------------------------------------------------------ creation and random numbers
-    def _make_full(self, step: OpStep, key: Key) -> Node:
-        value, dtype = step.attr("value"), component(self.program.meta[key.value].dtype)
-        if key.part is not None:
-            value = (complex(value).real, complex(value).imag)[key.part]
-        if isinstance(value, bool) or dtype == "bool":
-            value = int(bool(value)) if dtype == "bool" else int(value)
-            return self.node("const", dtype, (), value) if not is_narrow(dtype) else self.param(dtype, value)
-        if value in _SPECIAL_LITERALS and str(value)[0:2] != "-0" and not is_narrow(dtype):
-            return self.node("const", dtype, (), float(value) if kind(dtype) == "float" else int(value))
-        found = self._literals.get((step.result_id, key.part))
-        if found is None:
-            found = self._literals[step.result_id, key.part] = self.param(dtype, value)
-        return found
-
-    def _make_zeros(self, step: OpStep, key: Key) -> Node:
-        return self.node("const", component(self.program.meta[key.value].dtype), (), 0)
-
-    def _make_extent(self, step: OpStep, key: Key) -> Node:
-        found = self._literals.get(step.result_id)
-        if found is None:
-            dtype = self.program.meta[key.value].dtype
-            found = self._literals[step.result_id] = self.param(dtype, step.attr("value"))
-        return found
-
-    def _make_arange(self, step: OpStep, key: Key) -> Node:
-        dtype = self.program.meta[key.value].dtype
-        (part,) = self.unflatten(key.where, self.program.meta[key.value].shape)
-        at = self.index_node(part)
-        if dtype != "int64":
-            at = self.node("astype", dtype, (at,))
-        if (step.attr("start"), step.attr("step")) == (0, 1):
-            return at
-        start, delta = _arange_terms(step, dtype)
-        if step.attr("step") != 1 or not is_integer(dtype):
-            at = self.node("multiply", dtype, (at, self.param(dtype, delta)))
-        return self.node("add", dtype, (self.param(dtype, start), at))
-
-    def _in_random_uniform(self, step: OpStep, key: Key) -> list[Key]:
-        return [Key(step.input_ids[1], ())]  # the state is read by its two elements, where it is used
-
-    def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
-        state, call = step.input_ids
-        shape = self.program.meta[key.value].shape
-        position = key.where.index if isinstance(key.where, Flat) else self.position_of(shape, key.where)
-        seed = self.value(Key(state, (Lin(0),)))
-        counter = self.value(Key(state, (Lin(1),)))
-        index = self.value(Key(call, ()))
-        element = self.index_node(position)
-        return self.node("random", self.program.meta[key.value].dtype, (seed, counter, index, element))
-
-    def _make_random_advance(self, step: OpStep, key: Key) -> Node:
-        (part,) = self.unflatten(key.where, (2,))
-        return self.node("add", "int64", (self.value(Key(step.input_ids[0], (part,))), self.index_node(part)))
-
-
-def _arange_terms(step: OpStep, dtype: str) -> tuple[Any, Any]:
-    """Return (first, delta) as NumPy fills an arange: delta is the second element less the first, rounded."""
-    first = np.dtype(dtype).type(step.attr("start"))
-    second = np.dtype(dtype).type(step.attr("start") + step.attr("step"))
-    with np.errstate(over="ignore"):
-        return first.item(), (second - first).item()

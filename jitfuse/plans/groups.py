@@ -3,23 +3,22 @@
 *Anchors* (reductions, scans, and values that must lie in memory) are taken in program order and join an earlier
 group where that is legal and worth it, else they open their own; everything between anchors is computed
 inside the groups that need it. Owns how groups form, and which step may join which. Does not own what a group is
-and records (`jitfuse.plans.group`), bodies (`jitfuse.plans.body`) or costs (`jitfuse.plans.score`).
+and records (`jitfuse.plans.group`), what a value needs (`jitfuse.plans.probing`), bodies (`jitfuse.plans.body`) or
+costs (`jitfuse.plans.score`).
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.plans.body import BodyBuilder, Place
 from jitfuse.plans.contraction import contraction_frame, sides
-from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout, reduced_axes
+from jitfuse.plans.frame import Frame, Key, MisalignedError, reduced_axes
 from jitfuse.plans.group import (
     MAX_OPERANDS,
     Group,
     Probe,
-    Reach,
     Refusal,
     RefusedMerge,
     is_few_and_long,
@@ -30,32 +29,29 @@ from jitfuse.plans.group import (
     moves,
     reframed,
     result_placing,
-    sweeps,
 )
-from jitfuse.plans.inlining import DEAR, MAX_STEPS, RECOMPUTE_COST
-from jitfuse.plans.layout import Layout, Lin
+from jitfuse.plans.inlining import MAX_STEPS, RECOMPUTE_COST
+from jitfuse.plans.layout import Lin
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
+from jitfuse.plans.probing import Probing
 from jitfuse.plans.values import Values
 
 _WINDOW: Final = 24
 
 
-class Grouping:
+class Grouping(Probing):
     """Groups the steps of a primitive program. `materialise` adds values that must be stored."""
 
     def __init__(
         self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), policy: LoweringPolicy = DEFAULT,
     ) -> None:
-        self.program = program
-        self.values = values
+        super().__init__(program, values)
         self.policy = policy
         self.choices: set[str] = set()
         """Which choices of a policy make a difference to these groups."""
         self.groups: list[Group] = []
         self.refusals: list[RefusedMerge] = []
-        self.home: dict[int, int] = {}
         self._must = values.must | set(materialise)
-        self._order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
         for step in program.steps:
             self._visit(step)
         self._store_what_others_read()
@@ -121,12 +117,12 @@ class Grouping:
             shape = self.program.meta[step.input_ids[0]].shape
             frame = Frame(shape, reduced_axes(self.program, step))
             group = Group(len(self.groups), frame, split=self._is_split(frame, step))
-            probe = self._probe(frame, frozenset({value}), Key(step.input_ids[0], frame.full_map()), group)
+            probe = self.probe(frame, frozenset({value}), Key(step.input_ids[0], frame.full_map()), group)
             group.reductions.append(step)
         else:
             frame = Frame(self.program.meta[value].shape, ())
             group = Group(len(self.groups), frame)
-            probe = self._probe(frame, frozenset(), Key(value, frame.full_map()), group)
+            probe = self.probe(frame, frozenset(), Key(value, frame.full_map()), group)
         self._absorb(group, value, probe, result_placing(step) if is_reduction else "whole")
         self._add(group)
 
@@ -135,7 +131,7 @@ class Grouping:
         frame = contraction_frame(self.program, step)
         group = Group(len(self.groups), frame, contraction=step)
         for key in sides(self.program, step, frame):
-            probe = self._probe(frame, frozenset(), key, group)
+            probe = self.probe(frame, frozenset(), key, group)
             self._absorb(group, step.result_id, probe, "whole")
         self._add(group)
 
@@ -167,7 +163,7 @@ class Grouping:
         for frame, key, placing in self._candidates(step, is_reduction, group):
             fused = group.fused | ({value} if is_reduction else frozenset())
             try:
-                probe = self._probe(frame, fused, key, group)
+                probe = self.probe(frame, fused, key, group)
             except MisalignedError:
                 reason = Refusal.MISALIGNED
                 continue
@@ -241,75 +237,6 @@ class Grouping:
                 stack.extend(self.groups[g].needs)
         # and memory written by this very group cannot be read in it
         return any(self.home.get(v) == group.number for v, _ in probe.leaves)
-
-    # ------------------------------------------------------------------ looking at what a value needs
-    def place_of(self, own: Collection[int] = ()) -> Place:
-        """Return what tells where a value lies in memory, for a kernel that computes the values in `own` itself."""
-
-        def place(value: int) -> tuple[Any, Layout] | None:
-            if value in own:
-                return None
-            if value in self.values.memory:
-                return self.values.memory[value]
-            if value in self.home:
-                return ("value", value), contiguous_layout(self.program.meta[value])
-            return None
-
-        return place
-
-    def _probe(self, frame: Frame, fused: frozenset[int], key: Key, group: Group) -> Probe:
-        own = set(group.roots)
-        if key.value not in self.values.memory and key.value not in self.home:
-            own.add(key.value)
-
-        place = self.place_of(own | fused)
-        builder = BodyBuilder(
-            self.program, frame, place, fused, self.values.inlining.unrolled, keep=False, contraction=group.contraction
-        )
-        builder.open_stage()
-        roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
-        known = group.reach if frame == group.frame else {}
-        probe, inner, stack, computed = Probe(), range(len(frame.grid_axes), len(frame.shape)), [key], {key}
-        while stack:
-            top = stack.pop()
-            if top in known:  # the group computes it, with all that is below
-                probe.reach[top] = known[top]
-                probe.related |= known[top].depth > 0 or moves(top.where) or not frame.shape
-                computed.discard(top)
-            elif place(top.value) is not None:
-                probe.leaves.add((top.value, top.where))
-                probe.reach[top] = Reach(swept=sweeps(top.where, inner))
-                computed.discard(top)
-            elif top.value in fused:
-                builder.dependencies(top)
-                probe.related = True
-                contracted = group.contraction is not None and top.value == group.contraction.result_id
-                depth = group.depths.get(top.value, 0)
-                swept = contracted or is_scan(self.program.producers[top.value])
-                probe.reach[top] = Reach(0 if contracted else depth, swept=True) if swept else Reach(depth + 1)
-                computed.discard(top)
-            else:
-                if top.value in roots:
-                    self._meet(top, roots[top.value], probe)
-                probe.inlined.add(top.value)
-                probe.leaves.update((state, ()) for state in self.values.hidden_inputs(top.value))
-                fresh = [d for d in builder.dependencies(top) if d not in computed and d not in probe.reach]
-                computed.update(fresh)
-                stack += fresh
-        probe.size = len(computed)
-        # a complex value comes after its parts
-        for k in sorted(computed, key=lambda k: (self._order[k.value], k.part is None)):
-            below = [probe.reach[d] for d in builder.dependencies(k)]
-            probe.reach[k] = Reach(max((r.depth for r in below), default=0), any(r.swept for r in below))
-        probe.depth, probe.swept = probe.reach[key]
-        return probe
-
-    def _meet(self, key: Key, own: tuple[Lin, ...], probe: Probe) -> None:
-        """Note a stored value that is asked for at its own place; refuse a dear one asked for elsewhere."""
-        if key.where == own and key.mask is None:
-            probe.related = True
-        elif key.mask is not None or self.values.inlining.costs[key.value] >= DEAR:
-            raise MisalignedError
 
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:

@@ -1,0 +1,89 @@
+"""Values that are made from nothing: literals, extents, ranges, random numbers, as nodes of a kernel.
+
+Owns the `_make_` methods, one for each creation operator. Does not own what is computed from them
+(`jitfuse.plans.body`).
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.dtypes import component, is_integer, is_narrow, kind
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.frame import Key
+from jitfuse.plans.index_maps import IndexMaps
+from jitfuse.plans.layout import Flat, Lin
+from jitfuse.plans.nodes import Node
+
+_SPECIAL_LITERALS: Final = (0, 1, -1, 2)
+
+
+class Creation(IndexMaps):
+    """The creation operators of one kernel; every literal is one parameter."""
+
+    def __init__(self, program: FusedProgram, n_grid: int) -> None:
+        super().__init__(program, n_grid)
+        self._literals: dict[Any, Node] = {}
+
+    def _make_full(self, step: OpStep, key: Key) -> Node:
+        value, dtype = step.attr("value"), component(self.program.meta[key.value].dtype)
+        if key.part is not None:
+            value = (complex(value).real, complex(value).imag)[key.part]
+        if isinstance(value, bool) or dtype == "bool":
+            value = int(bool(value)) if dtype == "bool" else int(value)
+            return self.node("const", dtype, (), value) if not is_narrow(dtype) else self.param(dtype, value)
+        if value in _SPECIAL_LITERALS and str(value)[0:2] != "-0" and not is_narrow(dtype):
+            return self.node("const", dtype, (), float(value) if kind(dtype) == "float" else int(value))
+        found = self._literals.get((step.result_id, key.part))
+        if found is None:
+            found = self._literals[step.result_id, key.part] = self.param(dtype, value)
+        return found
+
+    def _make_zeros(self, step: OpStep, key: Key) -> Node:
+        return self.node("const", component(self.program.meta[key.value].dtype), (), 0)
+
+    def _make_extent(self, step: OpStep, key: Key) -> Node:
+        found = self._literals.get(step.result_id)
+        if found is None:
+            dtype = self.program.meta[key.value].dtype
+            found = self._literals[step.result_id] = self.param(dtype, step.attr("value"))
+        return found
+
+    def _make_arange(self, step: OpStep, key: Key) -> Node:
+        dtype = self.program.meta[key.value].dtype
+        (part,) = self.unflatten(key.where, self.program.meta[key.value].shape)
+        at = self.index_node(part)
+        if dtype != "int64":
+            at = self.node("astype", dtype, (at,))
+        if (step.attr("start"), step.attr("step")) == (0, 1):
+            return at
+        start, delta = _arange_terms(step, dtype)
+        if step.attr("step") != 1 or not is_integer(dtype):
+            at = self.node("multiply", dtype, (at, self.param(dtype, delta)))
+        return self.node("add", dtype, (self.param(dtype, start), at))
+
+    def _in_random_uniform(self, step: OpStep, key: Key) -> list[Key]:
+        return [Key(step.input_ids[1], ())]  # the state is read by its two elements, where it is used
+
+    def _make_random_uniform(self, step: OpStep, key: Key) -> Node:
+        state, call = step.input_ids
+        shape = self.program.meta[key.value].shape
+        position = key.where.index if isinstance(key.where, Flat) else self.position_of(shape, key.where)
+        seed = self.value(Key(state, (Lin(0),)))
+        counter = self.value(Key(state, (Lin(1),)))
+        index = self.value(Key(call, ()))
+        element = self.index_node(position)
+        return self.node("random", self.program.meta[key.value].dtype, (seed, counter, index, element))
+
+    def _make_random_advance(self, step: OpStep, key: Key) -> Node:
+        (part,) = self.unflatten(key.where, (2,))
+        return self.node("add", "int64", (self.value(Key(step.input_ids[0], (part,))), self.index_node(part)))
+
+
+def _arange_terms(step: OpStep, dtype: str) -> tuple[Any, Any]:
+    """Return (first, delta) as NumPy fills an arange: delta is the second element less the first, rounded."""
+    first = np.dtype(dtype).type(step.attr("start"))
+    second = np.dtype(dtype).type(step.attr("start") + step.attr("step"))
+    with np.errstate(over="ignore"):
+        return first.item(), (second - first).item()

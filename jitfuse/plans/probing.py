@@ -1,0 +1,100 @@
+"""What computing a value in a kernel would touch: memory, steps, reductions on the way.
+
+Owns the walk from a value under an index map to what lies in memory, as kernels under construction take it. Does not
+own what follows for fusion (`jitfuse.plans.groups`) or the bodies themselves (`jitfuse.plans.body`).
+"""
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from jitfuse.ir.program import FusedProgram
+from jitfuse.plans.body import BodyBuilder, Place
+from jitfuse.plans.frame import Frame, Key, MisalignedError, contiguous_layout
+from jitfuse.plans.group import Group, Probe, Reach, is_scan, moves, sweeps
+from jitfuse.plans.inlining import DEAR
+from jitfuse.plans.layout import Layout, Lin
+from jitfuse.plans.values import Values
+
+
+class Probing:
+    """Looks at values of a program; `home` holds the group of each value that a kernel stores or reduces to."""
+
+    def __init__(self, program: FusedProgram, values: Values) -> None:
+        self.program = program
+        self.values = values
+        self.home: dict[int, int] = {}
+        self._order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
+
+    def place_of(self, own: Collection[int] = ()) -> Place:
+        """Return what tells where a value lies in memory, for a kernel that computes the values in `own` itself."""
+
+        def place(value: int) -> tuple[Any, Layout] | None:
+            if value in own:
+                return None
+            if value in self.values.memory:
+                return self.values.memory[value]
+            if value in self.home:
+                return ("value", value), contiguous_layout(self.program.meta[value])
+            return None
+
+        return place
+
+    def probe(self, frame: Frame, fused: frozenset[int], key: Key, group: Group) -> Probe:
+        """Return what computing a value in a group's kernel would touch, the group reframed.
+
+        `fused` are the reductions, scans and contractions that it computes. Raises MisalignedError where one of them,
+        or a dear value that it stores, is needed elsewhere than where it is computed.
+        """
+        own = set(group.roots)
+        if key.value not in self.values.memory and key.value not in self.home:
+            own.add(key.value)
+
+        place = self.place_of(own | fused)
+        builder = BodyBuilder(
+            self.program, frame, place, fused, self.values.inlining.unrolled, keep=False, contraction=group.contraction
+        )
+        builder.open_stage()
+        roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
+        known = group.reach if frame == group.frame else {}
+        probe, inner, stack, computed = Probe(), range(len(frame.grid_axes), len(frame.shape)), [key], {key}
+        while stack:
+            top = stack.pop()
+            if top in known:  # the group computes it, with all that is below
+                probe.reach[top] = known[top]
+                probe.related |= known[top].depth > 0 or moves(top.where) or not frame.shape
+                computed.discard(top)
+            elif place(top.value) is not None:
+                probe.leaves.add((top.value, top.where))
+                probe.reach[top] = Reach(swept=sweeps(top.where, inner))
+                computed.discard(top)
+            elif top.value in fused:
+                builder.dependencies(top)
+                probe.related = True
+                contracted = group.contraction is not None and top.value == group.contraction.result_id
+                depth = group.depths.get(top.value, 0)
+                swept = contracted or is_scan(self.program.producers[top.value])
+                probe.reach[top] = Reach(0 if contracted else depth, swept=True) if swept else Reach(depth + 1)
+                computed.discard(top)
+            else:
+                if top.value in roots:
+                    self._meet(top, roots[top.value], probe)
+                probe.inlined.add(top.value)
+                probe.leaves.update((state, ()) for state in self.values.hidden_inputs(top.value))
+                fresh = [d for d in builder.dependencies(top) if d not in computed and d not in probe.reach]
+                computed.update(fresh)
+                stack += fresh
+        probe.size = len(computed)
+        # a complex value comes after its parts
+        for k in sorted(computed, key=lambda k: (self._order[k.value], k.part is None)):
+            below = [probe.reach[d] for d in builder.dependencies(k)]
+            probe.reach[k] = Reach(max((r.depth for r in below), default=0), any(r.swept for r in below))
+        probe.depth, probe.swept = probe.reach[key]
+        return probe
+
+    def _meet(self, key: Key, own: tuple[Lin, ...], probe: Probe) -> None:
+        """Note a stored value that is asked for at its own place; refuse a dear one asked for elsewhere."""
+        if key.where == own and key.mask is None:
+            probe.related = True
+        elif key.mask is not None or self.values.inlining.costs[key.value] >= DEAR:
+            raise MisalignedError
