@@ -35,6 +35,9 @@ def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
     """Return a form as WGSL; raises UnknownOperatorError for what has no WGSL version on this adapter."""
     if form.then is not None:
         raise UnknownOperatorError("a kernel that runs a second one, row by row, has no WGSL version")
+    for operand in form.operands:
+        if operand.dtype not in REGISTER:
+            raise UnknownOperatorError(f"{operand.dtype} has no WGSL version")
     analysis = Analysis(form)
     text = Text()
     body = Body(text, analysis, variant, facts)

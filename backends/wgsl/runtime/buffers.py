@@ -111,7 +111,7 @@ class Pool:
     # ------------------------------------------------------------------ host and GPU
     def upload(self, data: np.ndarray[Any, Any]) -> Block:
         """Return a buffer that holds an array's elements in row-major order; counted."""
-        flat = np.ascontiguousarray(data)
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)  # of any dtype, bfloat16 too
         block = self.get(flat.nbytes)
         self.write(block, flat.tobytes() if flat.nbytes % 4 else flat)
         transfers.count(up=flat.nbytes)
