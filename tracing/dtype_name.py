@@ -70,6 +70,8 @@ class DType:
         return hash(self.name)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # np.dtype has a length, of its fields
+            raise AttributeError(name)
         return getattr(numpy_dtype(self.name), name)
 
     @property  # type: ignore[misc]

@@ -94,6 +94,10 @@ def test_dtypes_are_numpys_for_everyone() -> None:
     assert np.zeros(2, jf.int8).dtype == np.int8 and isinstance(jf.int8, np.dtype) and jf.int8.itemsize == 1
     assert {jf.float32: 1}[jf.ones(1, dtype="float32").dtype] == 1 and repr(jf.bool) == "jitfuse.bool"
     assert jf.fuse(lambda x: x.astype(jf.float32))(np.ones(2)).dtype == jf.float32
+    cast = jf.fuse(lambda x, dtype: jf.astype(x, dtype))
+    for dtype in (jf.float32, jf.int8, jf.float32):
+        assert cast(np.ones(2), dtype).dtype == dtype
+    assert cast.stats()["traces"] == 2 and not hasattr(jf.int8, "__len__")
     assert jf.finfo(jf.complex64).dtype == jf.float32 and jf.iinfo("uint8").max == 255
     assert jf.result_type(jf.int8, jf.ones(2, dtype="int16"), 3) == jf.int16
     assert jf.isdtype(jf.int8, "integral") and not jf.isdtype(jf.int8, ("bool", jf.int16))
