@@ -162,11 +162,11 @@ def parse_metadata(text: bytes) -> dict[str, Any]:
 
 def compress_text(text: str) -> dict[str, str]:
     """Return `text` as a small JSON value, so that long listings in metadata do not slow down loading."""
-    import base64  # these two only where texts are written or shown, not where kernels are loaded
+    import binascii  # these two only where texts are written or shown, not where kernels are loaded
     import zlib
 
     packed = zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
-    return {"zlib": base64.b64encode(packed).decode("ascii")}
+    return {"zlib": binascii.b2a_base64(packed, newline=False).decode("ascii")}
 
 
 def expand_text(value: object) -> str:

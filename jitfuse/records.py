@@ -47,14 +47,18 @@ class Record:
 
     __dataclass_fields__: ClassVar[Any] = DataclassFields()
     _fields: ClassVar[tuple[str, ...]] = ()
+    _names: ClassVar[frozenset[str]] = frozenset()
     _defaults: ClassVar[dict[str, Any]] = {}
+    _fresh: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, *, frozen: bool = False, eq: bool = True) -> None:
         own = vars(cls)
         names = tuple(n for n, kind in own.get("__annotations__", {}).items() if not kind.startswith("ClassVar"))
         cls._fields = (*cls._fields, *names)
         cls.__match_args__ = cls._fields  # type: ignore[attr-defined,misc]
+        cls._names = frozenset(cls._fields)
         cls._defaults = {**cls._defaults, **{n: own[n] for n in names if n in own}}
+        cls._fresh = tuple(n for n, default in cls._defaults.items() if type(default) is _Fresh)
         if frozen:
             cls.__setattr__ = _refuse  # type: ignore[method-assign,assignment]
             cls.__delattr__ = _refuse  # type: ignore[method-assign,assignment]
@@ -63,27 +67,27 @@ class Record:
             cls.__hash__ = _hash if frozen else None  # type: ignore[method-assign,assignment]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        fields = self._fields
+        fields, held = self._fields, self.__dict__
         if kwargs or len(args) != len(fields):
-            args = self._complete(args, kwargs)
-        self.__dict__.update(zip(fields, args, strict=True))
+            held.update(self._defaults)
+            held.update(kwargs)
+        held.update(zip(fields, args))
+        if held.keys() != self._names or len(args) > len(fields) or not kwargs.keys().isdisjoint(fields[: len(args)]):
+            raise TypeError(self._complaint(args, kwargs))
+        for name in self._fresh:
+            if type(held[name]) is _Fresh:
+                held[name] = held[name].make()
 
-    def _complete(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the value of every field; raises TypeError as a function with these parameters does."""
-        name = type(self).__name__
-        given = dict(zip(self._fields, args, strict=False))
-        if len(args) > len(self._fields):
-            raise TypeError(f"{name}() takes {len(self._fields)} fields, not {len(args)}")
-        for key, value in kwargs.items():
-            if key in given:
-                raise TypeError(f"{name}() got two values for {key!r}")
-            given[key] = value
-        if unknown := given.keys() - set(self._fields):
-            raise TypeError(f"{name}() has no field {sorted(unknown)[0]!r}")
-        if missing := [f for f in self._fields if f not in given and f not in self._defaults]:
-            raise TypeError(f"{name}() needs {missing[0]!r}")
-        found = {**self._defaults, **given}
-        return tuple(v.make() if type(v := found[f]) is _Fresh else v for f in self._fields)
+    def _complaint(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Return what is wrong with the given fields, as of a function with these parameters."""
+        name, fields = type(self).__name__, self._fields
+        if len(args) > len(fields):
+            return f"{name}() takes {len(fields)} fields, not {len(args)}"
+        if twice := [k for k in fields[: len(args)] if k in kwargs]:
+            return f"{name}() got two values for {twice[0]!r}"
+        if unknown := [k for k in kwargs if k not in self._names]:
+            return f"{name}() has no field {unknown[0]!r}"
+        return f"{name}() needs {next(f for f in fields if f not in self.__dict__)!r}"
 
     def replace(self, **changes: Any) -> Self:
         """Return a record that differs in these fields."""

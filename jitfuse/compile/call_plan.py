@@ -132,7 +132,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     if isinstance(value, Record):
-        return tuple(map(_plain, vars(value).values()))
+        return tuple([_plain(getattr(value, field)) for field in value._fields])
     if isinstance(value, Mapping):
         return tuple((_plain(k), _plain(v)) for k, v in value.items())
     raise NotPlainError(kind.__name__)

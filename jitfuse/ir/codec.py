@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import reprlib
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from jitfuse.errors import JitfuseError
+from jitfuse.ir.floats import float_text, text_float
 from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
 
 FORMAT: Final = "jitfuse.FusedProgram"
@@ -26,7 +26,6 @@ _FIELDS: Final = {
 }
 _STEP_FIELDS: Final = ("id", "op", "inputs", "attrs", "results", "mode_sensitive", "level")
 _META_FIELDS: Final = ("shape", "dtype", "device", "weak", "axes")
-_PLAIN_NAN: Final = 0x7FF8000000000000
 T = TypeVar("T")
 
 
@@ -63,24 +62,6 @@ def from_json(text: str) -> FusedProgram:
         return program_of(found)
     except RecursionError as error:
         raise JitfuseError("this is no program: its values are nested too deeply") from error
-
-
-def float_text(value: float) -> str:
-    """Return a float as text that `text_float` reads back bit by bit."""
-    if math.isnan(value):
-        bits = int.from_bytes(struct.pack(">d", value), "big")
-        return "nan" if bits == _PLAIN_NAN else f"nan:{bits:016x}"
-    return float(value).hex()
-
-
-def text_float(text: str) -> float:
-    """Return the float that `float_text` wrote; raises ValueError on anything else."""
-    if text.startswith("nan:"):
-        value: float = struct.unpack(">d", bytes.fromhex(text[4:]).rjust(8, b"\0"))[0]
-        if not math.isnan(value):
-            raise ValueError(f"{text!r} is no NaN")
-        return value
-    return float.fromhex(text)
 
 
 def bytes_text(data: bytes) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from jitfuse.errors import JitfuseError
 from jitfuse.ir import codec
+from jitfuse.ir.floats import float_text, text_float
 from jitfuse.ir.program import FusedProgram
 
 _BYTES: Final = 1
@@ -47,7 +48,7 @@ def _packed(value: Any) -> Any:
 
     if isinstance(value, dict):
         if value.keys() == {"float"}:
-            return codec.text_float(value["float"])
+            return text_float(value["float"])
         if value.keys() == {"bytes"}:
             return msgpack.ExtType(_BYTES, codec.text_bytes(value["bytes"]))
         return {k: _packed(v) for k, v in value.items()}
@@ -69,7 +70,7 @@ def _extension(code: int, data: bytes) -> Any:
 def _unpacked(value: Any) -> Any:
     """Return a part of the document as JSON has it."""
     if isinstance(value, float):
-        return {"float": codec.float_text(value)}
+        return {"float": float_text(value)}
     if isinstance(value, dict):
         return {k: _unpacked(v) for k, v in value.items()}
     if isinstance(value, list):

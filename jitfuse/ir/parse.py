@@ -20,7 +20,7 @@ import re
 from typing import Any, Final, NamedTuple, NoReturn
 
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.codec import text_float
+from jitfuse.ir.floats import text_float
 from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
 
 _TOKEN: Final = re.compile(

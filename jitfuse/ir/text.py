@@ -21,12 +21,18 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from jitfuse.ir.codec import float_text
-from jitfuse.ir.parse import parse as parse
+from jitfuse.ir.floats import float_text
 from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
 
 _WORD: Final = re.compile(r"\w[\w:.-]*\Z")
 _INDENT: Final = "  "
+
+
+def parse(text: str) -> FusedProgram:
+    """Return the program that a text stands for; as `jitfuse.ir.parse.parse`, which is imported when it is needed."""
+    from jitfuse.ir.parse import parse as parse_text
+
+    return parse_text(text)
 
 
 def to_text(program: FusedProgram) -> str:

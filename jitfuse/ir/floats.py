@@ -1,0 +1,26 @@
+"""Floats as text, exactly: in hexadecimal, NaN with its bits."""
+from __future__ import annotations
+
+import math
+import struct
+from typing import Final
+
+_PLAIN_NAN: Final = 0x7FF8000000000000
+
+
+def float_text(value: float) -> str:
+    """Return a float as text that `text_float` reads back bit by bit."""
+    if math.isnan(value):
+        bits = int.from_bytes(struct.pack(">d", value), "big")
+        return "nan" if bits == _PLAIN_NAN else f"nan:{bits:016x}"
+    return float(value).hex()
+
+
+def text_float(text: str) -> float:
+    """Return the float that `float_text` wrote; raises ValueError on anything else."""
+    if text.startswith("nan:"):
+        value: float = struct.unpack(">d", bytes.fromhex(text[4:]).rjust(8, b"\0"))[0]
+        if not math.isnan(value):
+            raise ValueError(f"{text!r} is no NaN")
+        return value
+    return float.fromhex(text)
