@@ -1,7 +1,7 @@
 """A digest of jitfuse's own code-generating sources, so that changed code never meets objects of old code.
 
 Reading about 100 files takes 1 ms and looking at them 0.5 ms, so the digest is kept as an entry of the cache
-itself, whose canonical form lists names, sizes, times and inode numbers of the files it was made from; any
+itself, whose canonical form stands for names, sizes, times and inode numbers of the files it was made from; any
 difference is a miss. Change times, unlike modification times, cannot be set back by unpacking an archive.
 The files are looked at when the package is imported, and once more before anything that this process compiled is
 stored: modules that are imported later may have been edited in between (`unchanged_since_import`).
@@ -13,7 +13,7 @@ import time
 
 from jitfuse.cache.entry import Entry
 from jitfuse.cache.store import Store, default_store
-from jitfuse.digests import hex_digest, new_digest
+from jitfuse.digests import digest, hex_digest, new_digest
 
 _FOLDERS = ("ir", "passes", "plans", "backends", "compile")
 _FILES = (
@@ -112,7 +112,7 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
         return digest_of(sources)
     key = hex_digest(b"jitfuse sources of " + os.fsencode(root))
     lines = [f"{name}\0{size} {modified} {changed} {inode}" for name, _, size, modified, changed, inode in sources]
-    state = "\n".join(lines).encode("utf-8", "surrogatepass")
+    state = digest("\n".join(lines).encode("utf-8", "surrogatepass"))
     entry = store.load(key, state, count=False)
     if entry is not None:
         return entry.code.decode("ascii", "replace")

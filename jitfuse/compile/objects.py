@@ -265,12 +265,18 @@ if hasattr(os, "register_at_fork"):
 
 _runtime_build: threading.Thread | None = None
 _runtime_failure: CompileError | None = None
+_runtime_seen: Entry | None = None
+"""The runtime's entry as `runtime_is_ready` has just found it: the next who asks need not read it again."""
 
 
 def _runtime_entry(name: str, key_parts: Mapping[str, str | int]) -> tuple[str, bytes, Entry | None]:
     """Return key, canonical form and, where there is one, the cached object of the runtime."""
     canonical = repr(sorted(key_parts.items())).encode()
+    global _runtime_seen
     key = cache_key(runtime_parts(name, key_parts))
+    seen, _runtime_seen = _runtime_seen, None
+    if seen is not None and (seen.key, seen.canonical) == (key, canonical):
+        return key, canonical, seen
     return key, canonical, default_store().load(key, canonical)
 
 
@@ -315,11 +321,15 @@ def native_runtime() -> Any:
 
 def runtime_is_ready() -> bool:
     """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there."""
+    global _runtime_seen
     if native.loaded():
         return True
     if _runtime_failure is not None or (_runtime_build is not None and _runtime_build.is_alive()):
         return False
-    return _runtime_build is not None or _runtime_entry("runtime", native.key_parts())[2] is not None
+    if _runtime_build is not None:
+        return True
+    _runtime_seen = _runtime_entry("runtime", native.key_parts())[2]
+    return _runtime_seen is not None
 
 
 def build_runtime() -> None:
