@@ -98,7 +98,7 @@ class PlanBinder:
         arrays = [self._host_array(o, False) for o in step.inputs] + [self._host_array(o, True) for o in step.outputs]
         bodies = None
         if step.bodies:
-            from jitfuse.compile.plan_call import bodies_of
+            from jitfuse.compile.bodies import bodies_of
 
             bodies = bodies_of(step, self._kernels, self._name)
         self._builder.host(host_function(step, bodies), arrays, site=step.step)

@@ -1,7 +1,8 @@
 """What loops and branches compute: the references of the operators that hold programs.
 
-The programs come as callables from operands to a tuple of results, over NumPy arrays or torch tensors. Does not own
-the rows (`jitfuse.ir.operators.control`), nor how programs are run.
+The programs come as callables from operands to a tuple of results, over NumPy arrays or torch tensors; results need
+only hold until the call after the next one. Does not own the rows (`jitfuse.ir.operators.control`), nor how programs
+are run.
 """
 from __future__ import annotations
 
@@ -54,16 +55,17 @@ def scan(
     """Return the carried values after the body has run over the parts of arrays, then its other results, stacked."""
     carried, arrays = operands[:carries], operands[carries : carries + scanned]
     captured = operands[carries + scanned :]
-    made: list[tuple[Array, ...]] = []
+    stacks: list[Array] = []
     for k in places(length, reverse):
-        results = body(*carried, *(x[k] for x in arrays), *captured)
+        results = body(*carried, *[x[k] for x in arrays], *captured)
         carried = results[:carries]
-        made.append(results[carries:])
-    if reverse:
-        made.reverse()
-    if made:
-        return (*carried, *(_stacked(parts) for parts in zip(*made, strict=True)))
-    return (*carried, *(np.empty((0, *shape), numpy_dtype(dtype)) for shape, dtype in body.results[carries:]))
+        if not stacks:
+            stacks = [_stack(length, *made) for made in zip(body.results[carries:], results[carries:], strict=True)]
+        for stack, made in zip(stacks, results[carries:], strict=True):
+            stack[k] = made
+    if not length:
+        stacks = [np.empty((0, *shape), numpy_dtype(dtype)) for shape, dtype in body.results[carries:]]
+    return (*carried, *stacks)
 
 
 def places(length: int, reverse: bool) -> Iterator[int]:
@@ -71,8 +73,10 @@ def places(length: int, reverse: bool) -> Iterator[int]:
     return iter(range(length - 1, -1, -1) if reverse else range(length))
 
 
-def _stacked(parts: tuple[Array, ...]) -> Array:
+def _stack(length: int, looks: tuple[tuple[int, ...], str], first: Array) -> Array:
+    """Return memory for so many results, beside the first of them."""
+    shape, dtype = looks
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(parts[0], torch.Tensor):
-        return torch.stack(parts)
-    return np.stack(parts)
+    if torch is not None and isinstance(first, torch.Tensor):
+        return torch.empty((length, *shape), dtype=first.dtype, device=first.device)
+    return np.empty((length, *shape), numpy_dtype(dtype))
