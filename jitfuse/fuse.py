@@ -23,7 +23,7 @@ import numpy as np
 from jitfuse import compile as compiler
 from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
-from jitfuse.backends.llvm.runtime.tables import StateBlock
+from jitfuse.backends.llvm.runtime.entries import StateBlock
 from jitfuse.errors import (
     ArgumentError,
     CompileError,

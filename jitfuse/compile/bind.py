@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.backends.llvm.runtime.tables import EntryBuilder, Handler
+from jitfuse.backends.llvm.runtime.entries import Handler
+from jitfuse.backends.llvm.runtime.entry_builder import EntryBuilder
 from jitfuse.compile.call_plan import IndexCheck
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.ir.program import RANDOM_STATE, Meta

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse.backends.llvm.runtime.tables import Handler
+from jitfuse.backends.llvm.runtime.entries import Handler
 from jitfuse.cache import publish
 from jitfuse.compile.bind import BoundEntry, is_c_order
 from jitfuse.compile.call_plan import CallPlan

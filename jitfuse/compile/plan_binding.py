@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.runtime.tables import (
+from jitfuse.backends.llvm.runtime.plan_table import HostArray
+from jitfuse.backends.llvm.runtime.result_tree import (
     ArrayResult,
     CallResult,
     DictResult,
-    HostArray,
     ListResult,
     ObjectResult,
     ScalarResult,

@@ -1,0 +1,94 @@
+"""State blocks and entries: the words of one fused function, and of each of its signatures.
+
+Does not own guards (`jitfuse.backends.llvm.runtime.entry_builder`) or plans
+(`jitfuse.backends.llvm.runtime.plan_table`).
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
+from jitfuse.backends.llvm.runtime.layout import State
+from jitfuse.backends.llvm.runtime.plan_table import Plan, PlanBuilder
+from jitfuse.backends.llvm.runtime.words import Words
+
+Handler = Callable[[int, int, Any], bool]
+"""``handler(kind, a, b)``: `layout.HANDLER_STATUS` (site, code), which must raise, or `layout.HANDLER_EXIT`
+(exit, value), which extends the tables and returns True to start the call again, or raises."""
+
+
+class StateBlock:
+    """The words of one fused function: its entries, its miss handler, its default mode, its counters."""
+
+    def __init__(self, miss: Callable[..., Any], *, training: bool = False) -> None:
+        self._entries: list[Entry] = []
+        name = sys.intern("training")
+        self._words = Words([0, id(miss), int(training), id(name), 0, 0, 0, 0], keep=(miss, name))
+
+    @property
+    def address(self) -> int:
+        """The address to attach a callable with."""
+        return self._words.address
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The entries in the order in which calls try them."""
+        return tuple(reversed(self._entries))
+
+    def prepend(self, entry: Entry) -> None:
+        """Make calls try this entry first; calls that are running go on through the entries they know."""
+        assert entry not in self._entries
+        entry.words[EntryWord.NEXT] = self._words[State.FIRST_ENTRY]
+        self._entries.append(entry)
+        self._words[State.FIRST_ENTRY] = entry.words.address
+
+    @property
+    def calls(self) -> int:
+        """How many calls came to the fast call."""
+        return self._words[State.CALLS]
+
+    @property
+    def launches(self) -> int:
+        """How many kernel launches were run."""
+        return self._words[State.LAUNCHES]
+
+    @property
+    def misses(self) -> int:
+        """How many calls went to the miss handler."""
+        return self._words[State.MISSES]
+
+    @property
+    def disabled(self) -> bool:
+        """Whether every call goes to the miss handler."""
+        return self._words[State.DISABLED] != 0
+
+    @disabled.setter
+    def disabled(self, value: bool) -> None:
+        self._words[State.DISABLED] = int(value)
+
+
+class Entry:
+    """One signature of a fused function: guards, and a plan for each mode that has been compiled."""
+
+    def __init__(self, words: Words, values: int, keywords: tuple[str, ...]) -> None:
+        self.words = words
+        self.keywords = keywords
+        self._values = values
+        self._plans: dict[bool, Plan] = {}
+
+    def plan_builder(self) -> PlanBuilder:
+        """Return a builder for a plan that runs under this entry's guards."""
+        return PlanBuilder(self.words[EntryWord.SLOTS], self.words[EntryWord.CELLS], self._values)
+
+    def plan(self, training: bool) -> Plan | None:
+        """Return the plan of a mode; None where calls in that mode miss."""
+        return self._plans.get(training)
+
+    def set_plan(self, *, training: bool, plan: Plan) -> None:
+        """Give a mode its plan; a plan that it replaces lives on for calls that are running it."""
+        if training in self._plans:
+            self.words.keep(self._plans[training])
+        self._plans[training] = plan
+        self.words[EntryWord.TRAINING if training else EntryWord.EVALUATION] = plan.address

@@ -1,0 +1,247 @@
+"""Collects the guards of an entry, and what they find: objects, numbers, arrays.
+
+Does not own the code that checks them (`jitfuse.backends.llvm.runtime.guards`).
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import CellType
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
+from jitfuse.backends.llvm.runtime.layout import Guard
+from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
+from jitfuse.dtypes import KINDS
+
+ANY_OVERLAP: Final = -(1 << 63)
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class EntryBuilder:
+    """Collects the guards of an entry; each guard method appends a guard, so that order is call order.
+
+    Guards run in order and stop at the first that fails: put cheap and telling ones first, and one that
+    makes sure of a type before one that relies on it.
+    """
+
+    def __init__(
+        self, positional: int, keywords: Sequence[str] = (), *, handler: Handler,
+        training_position: int | None = None,
+    ) -> None:
+        """Start an entry for calls with so many positional arguments and these keywords in this order.
+
+        `keywords` leaves `training` out; `training_position` is where it comes as a positional argument.
+        """
+        assert training_position is None or 0 <= training_position < positional
+        assert "training" not in keywords and len(set(keywords)) == len(keywords)
+        self._positional = positional
+        self._keywords = tuple(sys.intern(k) for k in keywords)
+        self._training_position = -1 if training_position is None else training_position
+        self._keep = Keeper()
+        self._handler = handler
+        self._guards: list[int] = []
+        self._slots = positional + len(keywords)
+        self._cells = 0
+        self._values = 1
+
+    # ------------------------------------------------------------------ objects
+    def argument(self, index: int) -> int:
+        """Return the slot of a positional argument."""
+        assert 0 <= index < self._positional
+        return index
+
+    def keyword(self, name: str) -> int:
+        """Return the slot of a keyword argument."""
+        return self._positional + self._keywords.index(name)
+
+    def constant(self, target: object) -> int:
+        """Return a slot that holds this object, kept alive by the entry: a place for chains to start."""
+        return self._slot(Guard.CONST, self._keep.ref(target))
+
+    def dict_item(self, mapping: dict[Any, Any], key: object) -> int:
+        """Return a slot with what this very dict (globals, builtins) holds under a key; absent fails."""
+        assert type(mapping) is dict
+        return self._slot(Guard.DICT, self._keep.ref(mapping), self._key(key))
+
+    def cell(self, cell: CellType) -> int:
+        """Return a slot with the content of this closure cell; empty fails."""
+        return self._slot(Guard.CELL, self._keep.ref(cell))
+
+    def attribute(self, slot: int, name: str) -> int:
+        """Return a slot with ``getattr(slot, name)``; an exception fails."""
+        return self._slot(Guard.ATTR, self._known(slot), self._key(name))
+
+    def item(self, slot: int, key: object) -> int:
+        """Return a slot with ``slot[key]``; an exception fails."""
+        return self._slot(Guard.KEY, self._known(slot), self._key(key))
+
+    def index(self, slot: int, position: int) -> int:
+        """Return a slot with one item of an exact list or tuple; anything else fails."""
+        assert position >= 0
+        return self._slot(Guard.INDEX, self._known(slot), position)
+
+    def call(self, slot: int, function: Callable[[Any], object]) -> int:
+        """Return a slot with ``function(slot)``, for the rare fact that no other guard can read."""
+        return self._slot(Guard.CALL, self._known(slot), self._keep.ref(function))
+
+    # ------------------------------------------------------------------ conditions
+    def guard_absent(self, mapping: dict[Any, Any], key: object) -> None:
+        """Pass where this very dict does not have the key: the name is found elsewhere."""
+        assert type(mapping) is dict
+        self._guard(Guard.ABSENT, self._keep.ref(mapping), self._key(key))
+
+    def guard_type(self, slot: int, type_: type) -> None:
+        """Pass for instances of exactly this type."""
+        self._guard(Guard.TYPE, self._known(slot), self._keep.ref(type_))
+
+    def guard_identity(self, slot: int, target: object) -> None:
+        """Pass for this very object."""
+        self._guard(Guard.IS, self._known(slot), self._keep.ref(target))
+
+    def guard_same(self, slot: int, other: int) -> None:
+        """Pass where two slots hold one object."""
+        self._guard(Guard.SAME, self._known(slot), self._known(other))
+
+    def guard_length(self, slot: int, length: int) -> None:
+        """Pass for an exact list, tuple or dict of this length."""
+        self._guard(Guard.LEN, self._known(slot), length)
+
+    def guard_equal(self, slot: int, value: object) -> None:
+        """Pass for what has the type and value of `value`; floats are compared bit by bit.
+
+        Lists, tuples and dicts are taken apart, because ``(1,) == (True,)`` and ``[0.0] == [-0.0]``.
+        """
+        if value is None or value is Ellipsis or isinstance(value, bool):
+            self.guard_identity(slot, value)
+        elif type(value) in (list, tuple):
+            assert isinstance(value, (list, tuple))
+            self.guard_type(slot, type(value))
+            self.guard_length(slot, len(value))
+            for i, x in enumerate(value):
+                self.guard_equal(self.index(slot, i), x)
+        elif type(value) is dict:
+            self.guard_type(slot, dict)
+            self.guard_length(slot, len(value))
+            for key, x in value.items():
+                self.guard_equal(self.item(slot, key), x)
+        else:
+            self._guard(Guard.EQ, self._known(slot), self._keep.ref(value))
+
+    def guard_overlap(
+        self, a: int, b: int, *, extent_a: tuple[int, int], extent_b: tuple[int, int],
+        delta: int | None = None,
+    ) -> None:
+        """Pass where two values' memory lies as it did: apart (`delta` None), or `delta` bytes from b to a.
+
+        Extents are (first byte, one past the last byte) relative to each data pointer.
+        """
+        assert delta is None or (extent_a[0] + delta < extent_b[1] and extent_b[0] < extent_a[1] + delta)
+        self._guard(
+            Guard.OVERLAP, self._known_value(a), self._known_value(b), *extent_a, *extent_b,
+            ANY_OVERLAP if delta is None else delta,
+        )
+
+    # ------------------------------------------------------------------ data
+    def guard_float(self, slot: int) -> int:
+        """Pass for an exact float; returns the value that addresses it as float64."""
+        return self._scalar(Guard.FLOAT, slot)
+
+    def guard_complex(self, slot: int) -> int:
+        """Pass for an exact complex number; returns the value that addresses it as complex128."""
+        # two doubles where a NumPy scalar has its value
+        return self._scalar(Guard.NPSCALAR, slot, self._keep.ref(complex), 2 * layout.WORD, cells=2)
+
+    def guard_int(self, slot: int, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
+        """Pass for an exact int within low..high; returns the value that addresses it as int64."""
+        assert INT64_MIN <= low <= high <= INT64_MAX
+        return self._scalar(Guard.INT, slot, low, high)
+
+    def guard_bool(self, slot: int) -> int:
+        """Pass for an exact bool; returns the value that addresses it as one byte."""
+        return self._scalar(Guard.BOOL, slot)
+
+    def guard_numpy_scalar(self, slot: int, dtype: DTypeLike) -> int:
+        """Pass for a NumPy scalar of exactly this dtype; returns the value that addresses its bytes."""
+        d = np.dtype(dtype)
+        assert d.name in KINDS and d.isnative, d
+        cells = -(-d.itemsize // layout.WORD)
+        return self._scalar(Guard.NPSCALAR, slot, self._keep.ref(d.type), d.itemsize, cells=cells)
+
+    def guard_array(
+        self, slot: int, dtype: DTypeLike, shape: Sequence[int], strides: Sequence[int] | None = None, *,
+        writeable: bool = False,
+    ) -> int:
+        """Pass for an exact, aligned ndarray of this dtype and shape; returns the value of its data.
+
+        `strides` in bytes must match exactly; None asks for C-contiguous memory.
+        """
+        d = np.dtype(dtype)
+        assert d.isnative and not d.hasobject and d.names is None, d
+        assert strides is None or len(strides) == len(shape), (shape, strides)
+        flags = layout.FLAG_ALIGNED | (layout.FLAG_WRITEABLE if writeable else 0)
+        flags |= layout.FLAG_C_CONTIGUOUS if strides is None else 0
+        value = self._new_value()
+        self._guard(
+            Guard.ARRAY, self._known(slot), value, self._keep.ref(d), len(shape), self._keep.words(shape),
+            0 if strides is None else self._keep.words(strides), flags,
+        )
+        return value
+
+    # ------------------------------------------------------------------ the end
+    def build(self) -> Entry:
+        """Return the entry, with no plan for either mode yet."""
+        names = [self._keep.ref(k) for k in self._keywords]
+        words: Mapping[int, int] = {
+            EntryWord.NEXT: 0,
+            EntryWord.GUARDS: self._keep.words(self._guards),
+            EntryWord.GUARD_COUNT: len(self._guards) // layout.GUARD_WORDS,
+            EntryWord.SLOTS: self._slots,
+            EntryWord.CELLS: self._cells,
+            EntryWord.EVALUATION: 0,
+            EntryWord.TRAINING: 0,
+            EntryWord.HANDLER: self._keep.ref(self._handler),
+            EntryWord.POSITIONAL: self._positional,
+            EntryWord.KEYWORDS: self._keep.words(names),
+            EntryWord.KEYWORD_COUNT: len(names),
+            EntryWord.TRAINING_POSITION: self._training_position,
+        }
+        return Entry(Words([words[i] for i in range(len(words))], self._keep.objects), self._values,
+                     self._keywords)
+
+    def _guard(self, op: int, *words: int) -> None:
+        assert len(words) < layout.GUARD_WORDS
+        self._guards += [op, *words, *[0] * (layout.GUARD_WORDS - 1 - len(words))]
+
+    def _slot(self, op: int, *words: int) -> int:
+        """Append a guard that fills the next slot: native code counts the slots it has to release."""
+        slot = self._slots
+        self._slots += 1
+        self._guard(op, slot, *words)
+        return slot
+
+    def _scalar(self, op: int, slot: int, *words: int, cells: int = 1) -> int:
+        value = self._new_value()
+        self._guard(op, self._known(slot), self._cells, value, *words)
+        self._cells += cells
+        return value
+
+    def _key(self, key: object) -> int:
+        """Return the address of a key: names are interned, as they are in namespaces, and found faster."""
+        return self._keep.ref(sys.intern(key) if type(key) is str else key)
+
+    def _new_value(self) -> int:
+        self._values += 1
+        return self._values - 1
+
+    def _known(self, slot: int) -> int:
+        assert 0 <= slot < self._slots, slot
+        return slot
+
+    def _known_value(self, value: int) -> int:
+        assert 0 < value < self._values, value
+        return value
