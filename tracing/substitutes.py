@@ -200,8 +200,9 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None,
             like: Any = None) -> Any:
     """Return traced arrays as they are and everything else as an array."""
-    if isinstance(a, AbstractTensor) and not a.weak and a.ndim and not copy:
-        return a.astype(dtype_name(dtype), copy=False) if dtype is not None else a  # type: ignore[attr-defined]
+    is_array = isinstance(a, AbstractTensor) and not a.weak and not a._scalar  # type: ignore[attr-defined]
+    if is_array and not copy:
+        return a.astype(dtype_name(dtype), copy=False) if dtype is not None else a
     return array(a, dtype, copy=bool(copy), order=order or "K", like=like)
 
 

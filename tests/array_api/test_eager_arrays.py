@@ -135,6 +135,7 @@ class TestFused:
         fill(x, y)
         same(x, [0.0, 2.0, 2.0])
         same(y, np.asarray(7.0))
+        assert jf.fuse(jf.asarray)(y, copy=False) is y
 
     def test_globals_and_constants(self) -> None:
         held = jf.asarray([1.0, 2.0])
