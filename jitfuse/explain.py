@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from jitfuse.cache import Entry
 from jitfuse.compile.described import Described
+from jitfuse.compile.planning import all_launches
 from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_text import form_text
 from jitfuse.ir.program import FusedProgram
@@ -83,7 +84,7 @@ def report(spec: Any, plan: RuntimePlan) -> list[Section]:
         Section(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
         Section("refused merges", _refusals(plan)),
         Section("memory", _memory(plan)),
-        Section("kernels", [line for k in _distinct(plan.launches) for line in form_text(k.form).split("\n")]),
+        Section("kernels", [line for k in _distinct(plan) for line in form_text(k.form).split("\n")]),
     ]
     return [section for section in sections if section.lines]
 
@@ -119,7 +120,9 @@ def _plan_steps(plan: RuntimePlan) -> list[str]:
     for k, step in enumerate(plan.steps):
         if isinstance(step, HostCall):
             shapes = ", ".join(str(o.layout.shape) for o in step.inputs)
-            lines.append(f"{k}: library call {step.name} on {shapes}")
+            lines.append(f"{k}: {'step' if step.bodies else 'library call'} {step.name} on {shapes}")
+            for name, body in step.bodies:
+                lines += [f"  {name}", *(f"    {line}" for line in _plan_steps(body))]
         else:
             lines.append(_launch_line(k, step))
     lines += [_launch_line(len(plan.steps) + k, c) + " (written at the end)" for k, c in enumerate(plan.commits)]
@@ -144,5 +147,5 @@ def _memory(plan: RuntimePlan) -> list[str]:
     return lines
 
 
-def _distinct(launches: Iterable[Launch]) -> list[Launch]:
-    return list({launch.form.content_hash: launch for launch in launches}.values())
+def _distinct(plan: RuntimePlan) -> list[Launch]:
+    return list({launch.form.content_hash: launch for launch in all_launches(plan)}.values())

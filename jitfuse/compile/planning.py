@@ -54,17 +54,17 @@ def forms_of(plan: RuntimePlan) -> tuple[KernelForm, ...]:
 
     By their hash, for kernels may run in another order where sizes differ, and the object is the same.
     """
-    distinct = {launch.form.content_hash: launch.form for launch in _all_launches(plan)}
+    distinct = {launch.form.content_hash: launch.form for launch in all_launches(plan)}
     return tuple(distinct[key] for key in sorted(distinct))
 
 
-def _all_launches(plan: RuntimePlan) -> Iterator[Launch]:
+def all_launches(plan: RuntimePlan) -> Iterator[Launch]:
     """Yield the launches of a plan and of all plans within its steps."""
     yield from plan.launches
     for step in plan.steps:
         if isinstance(step, HostCall):
             for _, body in step.bodies:
-                yield from _all_launches(body)
+                yield from all_launches(body)
 
 
 def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:

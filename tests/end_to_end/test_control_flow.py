@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,17 @@ from hypothesis import strategies as st
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.errors import ArgumentError, BoundsError, DTypeError, LeakedTracerError, ShapeError, UntraceableError
+from jitfuse.compile import pipeline
+from jitfuse.errors import (
+    ArgumentError,
+    BoundsError,
+    CompileError,
+    DTypeError,
+    LeakedTracerError,
+    ShapeError,
+    UnsupportedError,
+    UntraceableError,
+)
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.ir.text import parse
 from jitfuse.ir.verify import verify
@@ -379,6 +391,42 @@ def test_an_error_in_a_loop_ends_the_call_before_anything_is_written() -> None:
         with pytest.raises(BoundsError, match="index 7 is out of bounds for axis 0 with size 7"):
             fused(x, 9)
         same(x, before)
+
+
+# ---------------------------------------------------------------- what else there is to a program
+def looped(x: Any, n: int) -> Any:
+    """Hold a branch in a loop."""
+    def body(i: Any, c: Any) -> Any:
+        return jf.cond(i % 2 == 0, lambda: c * 0.5 + x, lambda: np.sqrt(np.abs(c)))
+
+    return jf.fori_loop(0, n, body, x * 2)
+
+
+def test_reports_and_pictures_show_bodies(tmp_path: Path) -> None:
+    fused = jf.fuse(looped)
+    text = fused.explain(X, 3, html=tmp_path / "page.html")
+    for line in (": step fori_loop on (), (), (7,), (7,)", "  body", "    1: step cond on ", "      on_true", "sqrt("):
+        assert line in text
+    assert "fori_loop" in fused.program(X, 3).to_svg() and "fori_loop" in (tmp_path / "page.html").read_text()
+    with pytest.raises(UnsupportedError, match="programs with loops and branches cannot be exported yet"):
+        fused.export(X, 3)
+
+
+def test_threads_share_a_loop() -> None:
+    fused, want = jf.fuse(looped), looped(X, 9)
+    with ThreadPoolExecutor(4) as pool:
+        for got in pool.map(lambda _: fused(X, 9), range(60)):
+            same(got, want)
+
+
+def test_the_interpreter_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise CompileError("no kernels today")
+
+    monkeypatch.setattr(pipeline, "kernel_object", refuse)
+    fused = jf.fuse(looped, cache=False)
+    with pytest.warns(jf.FallbackWarning, match="no kernels today"):
+        same(fused(X, 5), looped(X, 5))
 
 
 # ---------------------------------------------------------------- random bodies
