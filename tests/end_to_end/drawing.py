@@ -104,7 +104,7 @@ class Drawing:
         dtypes = {np.asarray(v).dtype.name for v in values}
         if any(d.startswith("complex") for d in dtypes) and expression.startswith("special."):
             return True
-        if "bfloat16" in dtypes and any(f"{name}(" in expression for name in NO_BFLOAT16):
+        if "bfloat16" in dtypes and (any(f"{name}(" in expression for name in NO_BFLOAT16) or ".fft." in expression):
             return True
         return "round" in expression and "bool" in dtypes
 

@@ -56,7 +56,8 @@ def complex_function(rng: random.Random, x: str, y: str) -> tuple[str, str]:
         (f"np.real({x}) * 1", ""), (f"np.imag({x}) * 1", ""), (f"{x}.real + 0", ""), (f"{x}.imag + {y}", ""),
         (f"np.conj({x})", ""), (f"{x}.conj()", ""), (f"np.angle({x})", "ulp"), (f"{x} + 1j * {y}", "ulp"),
         (f"jf.make_complex({x}, {y})", ""), (f"np.iscomplex({x})", ""), (f"np.isreal({x})", ""),
-        (f"np.abs({x}) * (1 - 2j)", "ulp"), (f"np.exp(1j * {x})", "ulp"),
+        (f"jf.cummax({x}.ravel() * 1j, axis=0)", "zero"), (f"jf.cummin({x}.ravel() - 1j, axis=0)", "zero"),
+        (f"np.argmax({x} * 1j, axis=-1)", ""), (f"np.abs({x}) * (1 - 2j)", "ulp"), (f"np.exp(1j * {x})", "ulp"),
         (f"({x} * np.conj({x})).real * 1", f"product {x} {x}"),
     ))
 

@@ -13,13 +13,14 @@ import numpy as np
 from drawing import DTYPES, UNSIGNED, Drawing
 from functions_drawn import complex_function, order_statistic, small_function, small_product, special_function
 from hypothesis import strategies as st
+from libraries_drawn import linear_algebra, transform
 from programs import Program, Statement
 from reductions_drawn import reduced, scanned
 from slack import complex_slack, is_inexact
 
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy", "rint", "signbit", "spacing", "reciprocal", "fabs", "fix",
-         "isposinf", "isneginf", "round")
+         "isposinf", "isneginf", "round", "bitwise_count")
 INEXACT = ("exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "exp2", "log2", "log10", "erfc", "sigmoid",
            "silu", "gelu", "gelu_tanh", "softplus", "log_sigmoid", "logit", "sinc",
            "tan", "asin", "acos", "atan", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "cbrt")
@@ -67,7 +68,7 @@ class _Statements(Drawing):
             (self._astype, 2), (self._reduction, 4), (self._softmax, 1), (self._slice, 4), (self._axes, 4),
             (self._reshape, 2), (self._join, 2), (self._broadcast, 1), (self._matmul, 1), (self._create, 2),
             (self._reduced, 3), (self._scanned, 3),
-            (self._library, 2), (self._rearranged, 4), (self._gathered, 4), (self._product, 2), (self._assign, 2),
+            (self._library, 3), (self._rearranged, 4), (self._gathered, 4), (self._product, 2), (self._assign, 2),
             (self._in_place, 1), (self._derived, 3), (self._rare, 4),
         ]
         draws, weights = zip(*kinds)
@@ -337,12 +338,19 @@ class _Statements(Drawing):
         )), reads)
 
     def _library(self) -> None:
-        """Use what the host's libraries compute: order statistics and special functions."""
+        """Use what the host's libraries compute: linear algebra, transforms, order statistics, special functions."""
         x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0)
         if x is None:
             return
         shape, y = np.shape(self.values[x]), x
-        if self.rng.random() < 0.5:
+        form = self.rng.random()
+        if form < 0.2 and len(shape) > 1:
+            text, slack = linear_algebra(self.rng, x, self.values[x])
+            self._assign_to(text, (x,), slack)
+        elif form < 0.35:
+            text, slack = transform(self.rng, x, self.values[x])
+            self._assign_to(text, (x,), slack)
+        elif form < 0.7:
             y = self._pick(lambda v: isinstance(v, np.ndarray) and self._broadcasts(np.shape(v), shape)) or x
             self._assign_to(*special_function(self.rng, x, y))
         else:

@@ -259,6 +259,8 @@ def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
     if kind == "matmul":
         a, b = (magnitude(before[n]) for n in slack[1:])
         return (np.matmul(a, b) + wide) * (a.shape[-1] + 1)
+    if kind == "library":  # of well conditioned matrices, and of transforms: relative to the largest number
+        return 300 * np.max(wide, initial=1, where=np.isfinite(wide)) * np.ones(r.shape)
     if kind == "normalised":  # of numbers up to 3, over a root of at least 0.001
         return 1000 * (4 + r.shape[int(slack[1])]) * np.ones(r.shape)
     x = magnitude(before[slack[1]])
