@@ -185,7 +185,7 @@ def _scrambled(result: Any, where: Any, rng: np.random.Generator, run: int) -> A
     elif not is_inexact(r.dtype):
         wild = np.array((0, np.iinfo(r.dtype).max), r.dtype)
     with np.errstate(all="ignore"):
-        if run < 2:
+        if run < len(wild):
             return np.where(where, wild[run].astype(r.dtype), r)[()]
         # not all of them in later runs, so that what statements do with each is seen too
         return np.where(where & (rng.random(r.shape) < 0.7), rng.choice(wild, r.shape).astype(r.dtype), r)[()]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
+from jitfuse.dtypes import numpy_dtype
 
 
 def filled(shape: tuple[int, ...], seed: int = 0, dtype: str = "float32") -> Any:
@@ -299,3 +300,10 @@ def test_a_library_step_takes_a_reshaped_scalar() -> None:
     fused = jf.fuse(lambda x, y: np.sort(x.reshape(1)) + y)
     with pytest.warns(jf.FallbackWarning, match="sort"):
         same(fused(np.float32(2), on_gpu(np.ones(3, "float32"))), np.full(3, 3, "float32"))
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_dtypes_without_a_wgsl_version_run_elsewhere() -> None:
+    for dtype in ("complex64", "complex128", "bfloat16", "float16"):
+        x = np.arange(4).astype(numpy_dtype(dtype))
+        same(jf.fuse(lambda x: x[::-1] + 1, device="gpu")(on_gpu(x)), x[::-1] + 1)

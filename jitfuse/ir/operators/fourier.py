@@ -25,9 +25,13 @@ def _dtype(name: str, m: Meta, axes: int = 1) -> str:
         raise DTypeError(f"{name} takes real numbers, not {m.dtype}; use {name.lstrip('rih')} for complex ones")
     if m.dtype == "bfloat16":
         raise DTypeError(f"{name} does not take bfloat16; cast first with astype")
-    if name in _TO_REAL and m.dtype == "float16" and axes == 1:
+    return _result_dtype(name, m.dtype, axes)
+
+
+def _result_dtype(name: str, dtype: str, axes: int) -> str:
+    if name in _TO_REAL and dtype == "float16" and axes == 1:
         return "float16"
-    whole = "complex64" if m.dtype in ("float16", "float32", "complex64") else "complex128"
+    whole = "complex64" if dtype in ("float16", "float32", "complex64") else "complex128"
     return component(whole) if name in _TO_REAL else whole
 
 
@@ -54,8 +58,7 @@ def _reference(name: str) -> Callable[..., Any]:
         result = transform(x, **attrs)
         if not np.size(x):  # NumPy leaves memory as it is where it has no points
             result = np.zeros_like(result)
-        dtype = _dtype(name, Meta((), np.asarray(x).dtype.name), len(attrs.get("axes", (0,))))
-        return result.astype(dtype, copy=False)
+        return result.astype(_result_dtype(name, np.asarray(x).dtype.name, len(attrs.get("axes", (0,)))), copy=False)
 
     function.__name__ = name
     return function
