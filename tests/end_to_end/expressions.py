@@ -88,7 +88,8 @@ class _Formula:
         complex_numbers = self.is_complex(a) or self.is_complex(b)
         slack = "ulp" if symbol == "**" or complex_numbers else ""
         if complex_numbers:
-            slack = {"*": f"product {a} {b}", "**": f"power {a} {b}"}.get(symbol, slack)
+            both = self.is_complex(a) and self.is_complex(b)
+            slack = {"*": f"product {a} {b}" if both else "scaled", "**": f"power {a} {b}"}.get(symbol, slack)
         left = f"({a})" if a.startswith("-") else a
         return self.add(f"{left} {symbol} {b}", (a, b), slack)
 

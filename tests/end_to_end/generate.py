@@ -160,7 +160,9 @@ class _Statements(Drawing):
             text = f"np.{name}({a}, {b})"
         slack = SLACK.get(name, "")
         if any(self._is_complex(v) for v in (a, b)):
-            slack = {"power": "power", "float_power": "power", "multiply": "product"}.get(name, slack)
+            both = all(self._is_complex(v) for v in (a, b))
+            times = "product" if both else "scaled"
+            slack = {"power": "power", "float_power": "power", "multiply": times}.get(name, slack)
             slack += f" {a} {b}" if slack in ("power", "product") else ""
         self._assign_to(text, reads, slack)
 

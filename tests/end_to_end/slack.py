@@ -138,7 +138,7 @@ def _move(slack: Sequence[str], result: Any, before: dict[str, Any], rng: np.ran
         a, b = (np.isfinite(eval(text, {}, before)) for text in slack[1:])
         lost = _turn(slack, before) * limits(r.dtype)[0] > 0.02
         return _scrambled(near, lost | ~(a & b & np.isfinite(r)), rng, run)
-    if slack[0] in ("rounded", "operands") and r.dtype.kind == "c":
+    if slack[0] in ("rounded", "operands", "scaled") and r.dtype.kind == "c":
         # products on the way to it may overflow, and cancel; expm1 at infinity is NaN in NumPy
         return _scrambled(near, ~np.isfinite(r), rng, run)
     if slack[0] == "zero" and r.dtype.kind == "c":
@@ -154,8 +154,11 @@ def _near(slack: Sequence[str], r: Any, before: dict[str, Any], rng: np.random.G
         moved = np.where(split == 0, np.copysign(split, sign), split)
     else:
         with np.errstate(all="ignore"):
-            reach = _reach(slack, r, before) * limits(r.dtype)[0]
-            reach = reach[..., None] if r.dtype.kind == "c" else reach
+            if slack[0] == "scaled":  # a complex number times a real one: its parts apart
+                reach = _reach(["ulp"], split, before) * limits(r.dtype)[0]
+            else:
+                reach = _reach(slack, r, before) * limits(r.dtype)[0]
+                reach = reach[..., None] if r.dtype.kind == "c" else reach
             # beside an infinite part the other has a size of its own
             own = np.where(np.isfinite(split), ULPS * limits(r.dtype)[0] * np.abs(split), 0)
             moved = split + sign * np.where(np.isfinite(reach), reach, own)
