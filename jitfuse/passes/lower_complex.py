@@ -73,7 +73,9 @@ class _Lowering:
         if step.op_name == "power":
             base, exponent = inputs
             made = power(self.parts(builder, base), self.parts(builder, exponent), self._literals.get(exponent))
-            return self._joined(builder, made)
+            shape = self._program.meta[step.result_id].shape  # that of a literal exponent counts too
+            real, imag = (p if p.shape == shape else p.call("broadcast_to", shape=shape) for p in made)
+            return self._joined(builder, (real, imag))
         formula = _FORMULAS.get(step.op_name)
         if formula is None:
             raise UnsupportedError(f"{step.op_name} has no complex kernel")

@@ -126,3 +126,18 @@ def test_what_is_computed_together_is_right() -> None:
     z = points("complex128", 30)
     fused = jf.fuse(lambda z: np.sum(np.exp(-np.abs(z)) * np.sqrt(z + 1) / (2 + np.sin(z.real))))
     np.testing.assert_allclose(fused(z), np.sum(np.exp(-np.abs(z)) * np.sqrt(z + 1) / (2 + np.sin(z.real))), rtol=1e-12)
+
+
+def test_powers_have_the_shape_of_both_operands() -> None:
+    z = np.array([[1 + 2j], [3 - 1j]])
+    for exponent in (0, 0.0, 0.5, 2, -1, 1.5, 1j):
+        def scalar(x: Any, e: Any = exponent) -> Any:
+            return np.power(x, np.complex128(e)), x**e
+
+        def spread(x: Any, e: Any = exponent) -> Any:
+            return x ** np.full((3, 1, 2), e)
+
+        for got, want in ((jf.fuse(scalar)(z), scalar(z)), ([jf.fuse(spread)(z)], [spread(z)])):
+            for g, w in zip(got, want, strict=True):
+                assert g.shape == w.shape
+                np.testing.assert_allclose(g, w, rtol=1e-14)
