@@ -162,6 +162,10 @@ def _near(slack: Sequence[str], r: Any, before: dict[str, Any], rng: np.random.G
             # beside an infinite part the other has a size of its own
             own = np.where(np.isfinite(split), ULPS * limits(r.dtype)[0] * np.abs(split), 0)
             moved = split + sign * np.where(np.isfinite(reach), reach, own)
+            if run == RUNS - 1:  # onto the round number nearby, which comparisons may be about
+                wide = split.astype("float64")
+                near = np.where(np.isfinite(reach), reach, own)
+                moved = np.where(np.abs(np.round(wide, 6) - wide) <= near, np.round(wide, 6), split)
             moved = np.where(np.isfinite(split), moved, split)
             if r.dtype.kind == "f":
                 moved = np.where(np.isnan(split) & (rng.random(split.shape) < 0.5), -split, moved)
