@@ -481,7 +481,8 @@ class _Statements(Drawing):
     def _writable(self) -> str | None:
         # what is computed at rank 0 is a scalar in jitfuse, where NumPy makes an array of some of it
         return self._pick(
-            lambda v: isinstance(v, np.ndarray) and v.flags.writeable and (v.ndim > 0 or self._is_argument(v))
+            lambda v: isinstance(v, np.ndarray) and v.flags.writeable
+            and (np.ndim(v if v.base is None else v.base) > 0 or self._is_argument(v))
         )
 
     def _assign(self) -> None:

@@ -166,6 +166,8 @@ def _near(slack: Sequence[str], r: Any, before: dict[str, Any], rng: np.random.G
                 wide = split.astype("float64")
                 near = np.where(np.isfinite(reach), reach, own)
                 moved = np.where(np.abs(np.round(wide, 6) - wide) <= near, np.round(wide, 6), split)
+            if slack[0] in _UNBOUNDED:  # sums that begin with 0 have no -0.0
+                moved = np.where(moved == 0, np.copysign(moved, sign), moved)
             moved = np.where(np.isfinite(split), moved, split)
             if r.dtype.kind == "f":
                 moved = np.where(np.isnan(split) & (rng.random(split.shape) < 0.5), -split, moved)
