@@ -138,6 +138,12 @@ class Harness:
         return self.runtime.memory_statistics()["live_bytes"]
 
 
+@pytest.fixture(autouse=True)
+def accepted_error_state() -> None:
+    """Let calls run natively: a test before may have left them with the np.errstate of a block that has ended."""
+    runtime().accept_error_state()
+
+
 @pytest.fixture(scope="session")
 def harness() -> Harness:
     module = Module()
