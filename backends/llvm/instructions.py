@@ -215,39 +215,33 @@ class Instructions:
 
     def masked_load(self, type_: str, pointer: Value, mask: Value, other: Value, align: int) -> Value:
         """Load the lanes whose mask is set, `other` elsewhere; lanes left out touch no memory."""
-        name = f"llvm.masked.load.{mangled(type_)}.p0"
-        self.declarations.declare(name, type_, ["ptr", mask.type, type_])
-        return self.value(
-            type_,
-            f"call {type_} @{name}(ptr align {align} {pointer.ref}, {mask.type} {mask.ref}, "
-            f"{type_} {other.ref})",
-        )
+        return self._masked_read("load", type_, pointer, mask, other, align)
 
     def masked_store(self, x: Value, pointer: Value, mask: Value, align: int) -> None:
         """Store the lanes whose mask is set."""
-        name = f"llvm.masked.store.{mangled(x.type)}.p0"
-        self.declarations.declare(name, "void", [x.type, "ptr", mask.type])
-        self.emit(
-            f"call void @{name}({x.type} {x.ref}, ptr align {align} {pointer.ref}, {mask.type} {mask.ref})"
-        )
+        self._masked_write("store", x, pointer, mask, align)
 
     def masked_gather(self, type_: str, pointers: Value, mask: Value, other: Value, align: int) -> Value:
         """Load one element for each lane from a vector of pointers."""
-        name = f"llvm.masked.gather.{mangled(type_)}.{mangled(pointers.type)}"
-        self.declarations.declare(name, type_, [pointers.type, mask.type, type_])
-        return self.value(
-            type_,
-            f"call {type_} @{name}({pointers.type} align {align} {pointers.ref}, "
-            f"{mask.type} {mask.ref}, {type_} {other.ref})",
-        )
+        return self._masked_read("gather", type_, pointers, mask, other, align)
 
     def masked_scatter(self, x: Value, pointers: Value, mask: Value, align: int) -> None:
         """Store one element for each lane through a vector of pointers."""
-        name = f"llvm.masked.scatter.{mangled(x.type)}.{mangled(pointers.type)}"
-        self.declarations.declare(name, "void", [x.type, pointers.type, mask.type])
+        self._masked_write("scatter", x, pointers, mask, align)
+
+    def _masked_read(self, kind: str, type_: str, at: Value, mask: Value, other: Value, align: int) -> Value:
+        name = f"llvm.masked.{kind}.{mangled(type_)}.{mangled(at.type)}"
+        self.declarations.declare(name, type_, [at.type, mask.type, type_])
+        return self.value(
+            type_,
+            f"call {type_} @{name}({at.type} align {align} {at.ref}, {mask.type} {mask.ref}, {type_} {other.ref})",
+        )
+
+    def _masked_write(self, kind: str, x: Value, at: Value, mask: Value, align: int) -> None:
+        name = f"llvm.masked.{kind}.{mangled(x.type)}.{mangled(at.type)}"
+        self.declarations.declare(name, "void", [x.type, at.type, mask.type])
         self.emit(
-            f"call void @{name}({x.type} {x.ref}, {pointers.type} align {align} {pointers.ref}, "
-            f"{mask.type} {mask.ref})"
+            f"call void @{name}({x.type} {x.ref}, {at.type} align {align} {at.ref}, {mask.type} {mask.ref})"
         )
 
     # ------------------------------------------------------------------ calls

@@ -210,9 +210,6 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-_OUTSIDE = "Call it outside of the fused function."
-
-
 def _found(kind: Any, x: Tensor, parts: Any) -> Any:
     from jitfuse.arrays.making import wrap
 
@@ -228,31 +225,32 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     return tuple(_found(lambda *parts: parts, x, np.nonzero(array)))
 
 
+def _distinct(name: str, x: Tensor) -> Any:
+    return getattr(np, name)(known(name, x, "Call it outside of the fused function.").array)
+
+
 @over_tensors
 def unique_all(x: Tensor, /) -> UniqueAll:
     """Return the distinct elements, where each is first, where it goes in x, and how often it is there."""
-    result: UniqueAll = _found(UniqueAll, x, np.unique_all(known("unique_all", x, _OUTSIDE).array))
-    return result
+    return _found(UniqueAll, x, _distinct("unique_all", x))  # type: ignore[no-any-return]
 
 
 @over_tensors
 def unique_counts(x: Tensor, /) -> UniqueCounts:
     """Return the distinct elements and how often each is there."""
-    result: UniqueCounts = _found(UniqueCounts, x, np.unique_counts(known("unique_counts", x, _OUTSIDE).array))
-    return result
+    return _found(UniqueCounts, x, _distinct("unique_counts", x))  # type: ignore[no-any-return]
 
 
 @over_tensors
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """Return the distinct elements and where each goes in x."""
-    result: UniqueInverse = _found(UniqueInverse, x, np.unique_inverse(known("unique_inverse", x, _OUTSIDE).array))
-    return result
+    return _found(UniqueInverse, x, _distinct("unique_inverse", x))  # type: ignore[no-any-return]
 
 
 @over_tensors
 def unique_values(x: Tensor, /) -> Tensor:
     """Return the distinct elements."""
-    return _found(lambda part: part, x, [np.unique_values(known("unique_values", x, _OUTSIDE).array)])
+    return _found(lambda part: part, x, [_distinct("unique_values", x)])
 
 
 # ---------------------------------------------------------------- products
