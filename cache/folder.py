@@ -126,6 +126,17 @@ def records(folder: str) -> Iterator[FileRecord]:
                 yield FileRecord(key, status.st_size, status.st_mtime)
 
 
+def has_entries(folder: str) -> bool:
+    """Return whether there is any entry's file in `folder`; True where it cannot be told."""
+    try:
+        with os.scandir(folder) as listing:
+            return any(item.name.endswith(SUFFIX) for item in listing)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
 def remove(folder: str, key: str) -> bool:
     """Remove the entry of `key`; tell whether it was there and is gone."""
     try:

@@ -4,12 +4,15 @@ Reading about 100 files takes 1 ms and looking at them 0.5 ms, so the digest is 
 itself, whose canonical form stands for names, sizes, times and inode numbers of the files it was made from; any
 difference is a miss. Change times, unlike modification times, cannot be set back by unpacking an archive.
 The files are looked at when the package is imported, and once more before anything that this process compiled is
-stored: modules that are imported later may have been edited in between (`unchanged_since_import`).
+stored: modules that are imported later may have been edited in between (`sources_now`).
 """
 from __future__ import annotations
 
 import os
+import sys
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 from jitfuse.cache.entry import Entry
 from jitfuse.cache.store import Store, default_store
@@ -17,7 +20,7 @@ from jitfuse.digests import digest, hex_digest, new_digest
 
 _FOLDERS = ("ir", "passes", "plans", "backends", "compile")
 _FILES = (
-    "dtypes.py", "digests.py", "records.py", "lazy.py",
+    "beside.py", "dtypes.py", "digests.py", "records.py", "lazy.py",
     "tracing/abstract.py", "tracing/scheduler.py", "tracing/integer_schedule.py",  # what passes and plans use of it
 )
 _SECOND_NS = 1_000_000_000
@@ -161,14 +164,58 @@ def unchanged_since_import() -> bool:
         return False
 
 
-def publish(*entries: Entry) -> None:
-    """Store entries that this process's code generator made; only in memory where its sources were edited."""
+class SourcesNow(NamedTuple):
+    """What `sources_now` found: whether the sources are those of the import, and how many modules had come of them."""
+
+    unchanged: bool
+    modules: int
+
+
+def sources_now() -> SourcesNow:
+    """Look at the sources once more, and know their digest: all that `publish` has to ask for.
+
+    It may be done beside a compilation whose text is written.
+    """
+    sources_digest()
+    modules = _modules()  # before the look: what is imported meanwhile may be newer than it
+    return SourcesNow(unchanged_since_import(), modules)
+
+
+def _modules() -> int:
+    return sum(name.startswith("jitfuse.") for name in tuple(sys.modules))
+
+
+def publish(*entries: Entry, now: SourcesNow | None = None) -> None:
+    """Store entries that this process's code generator made; only in memory where its sources were edited.
+
+    `now` was found after their code was generated; without it, or where modules came since, the sources are looked at
+    again.
+    """
     if not entries:
         return
     store = default_store()
-    unchanged = unchanged_since_import()
+    if now is None or now.modules != _modules():
+        now = sources_now()
     for entry in entries:
-        if unchanged:
+        if now.unchanged:
             store.store(entry, count=entry.metadata.get("kind") is None)
         else:
             store.memory.put(entry)
+
+
+def find_entry(key: Callable[[], str], canonical: bytes, *, count: bool = True) -> Entry | None:
+    """Return the entry of a key and a canonical form, as `Store.load` does.
+
+    The key is asked for only where anything is stored: a process that starts with an empty cache need not read the
+    sources, which is most of making the first key, before it has something to store.
+    """
+    store = default_store()
+    if nothing_stored():
+        store.misses += count
+        return None
+    return store.load(key(), canonical, count=count)
+
+
+def nothing_stored() -> bool:
+    """Return whether this process, with no key made so far, finds the cache empty."""
+    return _digest is None and default_store().is_empty()

@@ -93,6 +93,10 @@ class Store:
         write = self.layers.write
         return self.layers.read if write is None else (*self.layers.read, write)
 
+    def is_empty(self) -> bool:
+        """Return whether there is no entry to be found, neither in memory nor in a folder."""
+        return not len(self.memory) and not any(map(files.has_entries, self.read_folders()))
+
     def refuse(self, key: str, reason: str, *, count: bool = True) -> None:
         """Take note that the entry of `key`, which `load` has just returned, is of no use: a miss after all.
 

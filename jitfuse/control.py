@@ -104,7 +104,7 @@ class _Carried:
     def __init__(self, name: str, init: Any) -> None:
         self.name = name
         self.tree = tree_of(init, "carry")
-        self.leaves = [_value(leaf) for leaf in self.tree.leaves]
+        self.leaves = [_copy(_value(leaf)) for leaf in self.tree.leaves]  # a result is never the argument itself
 
     @property
     def value(self) -> Any:

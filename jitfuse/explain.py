@@ -104,8 +104,11 @@ def _feeds(trace: Any) -> list[str]:
 
 
 def _values(trace: Any) -> list[str]:
+    def shown(value: Any) -> str:
+        return "the same elements" if isinstance(value, bytes) else repr(value)
+
     looked = trace.guarded_values.items()
-    return [f"{trace.feeds[feed].source} == {value!r} (Python looked at it)" for feed, value in looked]
+    return [f"{trace.feeds[feed].source} == {shown(value)} (Python looked at it)" for feed, value in looked]
 
 
 def _score(plan: RuntimePlan) -> list[str]:

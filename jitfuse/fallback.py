@@ -21,4 +21,4 @@ def interpret(trace: Trace, training: bool, args: Sequence[Any], kwargs: Mapping
     ran = ProgramRunner(trace.program)({feed: bound[feed] for feed in trace.program.feeds}, training=training)
     for feed, value in {**ran.writes, **ran.state}.items():
         np.copyto(bound[feed], value)
-    return build_result(trace, ran.outputs, bound)
+    return build_result(trace.result, ran.outputs, bound)

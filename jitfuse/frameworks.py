@@ -6,7 +6,7 @@ imported here: a tensor can only come from a process that has imported it. Does 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -15,6 +15,7 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
 from jitfuse.tracing.device_array import HostArray, unwrapped
+from jitfuse.tracing.foreign import array_as_tensor, is_torch_tensor, tensor_as_array
 
 
 class ArraySpec(Record, frozen=True):
@@ -42,7 +43,7 @@ def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tu
 
 
 def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a call brings eager arrays, torch tensors, or what native code cannot read: see `call_adapted`."""
+    """Return whether a call brings eager arrays, torch tensors, or what native code cannot read: see `Adapted`."""
     torch = sys.modules.get("torch")
     leaves = [*args, *kwargs.values()]
     while leaves:
@@ -59,53 +60,85 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False
 
 
-def call_adapted(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a fused function on arrays that it can read, and return what the caller's kind of arrays asks for.
+class Adapted:
+    """A call whose arguments are arrays that native code reads, and the way back to what the caller's kinds ask for.
 
     Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
     where there is one among the arguments, else eager arrays. Arrays that are not aligned or in another byte order pass
-    as copies; what the function writes into them is copied back.
+    as copies; what the function writes into them is copied back. `tensors` are the places, among the leaves of the
+    arguments without `training`, at which torch tensors stand.
     """
-    torch = sys.modules.get("torch")
-    given: dict[int, tuple[Any, Any]] = {}
-    tensors: list[Any] = []
-    kinds: list[Any] = []
 
-    def adapt(leaf: Any) -> Any:
-        if torch is not None and isinstance(leaf, torch.Tensor):
-            array = _viewed(torch, leaf)
-            tensors.append(array)
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._given: dict[int, tuple[Any, Any]] = {}
+        self._kinds: list[Any] = []
+        self._leaves = 0
+        self.tensors: tuple[int, ...] = ()
+        self.args = _mapped(self._adapted, args)
+        self.kwargs = {name: value if name == "training" else _mapped(self._adapted, value)
+                       for name, value in kwargs.items()}
+
+    def _adapted(self, leaf: Any) -> Any:
+        place, self._leaves = self._leaves, self._leaves + 1
+        if is_torch_tensor(leaf):
+            array: Any = tensor_as_array(leaf)
+            self.tensors += (place,)
         elif isinstance(leaf, HostArray):
-            over_tensor = torch is not None and isinstance(leaf.value, torch.Tensor)  # type: ignore[attr-defined]
-            array = _viewed(torch, leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
-            kinds.insert(0 if over_tensor else len(kinds), type(leaf))
+            over_tensor = is_torch_tensor(leaf.value)  # type: ignore[attr-defined]
+            array = tensor_as_array(leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
+            self._kinds.insert(0 if over_tensor else len(self._kinds), type(leaf))
         elif type(leaf) is np.ndarray and not (leaf.flags.aligned and leaf.dtype.isnative):
             array = np.array(leaf, leaf.dtype.newbyteorder("="), order="K")
             array.flags.writeable = leaf.flags.writeable
         else:
             return leaf
-        given[id(array)] = (leaf, array)
+        self._given[id(array)] = (leaf, array)
         return array
 
-    adapted = _mapped(adapt, args), {name: _mapped(adapt, value) for name, value in kwargs.items()}
-    if tensors:
-        _refuse_mixed(tensors)
-    result = function(*adapted[0], **adapted[1])
-    for leaf, array in given.values():
-        if type(leaf) is np.ndarray and leaf.flags.writeable:
-            np.copyto(leaf, array)
+    def delivered(self, result: Any) -> Any:
+        """Write copies back, and return a result with the caller's kind of arrays in it."""
+        for leaf, array in self._given.values():
+            if type(leaf) is np.ndarray and leaf.flags.writeable:
+                np.copyto(leaf, array)
+        return _mapped(self._restored, result)
 
-    def restore(leaf: Any) -> Any:
-        same = id(unwrapped(leaf))
-        if same in given:
-            return given[same][0]
+    def _restored(self, leaf: Any) -> Any:
+        same = id(leaf if is_torch_tensor(leaf) else unwrapped(leaf))
+        if same in self._given:
+            return self._given[same][0]
         if not isinstance(leaf, np.ndarray | np.generic):
             return leaf
-        if tensors and torch is not None:
-            return torch.from_numpy(np.asarray(leaf))
-        return kinds[0](leaf) if kinds else leaf
+        if self.tensors:
+            return array_as_tensor(leaf)
+        return self._kinds[0](leaf) if self._kinds else leaf
 
-    return _mapped(restore, result)
+
+def tensor_ids(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
+    """Return the ids of the leaves at places among those of the arguments."""
+    return frozenset(id(leaf) for leaf in _at(places, args, kwargs))
+
+
+def with_tensors(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return arguments with torch tensors over the arrays at places."""
+    arrays = tensor_ids(places, args, kwargs)
+
+    def back(leaf: Any) -> Any:
+        return array_as_tensor(leaf) if id(leaf) in arrays else leaf
+
+    return _mapped(back, args), {name: _mapped(back, value) for name, value in kwargs.items()}
+
+
+def _at(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    found: list[Any] = []
+
+    def note(leaf: Any) -> Any:
+        found.append(leaf)
+        return leaf
+
+    _mapped(note, args)
+    for value in kwargs.values():
+        _mapped(note, value)
+    return [found[place] for place in places]
 
 
 def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -114,11 +147,15 @@ def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return any(isinstance(x, HostArray) for leaf in leaves for x in (leaf if type(leaf) in (list, tuple) else (leaf,)))
 
 
-def reads_eager(feeds: Iterable[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a feed of a trace, such as a global, is an eager array, which native code does not read."""
+def reads_eager(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a feed of a trace, such as a global, is an eager array or a tensor, which are read from Python."""
+    if trace.torch:
+        feeds = (f.source.resolve(args, kwargs) for f in trace.feeds.values() if f.kind == "array")
+        return any(isinstance(x, HostArray) or is_torch_tensor(x) for x in feeds)
     if "jitfuse.arrays.base" not in sys.modules:
         return False
-    return any(f.kind == "array" and isinstance(f.source.resolve(args, kwargs), HostArray) for f in feeds)
+    return any(f.kind == "array" and isinstance(f.source.resolve(args, kwargs), HostArray)
+               for f in trace.feeds.values())
 
 
 def as_eager(result: Any) -> Any:
@@ -126,6 +163,11 @@ def as_eager(result: Any) -> Any:
     from jitfuse.arrays.making import wrap
 
     return _mapped(wrap, result)
+
+
+def as_torch(result: Any) -> Any:
+    """Return a result with torch tensors in the place of NumPy's arrays."""
+    return _mapped(lambda leaf: array_as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf, result)
 
 
 def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -141,32 +183,6 @@ def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 _LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32, np.int64, np.bool_})
-
-
-def _viewed(torch: Any, tensor: Any) -> Any:
-    if tensor.device.type != "cpu":
-        raise ArgumentError(f"a tensor on {tensor.device}: this version runs on the CPU; pass tensor.cpu()")
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            "a tensor with requires_grad=True: its gradients would be lost; pass tensor.detach(), or call under "
-            "torch.no_grad()"
-        )
-    if tensor.dtype == torch.bfloat16:
-        raise ArgumentError(
-            "a tensor of dtype bfloat16: NumPy computes x * 2.0 in float32, torch in bfloat16; pass a NumPy array "
-            "(tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)), or tensor.float()"
-        )
-    return tensor.detach().numpy()
-
-
-def _refuse_mixed(arrays: list[Any]) -> None:
-    """Refuse the dtypes for which torch and NumPy promote differently: results must not depend on luck."""
-    dtypes = {a.dtype.name for a in arrays}
-    if len(dtypes) > 1 or not dtypes <= {"float16", "float32", "float64"}:
-        raise ArgumentError(
-            f"torch tensors of dtypes {', '.join(sorted(dtypes))}: torch's promotion differs from NumPy's here; pass "
-            "tensors of one floating dtype, or NumPy arrays (tensor.numpy())"
-        )
 
 
 def refuse_raising(name: str) -> None:

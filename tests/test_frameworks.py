@@ -72,6 +72,19 @@ class TestTorch:
         with torch.no_grad():
             assert f(x).tolist() == [1.0, 1.0, 1.0]
 
-    def test_mixed_dtypes_are_refused(self, torch: Any) -> None:
-        with pytest.raises(jf.ArgumentError, match="promotion"):
-            jf.fuse(lambda x, y: x + y)(torch.zeros(3), torch.zeros(3, dtype=torch.float64))
+    def test_mixed_dtypes_promote_as_in_torch(self, torch: Any) -> None:
+        f = jf.fuse(lambda x, y: x + y)
+        for a, b in ((torch.float32, torch.float64), (torch.int8, torch.uint8), (torch.int16, torch.float16),
+                     (torch.bfloat16, torch.float16), (torch.int64, torch.float32), (torch.bool, torch.int8)):
+            x, y = torch.ones(3, dtype=a), torch.ones(3, dtype=b)
+            assert f(x, y).dtype is (x + y).dtype and torch.equal(f(x, y), x + y)
+            scalar = torch.tensor(1, dtype=b)
+            assert f(x, scalar).dtype is (x + scalar).dtype
+
+    def test_torch_wins_over_numpy(self, torch: Any) -> None:
+        f = jf.fuse(lambda x, y: (x + y, y * 2))
+        added, doubled = f(torch.ones(3), np.arange(3.0))
+        assert torch.equal(added, torch.ones(3) + torch.arange(3.0, dtype=torch.float64))
+        assert isinstance(doubled, torch.Tensor)
+        assert isinstance(f(np.ones(3), np.arange(3.0))[0], np.ndarray)
+        assert f.stats()["traces"] == 2

@@ -120,7 +120,7 @@ def test_numbers_that_python_looks_at_warn_after_eight_values() -> None:
 
 
 def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["jitfuse.fuse"], "MAX_SIGNATURES", 3)
+    monkeypatch.setattr(sys.modules["jitfuse.function_signatures"], "MAX_SIGNATURES", 3)
 
     @jf.fuse
     def f(x: Any) -> Any:

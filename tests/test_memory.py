@@ -112,7 +112,12 @@ def functions() -> dict[str, Callable[[Any], Any]]:
     def refused(x: Any) -> Any:
         return x + held[np.array([0, 1, 2])]
 
-    made = (closure, method, global_dict, reductions, training, writes, loop, instance, products, refused)
+    def looks(x: Any) -> Any:
+        while x.sum() > 1:
+            x = x * held * 0.1 if x.max() > 1 else x - 1
+        return x
+
+    made = (closure, method, global_dict, reductions, training, writes, loop, instance, products, refused, looks)
     return {f.__name__: f for f in made}
 
 

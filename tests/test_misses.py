@@ -128,12 +128,13 @@ def test_kernels_tell_what_the_command_shows(tmp_path: Path) -> None:
 
 def test_another_jitfuse_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path))
-    from jitfuse.compile import objects
+    from jitfuse.compile import keys, objects
 
     f = jf.fuse(lambda x: np.sqrt(x) * 7 - x, name="g")
     f(X)
-    before = objects.kernel_parts()
-    monkeypatch.setattr(objects, "kernel_parts", lambda: {**before, "sources": "0" * 64})
+    before = keys.environment
+    monkeypatch.setattr(keys, "environment", lambda **kwargs: {**before(**kwargs), "sources": "0" * 64})
+    objects._objects.clear()
     g = jf.fuse(lambda x: np.sqrt(x) * 7 - x, name="g")
     g(X)
     text = g.explain_miss()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import ops, rules
+from jitfuse.ir import ops, shape_rules
 
 ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape": "shape"}
 """Parameter names that other libraries use, and the op table's name for the same thing."""
@@ -110,13 +110,13 @@ class AbstractTensor:
     def reshape(self, *shape: Any, **attrs: Any) -> Any:
         """Return the elements in row-major order under another shape; one extent may be -1."""
         new = _extents(shape or attrs.pop("shape", ()))
-        return self.call("reshape", shape=rules.reshape_shape("reshape", self.shape, new), **attrs)
+        return self.call("reshape", shape=shape_rules.reshape_shape("reshape", self.shape, new), **attrs)
 
     def transpose(self, *axes: Any, **attrs: Any) -> Any:
         """Permute the axes; reverse them where none are given."""
         asked = attrs.pop("axes", None) or (axes if axes != (None,) else ())
         given = _extents(asked) if asked else tuple(range(self.ndim))[::-1]
-        return self.call("transpose", axes=tuple(rules.normalize_axis("transpose", a, self.ndim) for a in given))
+        return self.call("transpose", axes=tuple(shape_rules.normalize_axis("transpose", a, self.ndim) for a in given))
 
     def flatten(self) -> Any:
         """Return all elements as one axis."""
@@ -124,14 +124,14 @@ class AbstractTensor:
 
     def expand_dims(self, axis: int) -> Any:
         """Insert an axis of extent 1."""
-        at = rules.normalize_axis("expand_dims", axis, self.ndim + 1)
+        at = shape_rules.normalize_axis("expand_dims", axis, self.ndim + 1)
         return self.reshape((*self.shape[:at], 1, *self.shape[at:]))
 
     def squeeze(self, axis: Any = None) -> Any:
         """Drop axes of extent 1: all of them, or those given."""
         drop = (
             [k for k, n in enumerate(self.shape) if n == 1] if axis is None
-            else rules.normalize_axes("squeeze", axis, self.ndim)
+            else shape_rules.normalize_axes("squeeze", axis, self.ndim)
         )
         wrong = [k for k in drop if self.shape[k] != 1]
         if wrong:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitfuse.dtypes import itemsize, kind
 from jitfuse.errors import ArgumentError
-from jitfuse.ir import rules
+from jitfuse.ir import shape_rules
 from jitfuse.later import Later
 from jitfuse.tracing import numpy_functions as functions
 from jitfuse.tracing.abstract import AbstractTensor
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from jitfuse.tracing import numpy_arrangements as arrangements
     from jitfuse.tracing import numpy_elementwise as elementwise
     from jitfuse.tracing import numpy_library as library
+    from jitfuse.tracing import numpy_moments as moments
+    from jitfuse.tracing import numpy_observed as found
     from jitfuse.tracing import numpy_products as products
     from jitfuse.tracing import numpy_reductions as reductions
     from jitfuse.tracing import numpy_scans as scans
@@ -31,9 +33,17 @@ else:
     arrangements = Later("jitfuse.tracing.numpy_arrangements")
     elementwise = Later("jitfuse.tracing.numpy_elementwise")
     library = Later("jitfuse.tracing.numpy_library")
+    moments = Later("jitfuse.tracing.numpy_moments")
+    found = Later("jitfuse.tracing.numpy_observed")
     products = Later("jitfuse.tracing.numpy_products")
     reductions = Later("jitfuse.tracing.numpy_reductions")
     scans = Later("jitfuse.tracing.numpy_scans")
+
+
+def _extents(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a shape given as one sequence or as extents."""
+    first = shape[0]
+    return tuple(first) if len(shape) == 1 and isinstance(first, list | tuple) else shape
 
 
 class ArrayMethods(AbstractTensor):
@@ -97,10 +107,10 @@ class ArrayMethods(AbstractTensor):
         return self.as_copy()
 
     def __copy__(self) -> Any:
-        return self.as_copy()
+        return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self.as_copy()
+        return self.copy()
 
     def flatten(self, order: str = "C") -> Any:
         """Return a copy of all elements as one axis."""
@@ -108,6 +118,8 @@ class ArrayMethods(AbstractTensor):
 
     def ravel(self, order: str = "C") -> Any:
         """Return all elements as one axis: a view of an array in C order, else a copy."""
+        if order == "F" and self.ndim > 1:
+            return self.T.ravel()
         flat = self.reshape(-1 if self.size else 0, order=order)
         return flat if self.is_contiguous else flat.as_copy()
 
@@ -118,6 +130,9 @@ class ArrayMethods(AbstractTensor):
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None, **attrs: Any) -> Any:
         """Return the elements under another shape: a view where the memory allows it."""
+        if order == "F":  # the first axis runs fastest: the reversed axes in row-major order
+            given = _extents(shape or (attrs.pop("shape"),))
+            return self.T.reshape(given[::-1], copy=copy).T
         functions.require_c_order("reshape", order)
         result = AbstractTensor.reshape(self, *shape, **attrs)
         return result.as_copy() if copy else result
@@ -128,7 +143,7 @@ class ArrayMethods(AbstractTensor):
         name = dtype_name(dtype, "astype")
         functions.require_cast("astype", str(self.dtype), name, casting)
         if name == self.dtype and not self.weak:
-            return self.as_copy() if copy else self
+            return self.copy() if copy else self
         warn_of_lost_part(str(self.dtype), name)
         return self.call("astype", dtype=name)
 
@@ -143,7 +158,7 @@ class ArrayMethods(AbstractTensor):
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         """Exchange two axes."""
         axes = list(range(self.ndim))
-        a, b = (rules.normalize_axis("swapaxes", k, self.ndim) for k in (axis1, axis2))
+        a, b = (shape_rules.normalize_axis("swapaxes", k, self.ndim) for k in (axis1, axis2))
         axes[a], axes[b] = axes[b], axes[a]
         return self.call("transpose", axes=tuple(axes))
 
@@ -183,6 +198,14 @@ class ArrayMethods(AbstractTensor):
         """Repeat each element along an axis."""
         return arrangements.repeat(self, repeats, axis)
 
+    def nonzero(self) -> Any:
+        """Return the places of elements that are not zero; the program is split."""
+        return found.nonzero(self)
+
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
+        """Return the parts along an axis for which the condition holds; the program is split."""
+        return found.compress(condition, self, axis, out)
+
     def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
         """Return elements along an axis at indices."""
         return gathering.take(self, indices, axis, out, mode)
@@ -208,9 +231,7 @@ class ArrayMethods(AbstractTensor):
         return bool((self == value).any())
 
 
-def _reduction(name: str) -> Callable[..., Any]:
-    module = scans if name in ("cumsum", "cumprod") else reductions
-
+def _reduction(name: str, module: Any) -> Callable[..., Any]:
     def method(self: ArrayMethods, *args: Any, **kwargs: Any) -> Any:
         function = getattr(module, name, None) or getattr(module, f"{name}_")
         return function(self, *args, **kwargs)
@@ -220,6 +241,9 @@ def _reduction(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in ("sum", "mean", "min", "max", "any", "all", "var", "std", "ptp", "prod", "argmin", "argmax", "cumsum",
-              "cumprod"):
-    setattr(ArrayMethods, _name, _reduction(_name))
+for _module, _names in (
+    (reductions, ("sum", "min", "max", "any", "all", "ptp", "prod", "argmin", "argmax")),
+    (moments, ("mean", "var", "std")), (scans, ("cumsum", "cumprod")),
+):
+    for _name in _names:
+        setattr(ArrayMethods, _name, _reduction(_name, _module))

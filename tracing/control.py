@@ -14,10 +14,11 @@ import numpy as np
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UntraceableError
 from jitfuse.ir.program import Meta
+from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.regions import Body, body_of, program_of, trace_body
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.traced import TracedTensor, fresh, lift, tensor_id
+from jitfuse.tracing.traced import TracedTensor, fresh, tensor_id
 from jitfuse.tracing.trees import Tree, check_structure, check_type, takes_number, tree_of
 
 _COUNT = Meta((), "int64")

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.tracing.foreign import is_torch_tensor, tensor_as_array
+
 
 class DeviceArray:
     """An array elsewhere; `stand_in` is what a trace takes in its place."""
@@ -39,5 +41,7 @@ def seen(value: Any) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """Return a wrapper's array, any other value itself."""
-    return value.array if isinstance(value, HostArray) else value
+    """Return a wrapper's array, a tensor of torch's as an array, any other value itself."""
+    if isinstance(value, HostArray):
+        return value.array
+    return tensor_as_array(value) if is_torch_tensor(value) else value

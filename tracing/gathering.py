@@ -6,17 +6,23 @@ where their axes stand; and NumPy's functions take, put and their kin. Basic ind
 from __future__ import annotations
 
 import operator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, BoundsError, ShapeError, UnsupportedError
-from jitfuse.ir import gathers, ops, rules
+from jitfuse.ir import gathers, ops, shape_rules
+from jitfuse.later import Later
 from jitfuse.tracing import indexing
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, strong
 from jitfuse.tracing.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import selection
+else:
+    selection = Later("jitfuse.tracing.selection")
 
 
 class Selection(NamedTuple):
@@ -66,9 +72,13 @@ def select(x: Tensor, index: Any) -> Selection:
 
 def _expanded(x: Tensor, items: list[Any]) -> list[Any]:
     """Return one item for each axis, new ones aside: the ellipsis written out, masks as the indices that they hold."""
+    masks = [_is_array(item) and _is_mask(item) for item in items]
+    wide = [np.ndim(i) if m else int(i is not None and i is not Ellipsis) for i, m in zip(items, masks, strict=True)]
     flat: list[Any] = []
-    for item in items:
-        flat += _nonzero(item) if _is_array(item) and _is_mask(item) else [item]
+    axis = 0
+    for item, mask, axes in zip(items, masks, wide, strict=True):
+        flat += _nonzero(x, item, axis) if mask else [item]
+        axis += x.ndim - sum(wide) if item is Ellipsis else axes
     ellipses = [k for k, i in enumerate(flat) if i is Ellipsis]
     consuming = sum(i is not None and i is not Ellipsis for i in flat)
     if len(ellipses) > 1:
@@ -90,13 +100,17 @@ def _holds_tensor(item: Any) -> bool:
     return isinstance(item, AbstractTensor) or (isinstance(item, list | tuple) and any(map(_holds_tensor, item)))
 
 
-def _nonzero(mask: Any) -> list[Any]:
-    if isinstance(mask, AbstractTensor):
-        raise UnsupportedError(
-            f"x[mask] has a shape that depends on data, at {user_line()}. Keep the shape: np.where(mask, x, 0), or "
-            "reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
-        )
-    return list(np.asarray(mask).nonzero())
+def _nonzero(x: Tensor, mask: Any, axis: int) -> list[Any]:
+    """Return the places where a mask holds, for its axes of x from `axis` on; a traced mask splits the program."""
+    extents = x.shape[axis : axis + np.ndim(mask)]
+    if np.shape(mask) != extents:
+        raise BoundsError(f"boolean index of shape {np.shape(mask)} does not match the array's {x.shape} from axis "
+                          f"{axis} on, at {user_line()}")
+    if not isinstance(mask, AbstractTensor):
+        return list(np.asarray(mask).nonzero())
+    from jitfuse.tracing.numpy_observed import observed  # it needs the table, and few programs need it
+
+    return list(observed("x[mask]", (mask,), np.nonzero))
 
 
 def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
@@ -118,7 +132,20 @@ def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
 
 # ---------------------------------------------------------------- items
 def get_item(x: Tensor, index: Any) -> Tensor:
-    """Return `x[index]`: a copy, or a view where only traced scalars pick from it."""
+    """Return `x[index]`: a copy, a view where only traced scalars pick from it, a selection where a mask does."""
+    chosen = selection.get_item(x, index)
+    return _get_item(x, index) if chosen is None else chosen
+
+
+def picked_by_mask(x: Tensor, index: Any) -> Tensor:
+    """Return `x[index]` with the elements that a mask picks."""
+    return _get_item(x, index)
+
+
+def _get_item(x: Tensor, index: Any) -> Tensor:
+    if isinstance(index, AbstractTensor) and index.dtype == "bool" and not index.ndim:
+        index = index.reshape(1)  # whether there is anything, along a new axis
+        x = x.reshape((1, *x.shape))
     found = select(x, index)
     view = indexing.get_item(x, found.basic)
     if all(not a.ndim for a in found.arrays) and view.ndim > len(found.axes):
@@ -178,7 +205,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     x = strong(lifted(a, indices)[0])
     if axis is None:
         x, axis = x.ravel(), 0
-    along = rules.normalize_axis("take", int(axis), x.ndim)
+    along = shape_rules.normalize_axis("take", int(axis), x.ndim)
     if mode == "raise" and not isinstance(indices, AbstractTensor):
         index = _index_array(x, np.asarray(indices) if not _holds_tensor(indices) else indices, along)
     else:
@@ -222,7 +249,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if index.ndim != arr.ndim:
         raise ArgumentError(f"np.put_along_axis: indices of shape {index.shape} need as many axes as {arr.shape}, "
                             f"at {user_line()}")
-    along = rules.normalize_axis("put_along_axis", int(axis), arr.ndim)
+    along = shape_rules.normalize_axis("put_along_axis", int(axis), arr.ndim)
     key = tuple(
         index if k == along else np.arange(n).reshape(tuple(-1 if j == k else 1 for j in range(arr.ndim)))
         for k, n in enumerate(arr.shape)

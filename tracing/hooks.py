@@ -1,6 +1,7 @@
 """The tracer's side of the view of Python: which stand-in the traced function sees for a real value."""
 from __future__ import annotations
 
+import types
 from typing import Any, Final
 
 import numpy as np
@@ -8,8 +9,10 @@ import numpy as np
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
+from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
 from jitfuse.tracing.mode import ModeFlag
-from jitfuse.tracing.recorder import Feed, Recorder
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.session import Feed
 from jitfuse.tracing.substitutes import substitute
 from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
@@ -17,29 +20,55 @@ from jitfuse.tracing.view.chain import Chain
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
 
 
+def _torch_modules() -> Any:
+    """Return what knows torch's modules and tensors; imported where torch is."""
+    from jitfuse.tracing.torch_like import modules
+
+    return modules
+
+
 class TracingHooks:
     """Answers `jitfuse.tracing.view.hooks.Hooks` for one run: arrays and numbers become feeds."""
 
-    def __init__(self, run: Recorder) -> None:
+    def __init__(self, run: Recorder, foreign: frozenset[int] = frozenset()) -> None:
         self.run = run
+        self.foreign = foreign
+        """The ids of arrays that are views of torch tensors."""
 
     def is_array(self, value: Any) -> bool:
         """Tell whether a value is an array."""
-        return isinstance(value, np.ndarray | DeviceArray | HostArray)
+        return isinstance(value, np.ndarray | DeviceArray | HostArray) or is_torch_tensor(value)
+
+    def is_module(self, value: Any) -> bool:
+        """Tell whether a value is a module of torch's, whose state is guarded whole."""
+        return is_torch_module(value)
+
+    def module(self, view: Any, chain: Chain, value: Any) -> None:
+        """Make feeds of a module's parameters and guard the rest of its state."""
+        _torch_modules().guard(view, chain, value)
 
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""
-        return type(value) in _STAND_INS
+        return type(value) in _STAND_INS or isinstance(value, Foreign)
 
     def array(self, chain: Chain, value: Any) -> Any:
         """Return an array's traced tensor; raises ArgumentError for subclasses, DTypeError by dtype."""
+        if is_torch_tensor(value):
+            return _torch_modules().read(self.run, chain, value)
+        session, wrapped = self.run.session, isinstance(value, HostArray)
+        session.eager = session.eager or wrapped
+        session.on_device = session.on_device or isinstance(value, DeviceArray)
         value = seen(value)
         if type(value) is not np.ndarray:
             raise ArgumentError(
                 f"{chain} is a {type(value).__name__}, whose operators differ from np.ndarray's; pass "
                 f"np.asarray({chain})"
             )
-        return self._tensor(self.run.session.array_feed(chain, str(chain), value))
+        feed = session.array_feed(chain, str(chain), value, wrapped)
+        if id(value) in self.foreign:
+            session.torch = True
+            return _torch_modules().clothed(self.run, feed)
+        return self._tensor(feed)
 
     def number(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of an int, float or complex number."""
@@ -58,15 +87,27 @@ class TracingHooks:
         return tensor
 
     def substitute(self, value: Any) -> Any | None:
-        """Return what takes the place of a NumPy creation function, a random generator or a clock."""
-        return substitute(value)
+        """Return what takes the place of a NumPy creation function, a random generator or a clock.
+
+        Where the function sees torch tensors, functions of jitfuse's take them and give them back.
+        """
+        found = substitute(value)
+        if found is None and self.run.session.torch and type(value) is types.FunctionType and (
+                str(value.__module__).startswith("jitfuse.")):
+            return _torch_modules().over_tensors(value)
+        return found
 
     def concrete(self, value: Any) -> Any:
         """Return the value of a traced number, which becomes a guard; raises TracedValueError for arrays."""
-        return bool(value) if type(value) is ModeFlag else value._look("the use of its value")
+        return bool(value) if type(value) is ModeFlag else bare(value).known()
+
+    def looked_at(self, value: Any) -> Any:
+        """Return the value of a traced number, for which the program may be split."""
+        return bool(value) if type(value) is ModeFlag else bare(value)._look("the use of its value")
 
     def stored(self, place: str, value: Any) -> Any:
         """Return what is kept in real state: a Python scalar's value; other traced values die with the trace."""
         if type(value) is ModeFlag:
             return bool(value)
-        return value._look("storing it") if value.weak else value
+        tensor = bare(value)
+        return tensor._look("storing it") if tensor.weak else tensor

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
-from jitfuse.ir.program import make_attrs
+from jitfuse.ir.program import Attrs, make_attrs
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.recorder import Path
+from jitfuse.tracing.memory import Path
 from jitfuse.tracing.source import user_line
 
 
@@ -38,6 +38,11 @@ class Region(NamedTuple):
         return tuple(1 if a is None else self.counts[a] for a in self.axes)
 
     @property
+    def frozen(self) -> Attrs:
+        """The attributes of the slice step, in canonical order."""
+        return ("counts", self.counts), ("starts", self.starts), ("steps", self.steps)
+
+    @property
     def attrs(self) -> dict[str, Any]:
         """The attributes of the slice step."""
         return {"starts": self.starts, "steps": self.steps, "counts": self.counts}
@@ -46,6 +51,9 @@ class Region(NamedTuple):
 def parse(index: Any, shape: tuple[int, ...]) -> Region:
     """Read a basic index of an array of `shape`; raises BoundsError and UnsupportedError."""
     items = list(index) if isinstance(index, tuple) else [index]
+    if len(items) == len(shape) and all(type(i) is int for i in items):
+        starts = tuple([_position(i, axis, shape) for axis, i in enumerate(items)])
+        return Region(starts, (1,) * len(starts), (1,) * len(starts), (), False)
     consuming = sum(i is not None and i is not Ellipsis for i in items)
     if consuming > len(shape):
         raise BoundsError(f"too many indices at {user_line()}: the array has {len(shape)} dimension(s), "
@@ -55,6 +63,10 @@ def parse(index: Any, shape: tuple[int, ...]) -> Region:
         raise BoundsError(f"an index can only have a single ellipsis ('...'), at {user_line()}")
     if not ellipses:
         items.append(Ellipsis)
+    return _region(items, consuming, shape, bool(ellipses))
+
+
+def _region(items: list[Any], consuming: int, shape: tuple[int, ...], has_ellipsis: bool) -> Region:
     starts: list[int] = []
     steps: list[int] = []
     counts: list[int] = []
@@ -74,7 +86,7 @@ def parse(index: Any, shape: tuple[int, ...]) -> Region:
             starts.append(start)
             steps.append(step)
             counts.append(count)
-    return Region(tuple(starts), tuple(steps), tuple(counts), tuple(axes), bool(ellipses))
+    return Region(tuple(starts), tuple(steps), tuple(counts), tuple(axes), has_ellipsis)
 
 
 def _span(span: slice, extent: int) -> tuple[int, int, int]:
@@ -84,6 +96,8 @@ def _span(span: slice, extent: int) -> tuple[int, int, int]:
 
 
 def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
+    if type(item) is int and -shape[axis] <= item < shape[axis]:
+        return item % shape[axis]
     if is_mask(item):
         raise UnsupportedError(f"an index that is a single bool is not available inside a fused function, at "
                                f"{user_line()}. Use slices and np.where.")
@@ -136,6 +150,8 @@ def get_item(x: Any, index: Any) -> Any:
             "reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
         )
     region = parse(index, x.shape)
+    if not x._scalar and not x.weak:
+        return x.region(region)
     view = x.call("slice", **region.attrs)
     if region.axes != tuple(range(x.ndim)):
         view = view.call("reshape", shape=region.shape)
@@ -193,12 +209,16 @@ def _set_masked(x: Any, mask: Any, value: Any) -> None:
                           f"at {user_line()}")
     new = value if isinstance(value, AbstractTensor) else x._lift(value)
     fits = len(new.shape) <= len(rest) and all(n in (1, m) for n, m in zip(new.shape[::-1], rest[::-1]))
-    if not fits:
+    if new.ndim > len(rest) + 1:
         raise ShapeError(
-            f"x[mask] = value with a value of shape {new.shape} assigns as many rows as the mask is true, which is "
-            f"not known while tracing, at {user_line()}. Write x[...] = np.where(mask, value, x) with a value of "
-            "the shape of x."
+            f"x[mask] = value with a value of shape {new.shape}, which has parts for places where the mask holds in "
+            f"{len(rest) + 1} axes at most, at {user_line()}. Or write x[...] = np.where(mask, value, x)."
         )
+    if not fits:  # one value for each element or row for which the mask holds
+        from jitfuse.tracing import gathering  # a cycle: it reads basic indices here
+
+        gathering.set_item(x, where, new)
+        return
     if where.ndim != x.ndim:
         where = where.call("reshape", shape=lead + (1,) * len(rest))
     x._assign(where.call("where", cast(new, x), x))
@@ -206,6 +226,7 @@ def _set_masked(x: Any, mask: Any, value: Any) -> None:
 
 def cast(value: Any, like: Any) -> Any:
     """Return a value in the dtype of the array that it is assigned to; weak literals are made in it."""
+    like._check_assigned(value)
     if value.weak or value.dtype != like.dtype:
         return value.call("astype", dtype=like.dtype)
     return value

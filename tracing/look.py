@@ -14,8 +14,13 @@ import numpy as np
 from jitfuse.errors import TracedValueError
 from jitfuse.ir import ops
 from jitfuse.tracing.graph import OpNode
-from jitfuse.tracing.recorder import Session
+from jitfuse.tracing.session import Feed, Session
 from jitfuse.tracing.source import user_line
+from jitfuse.tracing.view.chain import Chain
+
+MAX_TABLE: Final = 64
+"""Elements of an array from a global, a closure or an attribute whose values Python may look at: all are compared at
+each call."""
 
 _PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
@@ -39,9 +44,9 @@ def python_operator(name: str) -> Callable[..., Any] | None:
 
 
 def known_value(session: Session, tensor: int) -> Any:
-    """Return the value of a tensor that depends on constants and Python scalars alone.
+    """Return the value of a tensor that depends on constants, Python scalars and small tables alone.
 
-    The Python scalars that it depends on are guarded from now on. Raises UnknownValueError otherwise.
+    The scalars and tables that it depends on are guarded from now on. Raises UnknownValueError otherwise.
     """
     guards: dict[int, Any] = {}
     values: dict[int, Any] = {}
@@ -51,12 +56,19 @@ def known_value(session: Session, tensor: int) -> Any:
         if t in values:
             stack.pop()
             continue
+        if t in session.kept:
+            raise UnknownValueError
         node = session.graph.node(t)
         if node is None:
             feed = session.feeds.get(t)
-            if feed is None or not feed.meta.weak:  # no feed: what a loop carries
+            if feed is None:  # what a loop carries
                 raise UnknownValueError
-            guards[t] = values[t] = feed.value
+            if feed.meta.weak:
+                guards[t] = values[t] = feed.value
+            elif _is_table(session, feed):
+                guards[t], values[t] = feed.value.tobytes(), feed.value.copy()
+            else:
+                raise UnknownValueError
             continue
         missing = [i for i in node.input_ids if i not in values]
         if missing:
@@ -65,6 +77,13 @@ def known_value(session: Session, tensor: int) -> Any:
             values[t] = _evaluate(session, node, [values[i] for i in node.input_ids])
     session.guarded_values.update(guards)
     return values[tensor]
+
+
+def _is_table(session: Session, feed: Feed) -> bool:
+    """Return whether a feed is a small array that the function has found for itself: it will hardly change."""
+    found = isinstance(feed.source, Chain) and feed.source.root.kind != "arg"
+    plain = type(feed.value) is np.ndarray and not (session.eager or session.torch or session.on_device)
+    return found and plain and feed.meta.size <= MAX_TABLE
 
 
 def _evaluate(session: Session, node: OpNode, inputs: list[Any]) -> Any:
@@ -94,10 +113,14 @@ _WAY_OUT: Final = {
 }
 
 
+def way_out(what: str) -> str:
+    """Return what to write instead of a look at a value."""
+    return _WAY_OUT.get(what, "Return the value and look at it outside the fused function.")
+
+
 def look_error(description: str, what: str) -> TracedValueError:
     """Return the error for a look at a value that is not known while tracing."""
-    way_out = _WAY_OUT.get(what, "Return the value and look at it outside the fused function.")
     return TracedValueError(
         f"{what} at {user_line()} looks at the value of a traced array, which is known only when the compiled "
-        f"program runs: {description}. {way_out}"
+        f"program runs: {description}. {way_out(what)}"
     )

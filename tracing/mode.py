@@ -62,6 +62,13 @@ class ModeFlag:
     __ror__ = __or__
 
 
+class ModeMattersError(BaseException):
+    """Python looks at data in a run whose mode is not the call's: the trace starts over in the call's mode alone.
+
+    No Exception, so that user code does not catch it by accident.
+    """
+
+
 class _Eager(threading.local):
     training: bool = False
     plain: bool = False

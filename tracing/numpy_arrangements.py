@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
-from jitfuse.ir import rules
+from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_reductions, numpy_shapes
+from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, strong
+from jitfuse.tracing.numpy_observed import repeat_each
 from jitfuse.tracing.source import user_line
 
 
@@ -36,7 +38,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
     shifts, axes = np.broadcast_arrays(_wholes(shift), extents(axis))
     if not x.ndim:
         raise ShapeError(f"np.roll: axis {axis} is out of bounds for an array of no dimensions, at {user_line()}")
-    normal = tuple(rules.normalize_axis("roll", int(k), x.ndim) for k in axes.ravel())
+    normal = tuple(shape_rules.normalize_axis("roll", int(k), x.ndim) for k in axes.ravel())
     return x.call("roll", shifts=tuple(int(s) for s in shifts.ravel()), axes=normal)
 
 
@@ -62,7 +64,7 @@ def _matrix(name: str, m: Any, rank: int) -> Tensor:
 @implements("rot90")
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     """Rotate by k quarter turns in the plane of two axes; a view."""
-    x, (a, b) = _matrix("rot90", m, 2), (rules.normalize_axis("rot90", int(i), m.ndim) for i in axes)
+    x, (a, b) = _matrix("rot90", m, 2), (shape_rules.normalize_axis("rot90", int(i), m.ndim) for i in axes)
     if a == b:
         raise ShapeError(f"np.rot90: the axes {tuple(axes)} must be two different ones, at {user_line()}")
     turns = _whole(k) % 4
@@ -77,7 +79,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
 def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
     """Move an axis backwards until it lies before another; a view."""
     n = a.ndim
-    axis = rules.normalize_axis("rollaxis", axis, n)
+    axis = shape_rules.normalize_axis("rollaxis", axis, n)
     if not -n <= start <= n:
         raise ShapeError(f"np.rollaxis: start {start} is out of bounds for {n} dimension(s), at {user_line()}")
     start = start + n if start < 0 else start
@@ -96,11 +98,13 @@ def tile(A: Any, reps: Any) -> Tensor:
 
 @implements("repeat")
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
-    """Repeat each element along an axis; all as often, or each by its own count, which is no traced array."""
+    """Repeat each element along an axis; all as often, or each by its own count."""
     x = strong(lifted(a)[0])
     if axis is None:
         x, axis = x.ravel(), 0
-    along = rules.normalize_axis("repeat", _whole(axis), x.ndim)
+    along = shape_rules.normalize_axis("repeat", _whole(axis), x.ndim)
+    if isinstance(repeats, AbstractTensor) and not repeats.weak:
+        return repeat_each(x, repeats, along)
     counts = _wholes(repeats)
     if any(r < 0 for r in counts):
         raise ShapeError(f"repeats may not contain negative values, at {user_line()}")
@@ -186,7 +190,7 @@ def triu(m: Any, k: Any = 0) -> Tensor:
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return the diagonal of two axes as the last axis; a read-only view."""
     x = _matrix("diagonal", a, 2)
-    first, second = (rules.normalize_axis("diagonal", k, x.ndim) for k in (axis1, axis2))
+    first, second = (shape_rules.normalize_axis("diagonal", k, x.ndim) for k in (axis1, axis2))
     if first == second:
         raise ShapeError(f"axis1 and axis2 cannot be the same, at {user_line()}")
     order = [k for k in range(x.ndim) if k not in (first, second)]
@@ -241,7 +245,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     parts = _whole(indices_or_sections)
     if parts <= 0:
         raise ShapeError(f"number sections must be larger than 0, at {user_line()}")
-    size, larger = divmod(ary.shape[rules.normalize_axis("array_split", axis, ary.ndim)], parts)
+    size, larger = divmod(ary.shape[shape_rules.normalize_axis("array_split", axis, ary.ndim)], parts)
     cuts = list(itertools.accumulate([size + 1] * larger + [size] * (parts - larger)))[:-1]
     return numpy_shapes.split(ary, cuts, axis)
 

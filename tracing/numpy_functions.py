@@ -109,13 +109,12 @@ def extents(shape: Any) -> tuple[int, ...]:
 
 # ---------------------------------------------------------------- choices and copies
 @implements("where")
-def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Tensor:
-    """Choose elements of x where the condition holds, else of y."""
+def where(condition: Tensor, x: Any = None, y: Any = None, /) -> Any:
+    """Choose elements of x where the condition holds, else of y; alone, return where it holds."""
     if x is None and y is None:
-        raise UnsupportedError(
-            f"np.where(condition) alone has a shape that depends on data, at {user_line()}. Use the form with three "
-            "arguments: np.where(condition, x, y)."
-        )
+        from jitfuse.tracing.numpy_observed import nonzero  # it needs the table
+
+        return nonzero(condition)
     c, a, b = lifted(condition, x, y)
     if a.weak and b.weak:
         a, b = strong(a), strong(b)

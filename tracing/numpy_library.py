@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError
-from jitfuse.ir import rules
+from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.ir import shape_rules
 from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, refuse, strong
 from jitfuse.tracing.source import user_line
 
@@ -51,6 +51,8 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
     """Return a copy with the elements at `kth` where sorting would put them."""
     refuse("partition", {"order": order})
     x, along = _one_axis(a, axis)
+    if not x.shape[along]:
+        return x.as_copy()
     return x.call("partition", axis=along, positions=_positions(x, along, kth))
 
 
@@ -63,7 +65,7 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 
 
 def _positions(x: Tensor, axis: int, kth: Any) -> tuple[int, ...]:
-    extent = x.shape[rules.normalize_axis("partition", axis, x.ndim)]
+    extent = x.shape[shape_rules.normalize_axis("partition", axis, x.ndim)]
     given = tuple(kth) if isinstance(kth, Sequence | np.ndarray) else (kth,)
     return tuple(int(k) + extent if -extent <= int(k) < 0 else int(k) for k in given)
 
@@ -78,9 +80,18 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 
 @implements("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
-    """Return the bins, in ascending order, that values belong to."""
-    values, edges = lifted(x, bins)
-    return searchsorted(edges, values, "left" if right else "right")
+    """Return the bins, in ascending or descending order, that values belong to."""
+    values, edges = (strong(t) for t in lifted(x, bins))
+    if edges.ndim != 1:
+        raise ShapeError(f"np.digitize: bins of shape {edges.shape} need one axis, at {user_line()}")
+    side = "left" if right else "right"
+    if edges.size < 2:
+        return searchsorted(edges, values, side)
+    falls = edges[-1].call("less", edges[0])
+    upward = falls.call("where", edges[::-1], edges)
+    ordered = upward[1:].call("less", upward[:-1]).call("any").call("logical_not")
+    found = searchsorted(upward.call("require", ordered), values, side)
+    return falls.call("where", edges.size - found, found)
 
 
 def _over(name: str, a: Any, axis: Any) -> tuple[Tensor, Any]:

@@ -2,7 +2,7 @@
 
 Owns their entries in the table of `jitfuse.tracing.numpy_functions`, each with NumPy's name and parameters, and the
 taking apart of decompositions, whose parts lie side by side in one array. Imported when one of them is first used.
-Products are in `jitfuse.tracing.numpy_products`, np.linalg.norm in `jitfuse.tracing.numpy_reductions`.
+Products are in `jitfuse.tracing.numpy_products`, np.linalg.norm in `jitfuse.tracing.numpy_norms`.
 """
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from jitfuse.ir import linear_algebra, rules
-from jitfuse.tracing import numpy_arrangements, numpy_shapes
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.ir import linear_algebra, shape_rules
+from jitfuse.tracing import numpy_arrangements
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import NO_VALUE, Tensor, implements, lifted, refuse, strong
-from jitfuse.tracing.numpy_reductions import given
+from jitfuse.tracing.numpy_reduce import given
 from jitfuse.tracing.source import user_line
 
 
@@ -104,7 +104,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     if not compute_uv:
         return svdvals(a)
     u, s, vh = _parts("svd", a, full_matrices=bool(full_matrices))
-    return SVDResult(u, s.real, vh)
+    return SVDResult(u, s.call("real"), vh)
 
 
 @implements("linalg.svdvals")
@@ -127,7 +127,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 def slogdet(a: Any) -> SlogdetResult:
     """Return the sign of the determinant and the logarithm of its magnitude."""
     sign, logarithm = _parts("slogdet", a)
-    return SlogdetResult(sign, logarithm.real)
+    return SlogdetResult(sign, logarithm.call("real"))
 
 
 def _lower(name: str, uplo: str) -> bool:
@@ -140,7 +140,7 @@ def _lower(name: str, uplo: str) -> bool:
 def eigh(a: Any, UPLO: str = "L") -> EighResult:
     """Return the eigenvalues in ascending order and the eigenvectors of a Hermitian matrix."""
     values, vectors = _parts("eigh", a, lower=_lower("eigh", UPLO))
-    return EighResult(values.real, vectors)
+    return EighResult(values.call("real"), vectors)
 
 
 @implements("linalg.eigvalsh")
@@ -201,7 +201,8 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 
 # ---------------------------------------------------------------- norms
-def _floating(name: str, a: Any) -> Tensor:
+def floating(name: str, a: Any) -> Tensor:
+    """Return an array of floats or complex numbers: float64 for any other."""
     x = _one(a)
     kind = dtypes.kind(str(x.dtype))
     return x if kind in ("float", "complex") else x.call("astype", dtype="float64")
@@ -210,7 +211,7 @@ def _floating(name: str, a: Any) -> Tensor:
 @implements("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Tensor:
     """Return the norm of order `ord` of all elements, or of those along axes."""
-    a = _floating("vector_norm", x)
+    a = floating("vector_norm", x)
     axes = tuple(axis) if isinstance(axis, list | tuple) else axis
     size = a.call("abs")
     if ord == math.inf or ord == -math.inf:
@@ -225,7 +226,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 def _extreme(name: str, size: Tensor, axes: Any, keepdims: bool) -> Tensor:
     """Return an extreme of magnitudes; nothing has the norm 0."""
-    over = rules.normalize_axes("norm", axes, size.ndim)
+    over = shape_rules.normalize_axes("norm", axes, size.ndim)
     if not math.prod(size.shape[k] for k in over):
         return size.call("sum", axis=axes, keepdims=keepdims)
     return size.call(name, axis=axes, keepdims=keepdims)
@@ -234,7 +235,7 @@ def _extreme(name: str, size: Tensor, axes: Any, keepdims: bool) -> Tensor:
 @implements("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """Return the norm of matrices in the last two axes: fro, nuc, 1, -1, 2, -2, inf or -inf."""
-    a = _floating("matrix_norm", x)
+    a = floating("matrix_norm", x)
     if a.ndim < 2:
         raise ShapeError(f"np.linalg.matrix_norm: {a.shape} is no matrix, at {user_line()}")
     if ord in ("fro", None):
@@ -276,24 +277,6 @@ def matrix_power(a: Any, n: int) -> Tensor:
         if power:
             x = x.call("matmul", x)
     return result if int(n) > 1 or int(n) < 0 else result.as_copy()
-
-
-@implements("linalg.cross", "cross")
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Tensor:
-    """Return the cross products of vectors of three elements along an axis."""
-    x, y = (strong(t) for t in lifted(a, b))
-    first, second, last = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
-    x, y = (numpy_shapes.moveaxis(t, k, -1) for t, k in ((x, first), (y, second)))
-    if x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise ShapeError(f"np.cross takes vectors of three elements, not {x.shape[-1]} and {y.shape[-1]}, "
-                         f"at {user_line()}")
-    if str(x.dtype) == str(y.dtype) == "bool":
-        raise DTypeError(f"np.cross takes numbers, not bool, at {user_line()}")
-    rows = [
-        x[..., i].call("multiply", y[..., j]).call("subtract", x[..., j].call("multiply", y[..., i]))
-        for i, j in ((1, 2), (2, 0), (0, 1))
-    ]
-    return numpy_shapes.stack(rows, last)
 
 
 @implements("linalg.diagonal")

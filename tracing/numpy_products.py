@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import einsum as subscripts_
-from jitfuse.ir import rules
+from jitfuse.ir import shape_rules
+from jitfuse.tracing import numpy_shapes
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import (
     NO_VALUE,
@@ -42,7 +43,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Tensor:
     elif y.ndim <= 2 and not (x.ndim == y.ndim == 1):
         result = x.call("matmul", y)
     else:
-        result = tensordot(x, y, (x.ndim - 1, max(y.ndim - 2, 0)))
+        result = _over_pairs(x, y, (x.ndim - 1, max(y.ndim - 2, 0)))
     return deliver("dot", result, out)
 
 
@@ -59,7 +60,7 @@ def inner(a: Any, b: Any, /) -> Tensor:
     x, y = _two(a, b)
     if not x.ndim or not y.ndim:
         return x.call("multiply", y)
-    return tensordot(x, y, (x.ndim - 1, y.ndim - 1))
+    return _over_pairs(x, y, (x.ndim - 1, y.ndim - 1))
 
 
 @implements("outer")
@@ -88,15 +89,20 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 @implements("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """Return the sum of products over pairs of axes: so many of the last and first, or those named."""
+    result = _over_pairs(a, b, axes)
+    return result if result.ndim else result.as_copy()  # of rank 0 an array: NumPy reshapes a product of matrices
+
+
+def _over_pairs(a: Any, b: Any, axes: Any) -> Tensor:
     x, y = _two(a, b)
     if isinstance(axes, int):
         if axes < 0 or axes > min(x.ndim, y.ndim):
             raise ShapeError(f"np.tensordot: {axes} axes of {x.shape} and {y.shape}, at {user_line()}")
         axes = (range(x.ndim - axes, x.ndim), range(axes))
+    lists = [tuple(given) if isinstance(given, range) else given for given in axes]
     first, second = (
-        [rules.normalize_axis("tensordot", k, t.ndim) for k in extents(tuple(given) if isinstance(given, range) else
-                                                                      given)]
-        for given, t in zip(axes, (x, y), strict=True)
+        [shape_rules.normalize_axis("tensordot", k, t.ndim) for k in extents(given)]
+        for given, t in zip(lists, (x, y), strict=True)
     )
     if [x.shape[k] for k in first] != [y.shape[k] for k in second]:
         raise ShapeError(f"np.tensordot: shape mismatch for sum over axes {first} of {x.shape} and {second} of "
@@ -128,7 +134,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Tensor:
 
 # ---------------------------------------------------------------- products of vectors in stacks
 def _over_axis(x: Tensor, axis: int) -> Tensor:
-    from_end = rules.normalize_axis("vecdot", axis, x.ndim)
+    from_end = shape_rules.normalize_axis("vecdot", axis, x.ndim)
     return x.call("transpose", axes=(*(k for k in range(x.ndim) if k != from_end), from_end))
 
 
@@ -148,6 +154,24 @@ def vecmat(x1: Any, x2: Any, /) -> Tensor:
     """Return the products of vectors, conjugated, and matrices in stacks."""
     x, y = _two(x1, x2)
     return contract("...a,...ab->...b", [x.conj(), y])
+
+
+@implements("linalg.cross", "cross")
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Tensor:
+    """Return the cross products of vectors of three elements along an axis."""
+    x, y = (strong(t) for t in lifted(a, b))
+    first, second, last = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
+    x, y = (numpy_shapes.moveaxis(t, k, -1) for t, k in ((x, first), (y, second)))
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise ShapeError(f"np.cross takes vectors of three elements, not {x.shape[-1]} and {y.shape[-1]}, "
+                         f"at {user_line()}")
+    if str(x.dtype) == str(y.dtype) == "bool":
+        raise DTypeError(f"np.cross takes numbers, not bool, at {user_line()}")
+    rows = [
+        x[..., i].call("multiply", y[..., j]).call("subtract", x[..., j].call("multiply", y[..., i]))
+        for i, j in ((1, 2), (2, 0), (0, 1))
+    ]
+    return numpy_shapes.stack(rows, last)
 
 
 UFUNCS: Final[dict[str, Callable[..., Tensor]]] = {"vecdot": vecdot, "matvec": matvec, "vecmat": vecmat}

@@ -5,6 +5,7 @@ none: it names the function, the line and close alternatives; nothing is convert
 """
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ import numpy as np
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
-from jitfuse.ir import ops, rules
+from jitfuse.ir import loops, ops
 from jitfuse.ir.operators.special import SCIPY_UFUNCS
 from jitfuse.ir.program import Meta
 from jitfuse.later import Later
@@ -22,12 +23,13 @@ from jitfuse.tracing.numpy_functions import deliver, lifted, refuse, require_cas
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import gathering, numpy_products, numpy_reductions, numpy_scans
+    from jitfuse.tracing import gathering, numpy_products, numpy_reduce, numpy_scans, numpy_ufunc_methods
 else:
     gathering = Later("jitfuse.tracing.gathering")
     numpy_products = Later("jitfuse.tracing.numpy_products")
-    numpy_reductions = Later("jitfuse.tracing.numpy_reductions")
+    numpy_reduce = Later("jitfuse.tracing.numpy_reduce")
     numpy_scans = Later("jitfuse.tracing.numpy_scans")
+    numpy_ufunc_methods = Later("jitfuse.tracing.numpy_ufunc_methods")
 
 _SCIPYS_LOOPS: Final[dict[str, str]] = {
     "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy", "logit": "logit",
@@ -50,16 +52,22 @@ _PARTS: Final[dict[str, tuple[str, ...]]] = {
 _REDUCTIONS: Final[dict[str, str]] = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all",
 }
-_EXTENSIONS: Final[dict[str, str]] = {
-    "numpy.linalg": "jitfuse.tracing.numpy_linalg", "numpy.fft": "jitfuse.tracing.numpy_fft",
+_EXTENSIONS: Final[dict[str, tuple[str, ...]]] = {
+    "numpy.linalg": ("jitfuse.tracing.numpy_linalg", "jitfuse.tracing.numpy_systems"),
+    "numpy.fft": ("jitfuse.tracing.numpy_fft",),
 }
 """Modules of NumPy's that enter their functions when one of them is called."""
 _INSTEAD: Final[dict[str, str]] = {
-    "nonzero": "Its shape depends on data; use np.where(condition, a, b).",
-    "argwhere": "Its shape depends on data; use np.where(condition, a, b).",
-    "unique": "Its shape depends on data; call it outside the fused function.",
-    "tile": "Write np.concatenate([x] * n), or np.broadcast_to.",
-    "repeat": "Write np.broadcast_to(x[..., None], ...) and reshape.",
+    "roots": "Its shape depends on data; use np.linalg.eigvals of the companion matrix.",
+    "polymul": "It drops leading zeros, so that its shape depends on data; use np.convolve.",
+    "real_if_close": "Its dtype depends on data; take x.real.",
+    "frompyfunc": "It makes Python objects; call the function on the arrays.",
+    "array2string": "Return the array, and print it outside.",
+    "array_str": "Return the array, and print it outside.",
+    "array_repr": "Return the array, and print it outside.",
+    "save": "Return the array, and write it outside.",
+    "savetxt": "Return the array, and write it outside.",
+    "savez": "Return the array, and write it outside.",
 }
 
 
@@ -97,7 +105,8 @@ def implementation_of(func: Any) -> Callable[..., Any] | None:
     found = FUNCTIONS.get(func)
     extension = _EXTENSIONS.get(getattr(func, "__module__", ""))
     if found is None and extension is not None:
-        importlib.import_module(extension)
+        for module in extension:
+            importlib.import_module(module)
         found = FUNCTIONS.get(func)
     return found
 
@@ -107,9 +116,19 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     name = ufunc.__name__
     out = kwargs.pop("out", None)
     if method == "__call__" and name in _UFUNCS:
-        return deliver(name, _call(name, _UFUNCS[name], inputs, **kwargs), out)
+        where = kwargs.pop("where", True)
+        result = _call(name, _UFUNCS[name], inputs, **kwargs)
+        return deliver(name, result if where is True else _masked(result, where, out), out)
     if method == "reduce" and name in _REDUCTIONS:
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
+    if method == "reduce" and name in numpy_ufunc_methods.IDENTITIES:
+        return numpy_ufunc_methods.reduce(name, _UFUNCS[name], inputs[0], out, **kwargs)
+    if method == "reduceat" and (name in _REDUCTIONS or name in numpy_ufunc_methods.IDENTITIES):
+        whole = functools.partial(array_ufunc, self, ufunc, "reduce")
+        part, places = inputs
+        return numpy_ufunc_methods.reduceat(
+            name, lambda x, **options: whole((x,), options), part, places, out=out, **kwargs
+        )
     if method == "accumulate" and name in numpy_scans.ACCUMULATIONS:
         return numpy_scans.accumulate(name, inputs[0], out=out, **kwargs)
     if method == "__call__" and name in numpy_products.UFUNCS:
@@ -147,13 +166,22 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
     if name in ("degrees", "radians"):  # ufuncs apart from rad2deg and deg2rad, without loops for bfloat16
         operands = [t.astype("float32") if t.dtype == "bfloat16" else t for t in operands]
     if name in _SCIPYS_LOOPS:
-        loop = rules.loop_double_first(name, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
+        loop = loops.loop_double_first(name, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
         operands = [strong(t).astype(d, copy=False) for t, d in zip(operands, loop.inputs, strict=True)]
     return operands[0].call(op_name, *operands[1:])
+
+
+def _masked(result: Any, where: Any, out: Any) -> Any:
+    """Return a ufunc's result where a mask holds, elsewhere what `out` holds; zeros without `out`, as of np.empty."""
+    target = out[0] if isinstance(out, tuple) else out
+    mask = strong(lifted(where, result)[0])
+    dtype = str(result.dtype if target is None else target.dtype)
+    other = result.create("zeros", shape=(), dtype=dtype) if target is None else target
+    return mask.call("where", result.astype(dtype, copy=False) if target is not None else result, other)
 
 
 def _reduce(name: str, a: Any, out: Any, axis: Any = 0, dtype: Any = None, keepdims: Any = False,
             **options: Any) -> Any:
     if name in ("any", "all"):
         a = strong(lifted(a)[0]).call("astype", dtype="bool")
-    return numpy_reductions.reduce(name, a, axis, dtype, out, keepdims, **options)
+    return numpy_reduce.reduce(name, a, axis, dtype, out, keepdims, **options)

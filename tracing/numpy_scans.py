@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import rules
+from jitfuse.ir import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import deliver, implements, lifted, strong
-from jitfuse.tracing.numpy_reductions import cast, given
+from jitfuse.tracing.numpy_reduce import cast, given
 from jitfuse.tracing.numpy_shapes import concatenate
 from jitfuse.tracing.source import user_line
 
@@ -39,7 +39,7 @@ def scan(name: str, a: Tensor, axis: Any, dtype: Any = None, out: Any = None) ->
         x, axis = x.reshape((1,)), 0
     if axis is None:
         x, axis = x.reshape((x.size,)), 0
-    result = x.call(name, axis=rules.normalize_axis(name, int(axis), x.ndim))
+    result = x.call(name, axis=shape_rules.normalize_axis(name, int(axis), x.ndim))
     result = cast(result, dtype if given(dtype) else None, name)
     if isinstance(target, AbstractTensor):
         result = cast(result, target.dtype, name)
@@ -101,7 +101,7 @@ def _cumulative(
         raise ArgumentError(
             f"np.cumulative_{name[3:]}: an axis is required for an array of {x.ndim} dimensions, at {user_line()}"
         )
-    axis = rules.normalize_axis(name, 0 if axis is None else int(axis), x.ndim)
+    axis = shape_rules.normalize_axis(name, 0 if axis is None else int(axis), x.ndim)
     if not include_initial:
         return scan(name, x, axis, dtype, out)
     result = scan(name, x, axis, dtype)
@@ -135,7 +135,7 @@ def diff(a: Tensor, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
     x = strong(lifted(a)[0])
     if not x.ndim:
         raise ShapeError(f"np.diff: the input must have at least one dimension, at {user_line()}")
-    at = rules.normalize_axis("diff", axis, x.ndim)
+    at = shape_rules.normalize_axis("diff", axis, x.ndim)
     pieces = [_edge(x, prepend, at), x, _edge(x, append, at)]
     x = concatenate([p for p in pieces if p is not None], at) if given(prepend) or given(append) else x
     for _ in range(n):
@@ -174,7 +174,7 @@ def _ending(x: Tensor, values: Any) -> Tensor | None:
 def trapezoid(y: Tensor, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """Return the integral along an axis by the trapezoidal rule."""
     values = strong(lifted(y, *([] if x is None else [x]))[0])
-    at = rules.normalize_axis("trapezoid", axis, values.ndim)
+    at = shape_rules.normalize_axis("trapezoid", axis, values.ndim)
     step = dx
     if x is not None:
         places = strong(lifted(x, values)[0])

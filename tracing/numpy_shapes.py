@@ -13,7 +13,7 @@ import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ShapeError
-from jitfuse.ir import rules
+from jitfuse.ir import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import (
@@ -63,8 +63,8 @@ def swapaxes(a: Tensor, axis1: int, axis2: int) -> Tensor:
 @implements("moveaxis")
 def moveaxis(a: Tensor, source: Any, destination: Any) -> Tensor:
     """Move axes to new positions; the others keep their order."""
-    sources = [rules.normalize_axis("moveaxis", k, a.ndim) for k in extents(source)]
-    targets = [rules.normalize_axis("moveaxis", k, a.ndim) for k in extents(destination)]
+    sources = [shape_rules.normalize_axis("moveaxis", k, a.ndim) for k in extents(source)]
+    targets = [shape_rules.normalize_axis("moveaxis", k, a.ndim) for k in extents(destination)]
     if len(sources) != len(targets):
         raise ShapeError(f"moveaxis: {len(sources)} source axes but {len(targets)} destinations, at {user_line()}")
     order = [k for k in range(a.ndim) if k not in sources]
@@ -78,7 +78,7 @@ def expand_dims(a: Tensor, axis: Any) -> Tensor:
     """Insert axes of extent 1."""
     given = extents(axis)
     rank = a.ndim + len(given)
-    new = rules.normalize_axes("expand_dims", given, rank)
+    new = shape_rules.normalize_axes("expand_dims", given, rank)
     old = iter(a.shape)
     return a.reshape(tuple(1 if k in new else next(old) for k in range(rank)))
 
@@ -99,14 +99,14 @@ def broadcast_to(array: Tensor, shape: Any, subok: bool = False) -> Tensor:
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     """Broadcast arrays against each other."""
     tensors = lifted(*args)
-    shape = rules.broadcast("broadcast_arrays", [t.shape for t in tensors])
+    shape = shape_rules.broadcast("broadcast_arrays", [t.shape for t in tensors])
     return tuple(broadcast_to(t, shape) for t in tensors)
 
 
 @implements("flip")
 def flip(m: Tensor, axis: Any = None) -> Tensor:
     """Reverse the order of elements along axes; a view."""
-    axes = rules.normalize_axes("flip", axis, m.ndim)
+    axes = shape_rules.normalize_axes("flip", axis, m.ndim)
     return m[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(m.ndim))]
 
 
@@ -159,7 +159,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     parts = [strong(p) for p in parts]
     if dtype is not None:
         parts = cast_all("stack", parts, dtype, casting)
-    along = rules.normalize_axis("stack", axis, parts[0].ndim + 1)
+    along = shape_rules.normalize_axis("stack", axis, parts[0].ndim + 1)
     return deliver("stack", parts[0].call("stack", *parts[1:], axis=along), out)
 
 
@@ -185,7 +185,7 @@ def column_stack(tup: Any) -> Tensor:
 @implements("split")
 def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Cut into equal parts, or at given positions; views."""
-    axis = rules.normalize_axis("split", axis, ary.ndim)
+    axis = shape_rules.normalize_axis("split", axis, ary.ndim)
     extent = ary.shape[axis]
     if isinstance(indices_or_sections, Sequence | np.ndarray) and not isinstance(indices_or_sections, str):
         cuts = [0, *[int(k) for k in indices_or_sections], extent]

@@ -14,7 +14,8 @@ from jitfuse.errors import LeakedTracerError
 from jitfuse.ir import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram, Meta, OpStep
 from jitfuse.tracing.graph import OpNode
-from jitfuse.tracing.recorder import Recorder, Region, Session
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.session import Region, Session
 
 
 class Body(NamedTuple):

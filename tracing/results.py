@@ -20,9 +20,11 @@ from jitfuse.errors import ArgumentError
 from jitfuse.ir.program import Meta
 from jitfuse.records import Record
 from jitfuse.tracing.dtype_name import DTypeName
+from jitfuse.tracing.foreign import Foreign, is_torch_constant
+from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
-from jitfuse.tracing.traced import TracedTensor, lift
+from jitfuse.tracing.traced import TracedTensor
 
 NAMESPACE: Final = "jitfuse"
 
@@ -167,13 +169,15 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
         value = bool(value)
     if type(value) is DTypeName:
         value = numpy_dtype(str(value))
+    if isinstance(value, Foreign):
+        run.session.torch, value = True, value.tensor
     if type(value) is np.ndarray:
         value = lift(run, value)
-    if type(value) is TracedTensor:
+    if isinstance(value, TracedTensor):
         return _classify_tensor(run, value)
     if type(value) in (bool, int, float, complex):
         return RawLeaf(ConstantLeaf(value), None, "python", id(value))
-    if isinstance(value, _PLAIN) or is_external(value):
+    if isinstance(value, _PLAIN) or is_torch_constant(value) or is_external(value):
         return RawLeaf(ConstantLeaf(value), None, "object", id(value))
     raise ArgumentError(
         f"{path} is a {type(value).__name__}: a fused function returns arrays, numbers, and lists, tuples, dicts, "

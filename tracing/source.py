@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -58,6 +59,11 @@ def line_of(error: BaseException) -> str | None:
     return found
 
 
+@lru_cache(maxsize=1024)
+def _line(name: str, number: int) -> str:
+    return f"{name}:{number}"
+
+
 def user_line() -> str:
     """Return ``file:line`` of the innermost frame outside jitfuse, NumPy and installed libraries."""
     frame = sys._getframe(1)
@@ -65,6 +71,6 @@ def user_line() -> str:
         name = frame.f_code.co_filename
         known = _is_library.get(name)
         if not (_classify(name) if known is None else known):
-            return f"{name}:{frame.f_lineno}"
+            return _line(name, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return "<unknown>:0"

@@ -10,19 +10,28 @@ import sys
 import time
 import types
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
-from jitfuse.tracing import numpy_functions, numpy_shapes
+from jitfuse.ir import shape_rules
+from jitfuse.later import Later
+from jitfuse.tracing import gathering, numpy_functions, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.array_class import array_class
 from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.recorder import Recorder, active
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.traced import fresh, lift
+from jitfuse.tracing.traced import fresh
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import numpy_assembly
+else:
+    numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
 
 _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
@@ -31,6 +40,9 @@ def substitute(value: Any) -> Callable[..., Any] | None:
     """Return what user code in a trace sees in place of a callable, or None where it stays."""
     _know_random_modules()
     _know_scipy()
+    _know_samples()
+    if "torch" in sys.modules and str(getattr(value, "__module__", "")).startswith("torch"):
+        _know_torch()
     found = _TABLE.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
@@ -78,6 +90,9 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
     run = _run()
     attrs = {"shape": _shape(shape), "dtype": dtype_name(float if dtype is None else dtype, "np.zeros")}
     return fresh(run, run.emit("zeros", (), attrs), scalar=False)
+
+
+_in_place_of(np.ndarray)(array_class(zeros))
 
 
 @_in_place_of(np.ones)
@@ -138,28 +153,28 @@ def _number(value: Any, name: str) -> int | float:
 @_in_place_of(np.linspace)
 def linspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, *, device: Any = None) -> Any:
-    """Return num evenly spaced numbers from start to stop, which may be traced scalars."""
-    if retstep or axis != 0:
-        raise UnsupportedError(f"np.linspace(retstep=, axis=) is not available inside a fused function, "
-                               f"at {user_line()}")
-    run, count = _run(), int(num)
-    name = dtype_name("float64" if dtype is None else dtype, "np.linspace")
+    """Return num evenly spaced numbers from start to stop, which may be traced; arrays give a row for each place."""
+    run, count = _run(), int(num.__index__())
+    if count < 0:
+        raise ArgumentError(f"Number of samples, {count}, must be non-negative, at {user_line()}")
     begin: Any = lift(run, start)
     end: Any = lift(run, stop)
-    if begin.ndim or end.ndim:
-        raise UnsupportedError(f"np.linspace between arrays is not available, at {user_line()}. Write start + "
-                               "(stop - start) * np.linspace(0, 1, num).")
+    common = str((begin + end + 0.0).dtype) if not (begin.weak and end.weak) else "float64"
+    begin, end = (t.call("astype", dtype=common) for t in (begin, end))
+    name = dtype_name(common if dtype is None else dtype, "np.linspace")
     divisor = count - 1 if endpoint else count
-    begin, end = (t.call("astype", dtype="float64") if t.dtype != "float64" or t.weak else t for t in (begin, end))
+    shape = shape_rules.broadcast("linspace", [begin.shape, end.shape])
     span = (end - begin) / float(divisor) if divisor > 0 else end - begin
-    result = arange(count, dtype="float64") * span + begin
+    places = arange(count, dtype="int64").astype(common).reshape((count, *(1,) * len(shape)))
+    result = places * span + begin
     if endpoint and count > 1:
         result[-1] = end
     if is_integer(name):
-        return result.call("floor").astype(name)
-    return result.astype(name, copy=False)
-
-
+        result = result.call("floor")
+    result = result.astype(name, copy=False)
+    if axis:
+        result = numpy_shapes.moveaxis(result, 0, axis)
+    return (result, span if divisor > 0 else fresh(run, run.scalar(math.nan, "float64"))) if retstep else result
 
 
 @_in_place_of(np.eye)
@@ -235,8 +250,18 @@ def _always_traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 for _original, _function in (
     (np.copy, numpy_functions.copy), (np.stack, numpy_shapes.stack), (np.concatenate, numpy_shapes.concatenate),
+    (np.lexsort, lambda keys, axis=-1: numpy_assembly.lexsort(keys, axis)),
 ):
     _in_place_of(_original)(_always_traced(_function))
+
+
+
+@_in_place_of(np.take)
+def take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return elements at indices; NumPy asks only the array that they are taken of."""
+    traced = traced_among(a, indices) is not None
+    return (gathering.take if traced else np.take)(a, indices, *args, **kwargs)
+
 
 # ---------------------------------------------------------------- what cannot be replayed
 _BOUND: Final = (types.BuiltinMethodType, types.MethodType)
@@ -284,6 +309,30 @@ def _know_scipy() -> None:
     for original, function in scipy_functions.replacements(vars(special)):
         _in_place_of(original)(function)
     _known_modules.add("scipy.special")
+
+
+def _know_samples() -> None:
+    """Take the place of NumPy's functions of plain numbers, and of those of np.fft once it is there."""
+    ready = "numpy.fft" in sys.modules and hasattr(sys.modules["numpy.fft"], "rfftfreq")
+    if _known_modules.issuperset({"samples", "numpy.fft"} if ready else {"samples"}):
+        return
+    from jitfuse.tracing import sampled
+
+    for original, function in sampled.replacements(ready):
+        _in_place_of(original)(function)
+    _known_modules.update({"samples", "numpy.fft"} if ready else {"samples"})
+
+
+def _know_torch() -> None:
+    """Take the place of torch's functions once something has imported it."""
+    torch = sys.modules["torch"]
+    if "torch" in _known_modules or not hasattr(torch, "compile") or not hasattr(torch, "nn"):
+        return
+    from jitfuse.tracing.torch_like import creation
+
+    for original, function in creation.replacements():
+        _in_place_of(original)(function)
+    _known_modules.add("torch")
 
 
 for _name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time"):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,16 +16,28 @@ from jitfuse.errors import ArgumentError, JitfuseError, OverlapError, VolatileEr
 from jitfuse.ir.liveness import looks_at_mode
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.records import Record
+from jitfuse.tracing.foreign import Foreign
+from jitfuse.tracing.graph import ProcessGraph
 from jitfuse.tracing.hooks import TracingHooks
-from jitfuse.tracing.mode import ModeFlag
-from jitfuse.tracing.recorder import Recorder, Session, activate
+from jitfuse.tracing.mode import ModeFlag, ModeMattersError
+from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.results import OutputLeaf, RawLeaf, ResultLeaf, ResultTree, classify, flatten, merge
+from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import line_of
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.translator import Boundary, schedule
 from jitfuse.tracing.view.chain import Chain, Guard
 from jitfuse.tracing.view.reader import View
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.observing import Splitter
+
+ROLLED_OPS = 256
+"""Ops from which on equal iterations become a loop: fewer compile in tenths of a second, and fuse better."""
+ROLLED_OPS_ELSEWHERE = 4096
+"""The same for a GPU, where loops go through the host."""
+ROLLED_ITERATIONS = 16
 
 
 class FeedSource(Record, frozen=True):
@@ -50,26 +62,39 @@ class Trace(Record, frozen=True):
     feeds           feed id -> where it is read; also those that only the result tree names
     guards          conditions under which the program stands for the function
     aliases         (chain, feed): what is found there must be the very array bound to the feed
-    guarded_values  feed id -> the Python scalar's value that Python looked at, compared at each call
+    guarded_values  feed id -> the Python scalar's value, or the array's bytes, that Python looked at, compared again
     int_ranges      feed id -> (low, high) within which a Python int must lie
     result          the tree to return
     positional      number of positional arguments of the call
     keywords        keyword names of the call, in order, without `training`
     mode_sensitive  whether Python or a step looked at the training flag
     trace_ms        time taken
+    torch           whether its results are tensors of torch's, because it has seen some
     """
 
     program: FusedProgram
     feeds: Mapping[int, FeedSource]
     guards: tuple[Guard, ...]
     aliases: tuple[tuple[Chain, int], ...]
-    guarded_values: Mapping[int, bool | int | float | complex]
+    guarded_values: Mapping[int, bool | int | float | complex | bytes]
     int_ranges: Mapping[int, tuple[int, int]]
     result: ResultTree
     positional: int
     keywords: tuple[str, ...]
     mode_sensitive: bool
     trace_ms: float
+    mode: bool | None = None
+    """The mode that the trace stands for; None: both."""
+    torch: bool = False
+
+
+class TraceEnd(Record, frozen=True):
+    """How the run of a function ended whose program was split: what is left to compute, and to return."""
+
+    session: Session
+    guards: Sequence[Guard]
+    result: ResultTree
+    boundary: Boundary
 
 
 class _Run(Record):
@@ -85,37 +110,56 @@ class _Run(Record):
 def trace(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, training: bool = False,
     declares_training: bool = False, static_argnames: Collection[str] = (), schedule_method: str = "slack",
+    on_host: bool = True,
+    foreign: frozenset[int] = frozenset(),
 ) -> Trace:
+    """Trace one call and return its program; Python that looks at data raises TracedValueError. See `trace_call`."""
+    made = trace_call(
+        fn, args, kwargs, None, training=training, declares_training=declares_training,
+        static_argnames=static_argnames, schedule_method=schedule_method, on_host=on_host, foreign=foreign,
+    )
+    assert isinstance(made, Trace)
+    return made
+
+
+def trace_call(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], splitter: Splitter | None, *,
+    training: bool = False, declares_training: bool = False, static_argnames: Collection[str] = (),
+    schedule_method: str = "slack", on_host: bool = True, foreign: frozenset[int] = frozenset(),
+) -> Trace | TraceEnd:
     """Trace one call and return its program.
 
     `kwargs` come without `training`; where the function declares it (`declares_training`), it gets the flag.
     `training` is the mode of the call: its run is the one whose writes to globals and containers stay. The
-    training run comes first, so that the program does not depend on the mode of the first call. Raises
+    training run comes first, so that the program does not depend on the mode of the first call. Where Python looks at
+    data, the splitter answers, and what is returned is a `TraceEnd` of the call's mode alone. `on_host` says that
+    loops are cheap where the program runs, `foreign` has the ids of arrays that stand for torch tensors. Raises
     JitfuseErrors for what cannot be traced, and whatever the function raises.
     """
     begin = time.perf_counter()
-    session = Session()
-    call = _Call(fn, args, kwargs, declares_training, frozenset(static_argnames))
-    first = call.run(session, mode=True)
-    runs = [first]
-    if first.recorder.mode_read:
-        call.settle(first, keep=training)
-        runs.append(call.run(session, mode=False, replay=True))
-        call.settle(runs[1], keep=not training)
-    else:
-        call.settle(first, keep=True)
+    call = _Call(fn, args, kwargs, declares_training, frozenset(static_argnames), splitter, foreign)
+    mode: bool | None = None
+    try:
+        session = Session()
+        runs = call.runs(session, training)
+    except ModeMattersError:
+        mode, session = training, Session()
+        runs = [call.run(session, mode=training)]
+        call.settle(runs[0], keep=True)
     closing = Recorder(session)
     closing.fixed_source = call.definition
     leaves = _merged_leaves(runs, closing)
     result, outputs = _result_tree(runs[0], leaves, session)
     boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
-    _refuse_overlap(session, boundary.writes)
-    program = schedule(session.graph, boundary, schedule_method)
+    refuse_overlap(session, boundary.writes)
+    if splitter is not None and splitter.asked:
+        return TraceEnd(session, runs[0].view.trail.guards, result, boundary)
+    program = schedule(*roll_long(session.graph, boundary, on_host), schedule_method)
     refuse_leaked(session, program.feeds)
-    guards, aliases = _guards(session, runs)
+    guards, aliases = guards_of(session, (g for r in runs for g in r.view.trail.guards))
     return Trace(
         program=program,
-        feeds=_sources(session),
+        feeds=feed_sources(session),
         guards=guards,
         aliases=aliases,
         guarded_values=dict(session.guarded_values),
@@ -125,6 +169,8 @@ def trace(
         keywords=tuple(kwargs),
         mode_sensitive=len(runs) > 1 or looks_at_mode(program),
         trace_ms=(time.perf_counter() - begin) * 1e3,
+        mode=mode,
+        torch=session.torch,
     )
 
 
@@ -136,6 +182,8 @@ class _Call(Record, frozen=True):
     kwargs: Mapping[str, Any]
     declares_training: bool
     static: frozenset[str]
+    splitter: Splitter | None
+    foreign: frozenset[int]
 
     @property
     def definition(self) -> str:
@@ -143,11 +191,23 @@ class _Call(Record, frozen=True):
         code = getattr(self.fn, "__code__", None)
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>:0"
 
+    def runs(self, session: Session, training: bool) -> list[_Run]:
+        """Run the function, once for each mode where Python reads it; raises ModeMattersError."""
+        first = self.run(session, mode=True)
+        split = self.splitter is not None and self.splitter.asked
+        if split or not first.recorder.mode_read:
+            self.settle(first, keep=True)
+            return [first]
+        self.settle(first, keep=training)
+        second = self.run(session, mode=False, replay=True)
+        self.settle(second, keep=not training)
+        return [first, second]
+
     def run(self, session: Session, mode: bool, replay: bool = False) -> _Run:
         """Run the function once in one mode and classify what it returns."""
-        recorder = Recorder(session, mode, replay)
-        hooks = TracingHooks(recorder)
-        view = View(hooks)
+        recorder = Recorder(session, mode, replay, self.splitter)
+        hooks = TracingHooks(recorder, self.foreign)
+        view = recorder.view = View(hooks)
         before = activate(recorder)
         try:
             seen = [self._argument(view, Chain.arg(k), v, self._name(k)) for k, v in enumerate(self.args)]
@@ -157,9 +217,13 @@ class _Call(Record, frozen=True):
             result = view.run(self.fn, seen, named)
             paths, values, spec = flatten(result)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
+            if recorder.mode_matters:
+                raise ModeMattersError
         except BaseException as error:
             recorder.end()
             view.rollback()
+            if recorder.mode_matters:
+                raise ModeMattersError from None
             _locate(error)
             if self.declares_training or recorder.mode_read:
                 error.add_note(f"(raised while tracing with training={mode}; both modes are traced)")
@@ -204,7 +268,7 @@ class _Call(Record, frozen=True):
 
     @staticmethod
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
-        real = value if type(value) is TracedTensor else view.real(value)
+        real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
         return classify(recorder, real, path, lambda x: id(x) in view.origin)
 
 
@@ -270,15 +334,17 @@ def _writes(session: Session, runs: list[_Run], closing: Recorder) -> dict[int, 
     return writes
 
 
-def _guards(session: Session, runs: list[_Run]) -> tuple[tuple[Guard, ...], tuple[tuple[Chain, int], ...]]:
-    """Return the guards of all runs, each once, and the aliases.
+def guards_of(
+    session: Session, found: Iterable[Guard]
+) -> tuple[tuple[Guard, ...], tuple[tuple[Chain, int], ...]]:
+    """Return guards, each once, and the aliases.
 
     Where two ways lead to one array, the view pins the array itself. What counts is only that both lead to the
     same array, whichever it is, so these guards become aliases of the feed.
     """
     guards: dict[Any, Guard] = {}
     aliases: dict[Chain, int] = {}
-    for guard in (g for r in runs for g in r.view.trail.guards):
+    for guard in found:
         feed = session.feed_of_array.get(id(guard.expected)) if guard.kind == "IS" else None
         if feed is None:
             detail = guard.expected if guard.kind == "ABSENT" else None
@@ -288,11 +354,22 @@ def _guards(session: Session, runs: list[_Run]) -> tuple[tuple[Guard, ...], tupl
     return tuple(guards.values()), tuple(aliases.items())
 
 
-def _sources(session: Session) -> dict[int, FeedSource]:
+def feed_sources(session: Session) -> dict[int, FeedSource]:
+    """Return where each feed comes from."""
     return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
 
 
-def _refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
+def roll_long(graph: ProcessGraph, boundary: Boundary, on_host: bool) -> tuple[ProcessGraph, Boundary]:
+    """Return the graph and what it delivers, with long runs of equal iterations as loops."""
+    least = ROLLED_OPS if on_host else max(ROLLED_OPS, ROLLED_OPS_ELSEWHERE)
+    if len(graph.ops) < least:
+        return graph, boundary
+    from jitfuse.tracing.rolling import Limits, rolled  # few programs have long runs
+
+    return rolled(graph, boundary, Limits(least, ROLLED_ITERATIONS))
+
+
+def refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
     """Raise OverlapError where a written array shares memory with another feed, or with itself."""
     arrays = [f for f in session.feeds.values() if f.kind == "array"]
     for feed in (session.feeds[w] for w in writes):

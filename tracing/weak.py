@@ -5,13 +5,17 @@ depends on the values. NumPy refuses a Python int that the array's dtype cannot 
 """
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
-from jitfuse.dtypes import integer_range, is_integer
+from jitfuse.dtypes import integer_range, is_integer, kind
+from jitfuse.errors import DTypeError, NumericError, OutOfRangeError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
+from jitfuse.tracing.literals import check_int
 from jitfuse.tracing.look import known_value
-from jitfuse.tracing.recorder import Recorder, check_int
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.source import user_line
 
 _KEEPS_BOOL: Final = frozenset({
     "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater",
@@ -27,7 +31,7 @@ def needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: list[Met
         return True
     if all(m.dtype == "bool" for m in metas):
         return name not in _KEEPS_BOOL
-    if name != "power":
+    if name != "power" or any(m.dtype == "complex128" for m in metas):
         return False
     base, exponent = ids
     if metas[0].dtype == "float64":
@@ -51,6 +55,21 @@ def check_int_operands(run: Recorder, op: ops.Op, ids: tuple[int, ...], metas: l
     for tensor, meta, dtype in zip(ids, metas, loop.inputs, strict=True):
         if meta.weak and is_integer(meta.dtype) and is_integer(dtype) and dtype != meta.dtype:
             check_fits(run, tensor, dtype)
+
+
+def check_assigned(run: Recorder, tensor: int, source: str, target: str) -> None:
+    """Refuse a Python number that NumPy does not convert when it is written into an array of another dtype."""
+    if kind(source) == "complex" and kind(target) not in ("complex", "bool"):
+        raise DTypeError(f"a complex number cannot be written into an array of {target}, at {user_line()}. "
+                         "Write its real part.")
+    if not is_integer(target):
+        return
+    if is_integer(source):
+        check_fits(run, tensor, target)
+    elif source == "float64" and not math.isfinite(value := _literal(run, tensor) or 0.0):
+        raise (NumericError if math.isnan(value) else OutOfRangeError)(
+            f"cannot convert float {value} to integer: it is written into an array of {target} at {user_line()}"
+        )
 
 
 def check_fits(run: Recorder, tensor: int, dtype: str) -> None:

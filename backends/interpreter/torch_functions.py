@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from jitfuse.dtypes import numpy_dtype
-from jitfuse.ir import ops, rules
+from jitfuse.ir import ops, shape_rules
 
 Tensor = Any
 _UNSIGNED = frozenset({torch.uint8, torch.uint16, torch.uint32, torch.uint64})
@@ -165,7 +165,7 @@ def _reduction(name: str, function: Callable[..., Tensor]) -> Callable[..., Tens
     """Return a reduction over normalised axes that knows none of torch's special cases for no axes."""
 
     def reduce(x: Tensor, *, axis: Any, keepdims: bool) -> Tensor:
-        axes = rules.normalize_axes(name, axis, x.ndim)
+        axes = shape_rules.normalize_axes(name, axis, x.ndim)
         return function(x, axes, keepdims)
 
     return reduce
@@ -179,7 +179,7 @@ def _sum(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
 def _extremum(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduce(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         if x.numel() == 0:  # an empty result: with elements, the shape rule has refused it
-            return x.new_empty(rules.reduced_shape(tuple(x.shape), axes, keepdims))
+            return x.new_empty(shape_rules.reduced_shape(tuple(x.shape), axes, keepdims))
         return function(x, dim=axes, keepdim=keepdims) if axes else x.clone()
 
     return reduce

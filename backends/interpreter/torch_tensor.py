@@ -18,7 +18,7 @@ from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.eager import EagerTensor
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, kind, weak_dtype
 from jitfuse.errors import ArgumentError, DTypeError
-from jitfuse.ir import ops, rules
+from jitfuse.ir import loops, meta_rules, ops
 from jitfuse.ir.program import Meta
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in SUPPORTED}
@@ -77,7 +77,7 @@ class TorchTensor(EagerTensor):
             return value
         return type(self)(value.value if isinstance(value, EagerTensor) else value)
 
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> rules.Loop:
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> loops.Loop:
         """Return the dtypes to cast operands to: the table's rule over what torch promotes them to."""
         assert op.loop is not None
         promoted = inputs[1:] if op.name == "where" else inputs
@@ -88,7 +88,7 @@ class TorchTensor(EagerTensor):
         loop = op.loop(op.name, metas)
         if kind(common) != "float" and loop.result == "float64":  # torch's default instead of NumPy's
             default = _NAMES.get(torch.get_default_dtype(), "float32")
-            return rules.Loop((default,) * len(inputs), default)
+            return loops.Loop((default,) * len(inputs), default)
         return loop
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -131,12 +131,12 @@ class TorchProgramTensor(TorchTensor):
 
     __slots__ = ()
 
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> rules.Loop:
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> loops.Loop:
         assert op.loop is not None
         return op.loop(op.name, [i.meta for i in inputs])
 
     def _common(self, inputs: Sequence[TorchTensor]) -> str:
-        return rules.concat_meta("concat", [Meta((0,), i.dtype) for i in inputs], 0).dtype
+        return meta_rules.concat_meta("concat", [Meta((0,), i.dtype) for i in inputs], 0).dtype
 
 
 def _supported(dtype: Any) -> str:

@@ -88,7 +88,6 @@ class Instructions:
     def fadd(self, a: Value, b: Value) -> Value: return self.binary("fadd", a, b)
     def fsub(self, a: Value, b: Value) -> Value: return self.binary("fsub", a, b)
     def fmul(self, a: Value, b: Value) -> Value: return self.binary("fmul", a, b)
-    def fdiv(self, a: Value, b: Value) -> Value: return self.binary("fdiv", a, b)
     def add(self, a: Value, b: Value) -> Value: return self.binary("add", a, b)
     def sub(self, a: Value, b: Value) -> Value: return self.binary("sub", a, b)
     def mul(self, a: Value, b: Value) -> Value: return self.binary("mul", a, b)
@@ -101,6 +100,21 @@ class Instructions:
     def shl(self, a: Value, b: Value) -> Value: return self.binary("shl", a, b)
     def lshr(self, a: Value, b: Value) -> Value: return self.binary("lshr", a, b)
     def ashr(self, a: Value, b: Value) -> Value: return self.binary("ashr", a, b)
+
+    def fdiv(self, a: Value, b: Value) -> Value:
+        """Divide, by an instruction that the code generator leaves as it is unless the divisor is a constant.
+
+        LLVM 22 folds a zero that it finds late, such as x ^ x as a float, over a choice of 1 or something else to
+        zero, whatever the something is: 0 / 0 too.
+        """
+        if not b.ref.startswith("%"):
+            return self.binary("fdiv", a, b)
+        modes = (Value('!"round.tonearest"', "metadata"), Value('!"fpexcept.ignore"', "metadata"))
+        return self.intrinsic("experimental.constrained.fdiv", a.type, a, b, *modes)
+
+    def half(self, a: Value) -> Value:
+        """Round floats to half; behind a fence, for LLVM would join it with a rounding from double to a call."""
+        return self.cast("fptrunc", self.intrinsic("arithmetic.fence", a.type, a), with_element(a.type, "half"))
 
     def fneg(self, a: Value) -> Value:
         """Flip the sign bit."""

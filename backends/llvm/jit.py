@@ -18,7 +18,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Container, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 from jitfuse.backends.llvm.elf import object_symbols
@@ -31,6 +31,8 @@ _OPTIONS = (
     "-enable-misched=false",  # the scheduler undoes the interleaving of independent chains
     "-disable-lsr",  # addresses are base, index and constant already; rewriting them takes half of the time
     "-optimize-regalloc=true",  # level 0 would keep every value on the stack
+    # what changes nothing for code that neither repeats itself nor takes detours
+    "-disable-constant-hoisting", "-disable-machine-sink", "-disable-early-taildup", "-disable-tail-duplicate",
 )
 """Options of LLVM for the whole process, set before the first compilation."""
 
@@ -153,8 +155,18 @@ def compile_text(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> by
     ``("sroa", "instcombine", "simplifycfg")``; explicit vector code needs none. Raises CompileError, with
     the offending lines, for text that LLVM does not parse or (with ``JITFUSE_DEBUG=1``) verify.
     """
-    code: bytes = _with_module(text, level, passes, lambda machine, module: machine.emit_object(module))
-    return code
+    return emitter(text, level=level, passes=passes)()
+
+
+def emitter(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> Callable[[], bytes]:
+    """Return what generates the object code of `compile_text`, most of its time, and lets other threads run meanwhile.
+
+    What `compile_text` raises is raised here.
+    """
+    emission: Callable[[], bytes] = _with_module(
+        text, level, passes, lambda machine, module: partial(machine.emit_object, module)
+    )
+    return emission
 
 
 def assembly(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> str:

@@ -6,6 +6,7 @@ Whatever an operator raises goes through `call`, which finds the typed error.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -60,6 +61,27 @@ class NumPyArray(EagerArray, NumPyTensor):
             return self
         return _wrapped(self.array.astype(numpy_dtype(name), order, casting, subok, copy))
 
+    def floor_divided(self, other: Any) -> Any:
+        """Return the quotient rounded down, or NotImplemented for operands at which that may not be NumPy's.
+
+        It is not where a float is infinite (`jitfuse.standard.functions.floor_divide`): the sum of the squares of an
+        operand tells, which costs less than a look at each element. It is infinite or NaN for NaN and large numbers,
+        too.
+        """
+        value = other.value if type(other) is NumPyArray else other
+        if not all(type(v) in _SCALARS or getattr(v, "dtype", None) in _SUMMED for v in (self.value, value)):
+            return NotImplemented
+        if type(self.value) in _SCALARS or not (_is_bounded(self.value) and _is_bounded(value)):
+            return NotImplemented
+        try:
+            return _wrapped(np.floor_divide(self.value, value))
+        except _ERRORS:
+            return NotImplemented
+
+    def __floordiv__(self, other: Any) -> Any:
+        found = self.floor_divided(other)
+        return super().__floordiv__(other) if found is NotImplemented else found
+
     def reshape(self, *shape: Any, **options: Any) -> Any:
         """Return the elements under another shape: a view where the memory allows it."""
         if not options or (len(options) == 1 and options.get("copy", True) is None):
@@ -98,6 +120,20 @@ def _delivered(result: Any, out: Any = None) -> Any:
 
 _SCALARS: Final = frozenset({int, float, bool, complex})
 _ERRORS: Final = (TypeError, ValueError, OverflowError, IndexError)
+_SUMMED: Final = frozenset({np.dtype("float64"), np.dtype("float32"), np.dtype("int64"), np.dtype("int32")})
+"""Dtypes whose products BLAS or plain integers add up: without warnings."""
+
+
+def _is_bounded(value: Any) -> bool:
+    """Return whether an operand has no infinite element, for sure."""
+    if type(value) in _SCALARS:
+        return type(value) is not complex and math.isfinite(value)
+    return value.dtype.kind == "i" or math.isfinite(np.vdot(value, value))
+
+
+def placed(array: Any) -> NumPyArray:
+    """Return an array that NumPy has just made as an eager one; raises DTypeError where programs lack its dtype."""
+    return _wrapped(array) if array.dtype in _NAMES else NumPyArray(array)
 
 
 def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:

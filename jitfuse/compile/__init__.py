@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 from jitfuse.compile.debugging import debugging
-from jitfuse.compile.objects import Origin, build_runtime, native_runtime, runtime_is_ready, thread_totals, totals
+from jitfuse.compile.objects import start_compiler
+from jitfuse.compile.origin import Origin
 from jitfuse.compile.pipeline import ModePlan, Specialisation, compile_mode, specialise
+from jitfuse.compile.runtime_object import build_runtime, native_runtime, runtime_is_ready
 from jitfuse.compile.status import kernel_error
+from jitfuse.compile.totals import thread_totals, totals
 
 __all__ = [
     "ModePlan", "Origin", "Specialisation", "build_runtime", "compile_mode", "debugging", "kernel_error",
-    "native_runtime", "runtime_is_ready", "specialise", "thread_totals", "totals",
+    "native_runtime", "runtime_is_ready", "specialise", "start_compiler", "thread_totals", "totals",
 ]

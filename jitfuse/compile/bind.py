@@ -117,6 +117,8 @@ class BoundEntry:
             self.feed_values[feed] = b.guard_array(
                 slot, numpy_dtype(source.meta.dtype), source.meta.shape, exact, writeable=feed in trace.program.writes
             )
+            if feed in trace.guarded_values:
+                b.guard_equal(b.call(slot, np.ndarray.tobytes), trace.guarded_values[feed])
         elif source.kind == "numpy":
             self.feed_values[feed] = b.guard_numpy_scalar(slot, numpy_dtype(source.meta.dtype))
         else:

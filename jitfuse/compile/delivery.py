@@ -11,7 +11,7 @@ import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.device_array import unwrapped
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultTree, SameLeaf, ViewLeaf
 from jitfuse.tracing.tracer import Trace
 from jitfuse.tracing.view import Chain
 
@@ -26,9 +26,9 @@ def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], sta
     }
 
 
-def build_result(trace: Trace, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Any:
+def build_result(tree: ResultTree, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Any:
     """Return what the call returns; `outputs` are the program's by path."""
-    return trace.result.rebuild([_leaf(leaf, outputs, bound) for leaf in trace.result.leaves])
+    return tree.rebuild([_leaf(leaf, outputs, bound) for leaf in tree.leaves])
 
 
 def _leaf(leaf: Any, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Any:

@@ -30,4 +30,4 @@ def call_directly(
     call = PlanCall(plan, kernels, constants, name)
     call.run(feeds, on_status)
     outputs = {path: call.output(value) for path, (value, _) in plan.results.items()}
-    return build_result(trace, outputs, bound)
+    return build_result(trace.result, outputs, bound)

@@ -17,7 +17,8 @@ from jitfuse.backends.wgsl.runtime.pipelines import Pipeline
 from jitfuse.cache import Entry, cache_key, compress_text, default_store, environment_parts, publish
 from jitfuse.cache.parts import describe
 from jitfuse.compile.described import Described
-from jitfuse.compile.objects import Origin, count, recorded_milliseconds
+from jitfuse.compile.origin import Origin, recorded_milliseconds
+from jitfuse.compile.totals import count
 from jitfuse.errors import CompileError
 from jitfuse.ir.kernel import KernelForm
 

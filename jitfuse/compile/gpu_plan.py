@@ -15,7 +15,7 @@ from jitfuse.backends.wgsl.runtime.pipelines import Window, workgroups
 from jitfuse.compile.gpu_kernels import GpuKernel, gpu_kernel
 from jitfuse.compile.gpu_run import Buffer, Resident, Run
 from jitfuse.compile.gpu_step import Step
-from jitfuse.compile.objects import Origin
+from jitfuse.compile.origin import Origin
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.planning import literals_of
 from jitfuse.dtypes import itemsize

@@ -27,7 +27,7 @@ class Step:
         self.scalar_of = {
             o: buffer[1] for o, (buffer, _) in enumerate(launch.buffers) if buffer[0] == "feed" and buffer[1] in scalars
         }
-        at = len(form.stride_words) + len(form.size_words)
+        at = len(form.words.strides) + len(form.words.sizes)
         self.params = launch.words[at : at + len(form.params)]
         self._wide = [o for o in self.scalar_of if form.operands[o].dtype == "int64"]
         self._variants: dict[tuple[int, ...], Variant] = {}

@@ -44,7 +44,7 @@ def _failed(spec: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterat
         other = trace.feeds[feed].source
         if not _is_same(chain, other, args, kwargs):
             yield f"{chain}: was the same array as {other}, is another"
-    if not spec.apart(args, kwargs):
+    if not spec.conditions.apart(args, kwargs):
         yield "arrays that are written share memory with others, and did not before"
 
 
@@ -67,6 +67,8 @@ def _feed_failed(trace: Any, feed: int, args: Sequence[Any], kwargs: Mapping[str
     if source.kind == "array":
         if value.strides != source.strides:
             return f"strides were {source.strides}, are {value.strides} bytes"
+        if feed in trace.guarded_values and value.tobytes() != trace.guarded_values[feed]:
+            return "has other values, and Python looked at them"
         return None if value.flags.writeable or feed not in trace.program.writes else "is read-only and is written"
     if feed in trace.guarded_values and repr(value) != repr(trace.guarded_values[feed]):
         return f"was {trace.guarded_values[feed]!r}, is {value!r}, and Python looked at it"

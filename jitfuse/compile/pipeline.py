@@ -12,18 +12,18 @@ import numpy as np
 
 from jitfuse.backends.llvm.runtime.entries import Handler
 from jitfuse.cache import publish
-from jitfuse.compile.bind import BoundEntry, is_c_order
+from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.debugging import debugging
-from jitfuse.compile.objects import KernelObject, Origin, kernel_object
+from jitfuse.compile.matching import Conditions
+from jitfuse.compile.objects import KernelObject, kernel_object
+from jitfuse.compile.origin import Origin
 from jitfuse.compile.plan_binding import PlanBinder
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.stored_plans import find_plan, plan_entry, plan_name
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record, fresh
-from jitfuse.tracing.device_array import seen
-from jitfuse.tracing.tracer import FeedSource, Trace
-from jitfuse.tracing.view import Chain
+from jitfuse.tracing.tracer import Trace
 
 if TYPE_CHECKING:
     from jitfuse.ir.kernel import KernelForm
@@ -71,63 +71,19 @@ class Specialisation(Record):
     gpu_plans: dict[Any, Any] = fresh(default_factory=dict)
     """What the modes compiled to on a GPU, by mode and by what lies on the host (`jitfuse.gpu.call`)."""
 
-    def matches(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether a call belongs to this signature; the slow twin of the native guards."""
+    def matches(self, args: Sequence[Any], kwargs: Mapping[str, Any], training: bool | None = None) -> bool:
+        """Return whether a call belongs to this signature, in a mode where one is given."""
         trace = self.trace
         if len(args) != trace.positional or tuple(kwargs) != trace.keywords:
             return False
-        if not all(guard.check(args, kwargs) for guard in trace.guards):
+        if training is not None and trace.mode not in (None, training):
             return False
-        if not all(self._feed_matches(feed, args, kwargs) for feed in trace.feeds):
-            return False
-        return self._same(args, kwargs) and self.apart(args, kwargs)
+        return self.conditions.hold(args, kwargs)
 
-    def _same(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether arrays that were one object in the trace are one object again."""
-        feeds = self.trace.feeds
-        return all(
-            chain.resolve(args, kwargs) is feeds[feed].source.resolve(args, kwargs)
-            for chain, feed in self.trace.aliases
-        )
-
-    def apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether written arrays share memory with no other, as they did in the trace."""
-        writes, feeds = self.trace.program.writes, self.trace.feeds
-        found = [f for f in feeds if feeds[f].kind == "array"] if writes else []
-        arrays = {f: seen(feeds[f].source.resolve(args, kwargs)) for f in found}
-        return not any(
-            np.may_share_memory(arrays[a], arrays[b]) for a in writes if a in arrays for b in arrays if a != b
-        )
-
-    def _feed_matches(self, feed: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        source = self.trace.feeds[feed]
-        if not isinstance(source.source, Chain):
-            return True
-        try:
-            value = seen(source.source.resolve(args, kwargs))
-        except Exception:
-            return False
-        if source.kind == "array":
-            return (
-                type(value) is np.ndarray and value.dtype.name == source.meta.dtype and value.dtype.isnative
-                and value.shape == source.meta.shape and value.flags.aligned
-                and (value.flags.writeable or feed not in self.trace.program.writes)
-                and (value.strides == source.strides or _both_c_order(value, source))
-            )
-        if source.kind == "numpy":
-            return isinstance(value, np.generic) and value.dtype.name == source.meta.dtype
-        wanted = {"float64": float, "int64": int, "bool": bool, "complex128": complex}[source.meta.dtype]
-        if type(value) is not wanted:
-            return False
-        assert isinstance(value, bool | int | float | complex)
-        if feed in self.trace.guarded_values and repr(value) != repr(self.trace.guarded_values[feed]):
-            return False
-        low, high = self.trace.int_ranges.get(feed, (-(1 << 63), (1 << 63) - 1))
-        return not isinstance(value, int) or low <= value <= high
-
-
-def _both_c_order(value: np.ndarray[Any, Any], source: FeedSource) -> bool:
-    return value.flags.c_contiguous and is_c_order(source.meta, source.strides)
+    @cached_property
+    def conditions(self) -> Conditions:
+        """What must hold of a call that belongs to this signature."""
+        return Conditions.of(self.trace)
 
 
 def specialise(
@@ -172,5 +128,6 @@ def _mode_plan(
     made_for = origin.replace(program=trace.program)
     kernels, compiled = kernel_object(forms, call.kernels, made_for, use_cache=use_cache) if forms else (None, None)
     planned = plan_entry(name, call, kernels, origin) if name is not None and keep_plan else None
-    publish(*(entry for entry in (compiled, planned) if entry is not None))
+    entries = (None if compiled is None else compiled.entry, planned)
+    publish(*(e for e in entries if e is not None), now=None if compiled is None else compiled.now)
     return ModePlan(call, kernels, trace, training, schedule, runtime)

@@ -13,7 +13,8 @@ from typing import Any
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.cache import Entry
 from jitfuse.cache.parts import key_from_parts, recorded_parts
-from jitfuse.compile.objects import generate, kernel_parts, runtime_parts
+from jitfuse.compile.keys import kernel_parts, runtime_parts
+from jitfuse.compile.objects import kernel_code
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.form_codec import form_of
 
@@ -48,7 +49,7 @@ def check(entry: Entry) -> Verdict:
 def _made_again(entry: Entry) -> bytes | None:
     parts = recorded_parts(entry.metadata)
     if parts == kernel_parts():
-        return generate([form_of(data) for data in entry.canonical.split(b"\0")])[1]
+        return kernel_code([form_of(data) for data in entry.canonical.split(b"\0")])
     if parts == runtime_parts("runtime", native.key_parts()):
         from jitfuse.backends.llvm.jit import compile_text
 

@@ -11,21 +11,27 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from jitfuse.cache import Entry, cache_key, default_store
-from jitfuse.compile import objects
+from jitfuse.cache import Entry, cache_key, default_store, find_entry
 from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
-from jitfuse.compile.objects import KernelObject, Origin, find_object
+from jitfuse.compile.keys import environment, kernel_parts
+from jitfuse.compile.objects import KernelObject, find_object
+from jitfuse.compile.origin import Origin
 from jitfuse.ir.program import AttrValue, FusedProgram
+from jitfuse.lazy import cached_property
 from jitfuse.records import Record
 from jitfuse.tracing.tracer import Trace
 
 
 class PlanName(Record, frozen=True):
-    """What a plan is found under: its key, what that stands for, and the lines that its steps may name."""
+    """What a plan is found under: what its key stands for, and the lines that its steps may name."""
 
-    key: str
     canonical: bytes
     lines: tuple[str, ...]
+
+    @cached_property
+    def key(self) -> str:
+        """The key of the plan on this machine, of this jitfuse and Python."""
+        return cache_key({**environment(touches_python=True), **kernel_parts(), "plan": self.canonical})
 
 
 class FoundPlan(Record, frozen=True):
@@ -50,8 +56,7 @@ def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
         canonical = exact_bytes((_program(program), strides, shared, training, schedule))
     except NotPlainError:
         return None
-    parts = {**objects.environment(touches_python=True), **objects.kernel_parts(), "plan": canonical}
-    return PlanName(cache_key(parts), canonical, lines)
+    return PlanName(canonical, lines)
 
 
 def _sources(program: FusedProgram) -> Iterator[tuple[int, str]]:
@@ -89,8 +94,7 @@ def _attribute(value: AttrValue) -> Any:
 
 def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
     """Return the plan of this name and its kernels, or None where either is missing from process and disk."""
-    store = default_store()
-    entry = store.load(name.key, name.canonical, count=False)
+    entry = find_entry(lambda: name.key, name.canonical, count=False)
     if entry is None:
         return None
     try:
@@ -98,9 +102,9 @@ def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
         call = decode(written, name.lines)
         if key is None:
             return FoundPlan(call, None)
-        kernels = find_object(key, canonical, call.kernels, origin)
+        kernels = find_object(lambda: str(key), canonical, call.kernels, origin)
     except (AttributeError, EOFError, IndexError, KeyError, TypeError, ValueError) as error:  # not what we write
-        store.refuse(name.key, f"it is no plan: {error}", count=False)
+        default_store().refuse(name.key, f"it is no plan: {error}", count=False)
         return None
     return None if kernels is None else FoundPlan(call, kernels)
 

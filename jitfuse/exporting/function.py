@@ -14,12 +14,12 @@ from jitfuse.errors import ArgumentError, UnsupportedError
 from jitfuse.exporting import checks
 from jitfuse.exporting.calls import Operand, call
 from jitfuse.exporting.definitions import Definitions
-from jitfuse.exporting.layout import INDENT, lay_out
+from jitfuse.exporting.layout import INDENT, WIDTH, lay_out
 from jitfuse.exporting.literals import dtype_expression, literal
-from jitfuse.exporting.names import unused, value_names
+from jitfuse.exporting.names import argument_names, unused, value_names
 from jitfuse.exporting.results import Argument, Constant, Leaf, Structure, Window, expression
 from jitfuse.ir import ops
-from jitfuse.ir.liveness import inputs_in_mode, live_steps
+from jitfuse.ir.liveness import inputs_in_mode, live_steps, looks_at_mode
 from jitfuse.ir.program import FusedProgram, OpStep
 
 _IN_NEW_MEMORY: Final = frozenset({
@@ -32,23 +32,15 @@ _NUMBERS: Final = {"bool": "bool", "int64": "int", "uint64": "int", "float64": "
 _BOTH: Final = "both"
 
 
-def _refuse_control(program: FusedProgram) -> None:
-    for step in program.steps:
-        op = ops.get(step.op_name)
-        if op is not None and op.kind == ops.CONTROL:
-            where = f", written at {program.sources[step.step_id]}" if step.step_id in program.sources else ""
-            raise UnsupportedError(f"{step.op_name}{where}: programs with loops and branches cannot be exported yet; "
-                                   "keep them with to_json()")
-
-
 class Body:
-    """Writes the statements of one program's function."""
+    """Writes the statements of one program's function; `indent` is that of its body."""
 
     def __init__(
-        self, program: FusedProgram, arguments: Mapping[int, str], taken: set[str], definitions: Definitions
+        self, program: FusedProgram, arguments: Mapping[int, str], taken: set[str], definitions: Definitions,
+        indent: str = INDENT,
     ) -> None:
-        _refuse_control(program)
         self.program = program
+        self.indent = indent
         self.arguments = arguments
         self.names: dict[int, str] = {**value_names(program, taken), **arguments}
         self.taken = taken
@@ -58,7 +50,7 @@ class Body:
         self.steps = [s for s in program.steps if s.step_id in self.live[False] | self.live[True]]
         self.literals = {s.result_id: self._literal(s) for s in self.steps if _is_number(s, program)}
         moved = any(not program.is_random_state(f) for f in program.state_out)
-        self.has_modes = moved or any(s.mode_sensitive for s in self.steps)
+        self.has_modes = moved or looks_at_mode(program)
         self.roots = self._roots()
 
     def _literal(self, step: OpStep) -> ast.expr:
@@ -100,9 +92,9 @@ class Body:
         """Yield the steps, each under the user's line; those of one mode alone stand under an `if`."""
         written = [s for s in self.steps if s.result_id not in self.literals]
         for mode, steps in itertools.groupby(written, self._mode):
-            indent = INDENT
+            indent = self.indent
             if mode != _BOTH:
-                yield f"{INDENT}if {mode}:"
+                yield f"{indent}if {mode}:"
                 indent += INDENT
             where = None
             for step in steps:
@@ -110,22 +102,50 @@ class Body:
                 if said is not None and said != where:
                     yield f"{indent}# {_printable(said)}"
                 where = said
-                yield from lay_out(f"{self.names[step.result_id]} = ", self._call(step), indent=indent)
+                held = {}
+                for name, value in step.attrs:
+                    if isinstance(value, FusedProgram):
+                        held[name] = unused(f"{name}_{step.result_id}", self.taken)
+                        yield from self._function(held[name], value, indent)
+                op = ops.get(step.op_name)
+                targets = ", ".join(self.names[i] for i in step.result_ids)
+                comma = "," * (op is not None and op.kind == ops.CONTROL and len(step.result_ids) == 1)
+                yield from lay_out(f"{targets}{comma} = ", self._call(step, held), indent=indent)
+
+    def _function(self, name: str, program: FusedProgram, indent: str) -> Iterator[str]:
+        """Yield the function of a program that a step holds, and what it says of its results."""
+        taken = set(self.taken)
+        arguments = argument_names(program, {}, taken)
+        inner = indent + INDENT
+        body = Body(program, arguments, taken, self.definitions, inner)
+        results = [body.result(i) for i in program.outputs.values()]
+        metas = [program.meta[i] for i in program.outputs.values()]
+        line = f"{indent}def {name}({', '.join(arguments.values())}):"
+        broken = [f"{indent}def {name}(", *(f"{inner}{argument}," for argument in arguments.values()), f"{indent}):"]
+        yield from [line] if len(line) <= WIDTH else broken
+        yield from body.statements()
+        yield from lay_out("return ", ast.Tuple(results, ast.Load()), indent=inner)
+        looks = literal([(meta.shape, meta.dtype) for meta in metas])
+        yield from lay_out(f"{name}.results = ", looks, indent=indent)
+
+    def result(self, i: int) -> ast.expr:
+        """Return a value as a strong one, as the programs of steps return them."""
+        meta, value = self.program.meta[i], self._value(i)
+        return ast.Call(dtype_expression(meta.dtype), [value], []) if meta.weak else value
 
     def _mode(self, step: OpStep) -> str:
         in_training, in_evaluation = (step.step_id in self.live[mode] for mode in (True, False))
         return _BOTH if in_training and in_evaluation else "training" if in_training else "not training"
 
-    def _call(self, step: OpStep) -> ast.expr:
+    def _call(self, step: OpStep, held: Mapping[str, str]) -> ast.expr:
+        """Return the call of a step's operator; `held` names the functions of the programs that it holds."""
         op = ops.get(step.op_name)
         assert op is not None
-        if len(step.result_ids) != 1 or any(isinstance(v, FusedProgram) for _, v in step.attrs):
-            raise UnsupportedError(f"the export writes operators with one result and plain attributes, not {op.name}")
         if op.name == "mode_select":
             first, second = (self._value(i) for i in step.input_ids)
             return ast.IfExp(ast.Name("training"), first, second)
         operands = [Operand(self._value(i), self.program.meta[i]) for i in step.input_ids]
-        attrs = op.check_attrs(step.attr_dict)
+        attrs: dict[str, Any] = {**op.check_attrs(step.attr_dict), **{k: ast.Name(name) for k, name in held.items()}}
         if op.mode_sensitive:
             attrs["training"] = ast.Name("training")
         if op.name == "constant":
@@ -216,8 +236,9 @@ class Body:
             assert op is not None
             fresh = op.kind in _IN_NEW_MEMORY or op.name in _IN_NEW_MEMORY
             read = {i for mode in (False, True) for i in inputs_in_mode(step, mode)}
-            alike = [i for i in read if self.program.meta[i].dtype == self.program.meta[step.result_id].dtype]
-            roots[step.result_id] = {step.result_id} if fresh else set().union(*(roots.get(i, {i}) for i in alike))
+            for made in step.result_ids:
+                alike = [i for i in read if self.program.meta[i].dtype == self.program.meta[made].dtype]
+                roots[made] = {made} if fresh else set().union(*(roots.get(i, {i}) for i in alike))
         return roots
 
     def _is_writable(self, i: int) -> bool:
@@ -230,7 +251,7 @@ class Body:
         return step.op_name in _WRITABLE_VIEWS and all(self._is_writable(k) for k in step.input_ids if k in self.roots)
 
     def _statement(self, prefix: str, node: ast.expr) -> list[str]:
-        return lay_out(prefix, node, indent=INDENT)
+        return lay_out(prefix, node, indent=self.indent)
 
 
 def _np(name: str, value: ast.expr) -> ast.Call:

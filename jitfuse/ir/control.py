@@ -6,7 +6,6 @@ are run.
 """
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -76,7 +75,6 @@ def places(length: int, reverse: bool) -> Iterator[int]:
 def _stack(length: int, looks: tuple[tuple[int, ...], str], first: Array) -> Array:
     """Return memory for so many results, beside the first of them."""
     shape, dtype = looks
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(first, torch.Tensor):
-        return torch.empty((length, *shape), dtype=first.dtype, device=first.device)
+    if hasattr(first, "new_empty"):  # torch's
+        return first.new_empty((length, *shape))
     return np.empty((length, *shape), numpy_dtype(dtype))

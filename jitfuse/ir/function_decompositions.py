@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import is_integer, kind
-from jitfuse.ir import rules
+from jitfuse.ir import loops
 from jitfuse.ir.program import Meta
 from jitfuse.ir.ufunc_loops import loop_of
 
 Tensor = Any
 
 
-def cast(rule: rules.LoopRule, name: str, *operands: Tensor) -> list[Tensor]:
+def cast(rule: loops.LoopRule, name: str, *operands: Tensor) -> list[Tensor]:
     """Return the operands in the dtypes of an operator's loop."""
     loop = rule(name, [Meta(t.shape, t.dtype, weak=t.weak) for t in operands])
     return [
@@ -40,19 +40,19 @@ def relu(x: Tensor) -> Tensor:
 
 def log_sigmoid(x: Tensor) -> Tensor:
     """Return -softplus(-x)."""
-    (x,) = cast(rules.loop_float, "log_sigmoid", x)
+    (x,) = cast(loops.loop_float, "log_sigmoid", x)
     return x.negative().softplus().negative()
 
 
 def leaky_relu(x: Tensor, slope: Tensor) -> Tensor:
     """Return x above 0, slope * x elsewhere."""
-    x, slope = cast(rules.loop_float, "leaky_relu", x, slope)
+    x, slope = cast(loops.loop_float, "leaky_relu", x, slope)
     return x.greater(x.literal(0.0)).where(x, x.multiply(slope))
 
 
 def elu(x: Tensor, alpha: Tensor) -> Tensor:
     """Return x above 0, alpha (exp(x) - 1) elsewhere."""
-    x, alpha = cast(rules.loop_float, "elu", x, alpha)
+    x, alpha = cast(loops.loop_float, "elu", x, alpha)
     return x.greater(x.literal(0.0)).where(x, x.expm1().multiply(alpha))
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from jitfuse.ir.kernel import Instr, KernelForm
+from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.stages import Instr
 
 
 class Access(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from jitfuse.errors import ArgumentError
-from jitfuse.ir import rules
+from jitfuse.ir import loops
 from jitfuse.ir.program import Meta
 from jitfuse.records import Record
 
@@ -49,7 +49,7 @@ class Op(Record, frozen=True, eq=False):
     attrs: dict[str, Any]
     infer: Infer
     numpy: Callable[..., Any]
-    loop: rules.LoopRule | None = None
+    loop: loops.LoopRule | None = None
     decompose: Callable[..., Any] | None = None
     mode_sensitive: bool = False
     ulps: float = 0.0

@@ -26,10 +26,16 @@ Attrs = tuple[tuple[str, AttrValue], ...]
 
 def make_attrs(values: Mapping[str, Any]) -> Attrs:
     """Return attributes in canonical order: pairs sorted by name, lists as tuples."""
-    return tuple((k, _frozen(values[k])) for k in sorted(values))
+    return tuple([(k, _frozen(values[k])) for k in sorted(values)]) if values else ()
+
+
+_PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 def _frozen(value: Any) -> AttrValue:
+    if type(value) in _PLAIN or (type(value) is tuple and _PLAIN.issuperset(map(type, value))):
+        plain: AttrValue = value
+        return plain
     if isinstance(value, list | tuple):
         return tuple(_frozen(v) for v in value)
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | FusedProgram):

@@ -1,6 +1,6 @@
 """Dtype rules that NumPy's ufuncs state themselves: the loop that `ufunc.resolve_dtypes` finds.
 
-Does not own rules of operators that are no ufuncs, see `jitfuse.ir.rules`.
+Does not own rules of operators that are no ufuncs, see `jitfuse.ir.loops`.
 """
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype, ufunc_type
 from jitfuse.errors import DTypeError
+from jitfuse.ir.loops import Loop, LoopRule
 from jitfuse.ir.program import Meta
-from jitfuse.ir.rules import Loop, LoopRule
 
 _PYTHON: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "uint64": int, "float64": float, "complex128": complex}
 """What stands for a weak operand of each dtype."""

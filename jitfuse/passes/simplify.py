@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import is_narrow, numpy_dtype
-from jitfuse.ir import ops, rules
-from jitfuse.ir.kernel import POSITIONS
+from jitfuse.ir import ops, shape_rules
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
+from jitfuse.ir.stages import POSITIONS
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
 
@@ -135,7 +135,7 @@ def _simpler(
     (x,) = inputs
     meta = builder.meta[x]
     if name in _REDUCTIONS:
-        return x if not rules.normalize_axes(name, step.attr("axis"), meta.ndim) else None
+        return x if not shape_rules.normalize_axes(name, step.attr("axis"), meta.ndim) else None
     if name in POSITIONS and not meta.shape:
         return literal(builder, 0, "int64")
     if name == "astype":

@@ -62,8 +62,9 @@ class BodyBuilder(Creation):
     def open_stage(self) -> StageDraft:
         """Start a stage: inner values of earlier stages are out of reach from here on."""
         number = len(self.stages) - 1
+        in_rows = bool(self.stages) and self.stages[-1].contraction is None  # sides of products are not gone through so
         for key, node in self._memo.items():
-            if node.level == INNER:
+            if node.level == INNER and in_rows:
                 self._past[key] = (number, node)
         self._memo = {k: n for k, n in self._memo.items() if n.level < INNER}
         self._dependencies.clear()  # masks and computed indices belong to their stage

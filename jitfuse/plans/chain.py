@@ -59,7 +59,10 @@ def _link(steps: list[Any], buffers: list[set[Any]], second: int, delivered: Col
         writer = steps[users[0]]
         stores = [k for k, (b, at) in enumerate(writer.buffers) if b == buffer and at == 0]
         between = set().union(*buffers[users[0] + 1 : second])
-        if len(stores) == 1 and _fit(writer, reader, (stores[0], o)) and not between & _written(writer):
+        changed = set().union(*map(_written, steps[users[0] + 1 : second]))
+        if between & _written(writer) or changed & buffers[users[0]]:
+            continue
+        if len(stores) == 1 and _fit(writer, reader, (stores[0], o)) and _apart(writer, reader, o):
             return Link(users[0], second, (stores[0], o))
     return None
 
@@ -68,8 +71,33 @@ def _walks_rows(form: KernelForm) -> bool:
     return bool(form.contracted) and form.then is None and form.lane_axis >= len(form.grid)
 
 
-def _written(launch: Launch) -> set[Any]:
-    return {b for (b, _), o in zip(launch.buffers, launch.form.operands, strict=True) if o.out}
+def _written(step: Any) -> set[Any]:
+    if not isinstance(step, Launch):
+        return {o.buffer for o in step.outputs}
+    form = step.form
+    operands = list(form.operands)
+    if form.then is not None:
+        first, second = form.link
+        operands = [o for k, o in enumerate(operands) if k != first]
+        operands += [o for k, o in enumerate(form.then.operands) if k != second]
+    return {b for (b, _), o in zip(step.buffers, operands, strict=True) if o.out}
+
+
+def _apart(writer: Launch, reader: Launch, operand: int) -> bool:
+    """Return whether nothing but the operand joins two launches, or only numbers of the same row."""
+    if _written(reader) & {b for b, _ in writer.buffers}:
+        return False
+    made, grid = _written(writer), len(reader.form.grid)
+    for o, place in enumerate(reader.buffers):
+        if o == operand or place[0] not in made:
+            continue
+        if place[0] == reader.buffers[operand][0]:
+            return False  # it is in scratch alone
+        stored = writer.buffers.index(place) if place in writer.buffers else -1
+        steps = _steps(reader, o)
+        if stored < 0 or steps[:grid] != _steps(writer, stored)[:grid] or any(steps[grid:]):
+            return False
+    return True
 
 
 def _fit(writer: Launch, reader: Launch, operands: tuple[int, int]) -> bool:
@@ -89,7 +117,7 @@ def _fit(writer: Launch, reader: Launch, operands: tuple[int, int]) -> bool:
         return False
     plain = all(i.imm[1:] == (False, False) for i in _accesses(first, operands[0]) + _accesses(second, operands[1]))
     in_sides = len(_accesses(second, operands[1], contract=True)) == len(_accesses(second, operands[1]))
-    return plain and in_sides and _row_steps(writer, operands[0]) == _row_steps(reader, operands[1])
+    return plain and in_sides and _steps(writer, operands[0])[:grid] == _steps(reader, operands[1])[:grid]
 
 
 def _accesses(form: KernelForm, operand: int, *, contract: bool = False) -> list[Any]:
@@ -99,11 +127,12 @@ def _accesses(form: KernelForm, operand: int, *, contract: bool = False) -> list
     ]
 
 
-def _row_steps(launch: Launch, operand: int) -> list[int]:
-    """Return an operand's strides along the grid axes that are longer than one element."""
-    form = launch.form
-    steps = {a: w for (o, a), w in zip(form.stride_words, launch.words, strict=False) if o == operand}
-    return [steps.get(a, 0) for a in range(len(form.grid)) if launch.sizes[a] != 1]
+def _steps(launch: Launch, operand: int) -> list[int]:
+    """Return an operand's strides in bytes along the axes of the launch; 0 along those of one element."""
+    form, own = launch.form, launch.form.operands[operand]
+    words = {a: w for (o, a), w in zip(form.words.strides, launch.words, strict=False) if o == operand}
+    known = [words.get(a, itemsize(own.dtype) * int(c) if c != "n" else 0) for a, c in enumerate(own.strides)]
+    return [step if launch.sizes[a] != 1 else 0 for a, step in enumerate(known)]
 
 
 def _chained(writer: Launch, reader: Launch, link: tuple[int, int]) -> Launch:
@@ -114,7 +143,7 @@ def _chained(writer: Launch, reader: Launch, link: tuple[int, int]) -> Launch:
     words: list[int] = []
     for launch, operand in zip((writer, reader), link, strict=True):
         own = list(launch.words)
-        for k, (o, axis) in enumerate(launch.form.stride_words):
+        for k, (o, axis) in enumerate(launch.form.words.strides):
             if o == operand:
                 own[k] = row_bytes if axis == row_axis(launch.form) else 0
         own[-3:-1] = [row_blocks, 1]

@@ -10,8 +10,8 @@ import math
 from typing import Any, Final, NamedTuple
 
 from jitfuse.ir import ops
-from jitfuse.ir.kernel import CHUNK
 from jitfuse.ir.program import OpStep
+from jitfuse.ir.sum_tree import CHUNK
 from jitfuse.plans.contraction import MAX_SWEPT
 from jitfuse.plans.frame import Frame, Key
 from jitfuse.plans.inlining import MAX_STEPS
@@ -69,6 +69,8 @@ class Group(Record, eq=False):
     needs: set[int] = fresh(default_factory=set)
     reach: dict[Key, Reach] = fresh(default_factory=dict)
     split: bool = False
+    window: OpStep | None = None
+    """The update that it stores in place: nothing else is in such a kernel."""
     size: int = 0
     """How many values it computes, each as often as index maps differ."""
 

@@ -51,7 +51,12 @@ class Grouping(Probing):
         """Which choices of a policy make a difference to these groups."""
         self.groups: list[Group] = []
         self.refusals: list[RefusedMerge] = []
+        self._behind: list[int] = []
+        """For each group those that must run before it, directly or not, as bits."""
+        self._needed_by: list[set[int]] = []
         self._must = values.must | set(materialise)
+        self._readers: dict[int, set[int]] = {head: set() for head, _, _ in values.windows.values()}
+        """The groups that read an array that is updated in place, since its last update."""
         for step in program.steps:
             self._visit(step)
         self._store_what_others_read()
@@ -75,8 +80,12 @@ class Grouping(Probing):
             frame = Frame(self.program.meta[value].shape, ())
             group = Group(len(self.groups), frame, host=step, roots=[*step.result_ids])
             for i in step.input_ids:
-                group.needs |= self._homes([self.values.base(i)])
+                self._need(group, self._homes([self.values.version(i)]))
+                self._note_reader(group, self.values.base(i))
             self._add(group)
+            return
+        if value in self.values.windows:
+            self._open_window(step)
             return
         is_reduction = op.kind in (ops.REDUCTION, ops.SCAN) and value not in self.values.inlining.unrolled
         if is_reduction or value in self._must:
@@ -85,15 +94,15 @@ class Grouping(Probing):
     def _place_anchor(self, step: OpStep, is_reduction: bool) -> None:
         behind = self._groups_behind(step)
         for group in reversed(self.groups[-_WINDOW:]):
-            reason = Refusal.CYCLE if group.number in behind else self._try_join(step, is_reduction, group)
+            reason = Refusal.CYCLE if behind >> group.number & 1 else self._try_join(step, is_reduction, group)
             if reason is None:
                 return
             if reason is not Refusal.UNRELATED:
                 self.refusals.append(RefusedMerge(step.step_id, group.number, reason))
         self._open(step, is_reduction)
 
-    def _groups_behind(self, step: OpStep) -> set[int]:
-        """Return the groups that must run before what a step reads from memory is there: it can join none of them."""
+    def _groups_behind(self, step: OpStep) -> int:
+        """Return the groups that must run before what a step reads from memory is there, as bits: it can join none."""
         leaves: set[int] = set()
         seen, stack = set(step.input_ids), list(step.input_ids)
         while stack:
@@ -104,11 +113,9 @@ class Grouping(Probing):
                 fresh = [i for i in self.program.producers[value].input_ids if i not in seen]
                 seen.update(fresh)
                 stack += fresh
-        behind: set[int] = set()
-        todo = {n for home in self._homes(leaves) for n in self.groups[home].needs}
-        while todo:
-            behind |= todo
-            todo = {n for g in todo for n in self.groups[g].needs} - behind
+        behind = 0
+        for home in self._homes(leaves):
+            behind |= self._behind[home]
         return behind
 
     def _open(self, step: OpStep, is_reduction: bool) -> None:
@@ -125,6 +132,23 @@ class Grouping(Probing):
             probe = self.probe(frame, frozenset(), Key(value, frame.full_map()), group)
         self._absorb(group, value, probe, result_placing(step) if is_reduction else "whole")
         self._add(group)
+
+    def _open_window(self, step: OpStep) -> None:
+        """Open the kernel that stores an update in place, once all have run that read the array as it was."""
+        base, value = step.input_ids
+        head, _, layout = self.values.windows[step.result_id]
+        frame = Frame(layout.shape, ())
+        group = Group(len(self.groups), frame, window=step)
+        where = frame.broadcast_map(self.program.meta[value].shape)
+        probe = self.probe(frame, frozenset(), Key(value, where), group)
+        self._absorb(group, step.result_id, probe, "whole")
+        self._need(group, (self._homes([base]) | self._readers[head]) - {group.number})
+        self._readers[head].clear()
+        self._add(group)
+
+    def _note_reader(self, group: Group, base: int) -> None:
+        if base in self._readers:
+            self._readers[base].add(group.number)
 
     def _open_contraction(self, step: OpStep) -> None:
         """Open the kernel of a contraction: what its operands are computed from is computed in it."""
@@ -145,19 +169,38 @@ class Grouping(Probing):
             group.roots.append(value)
         group.placings[value] = placing
         group.leaves |= probe.leaves
+        for leaf, _ in probe.leaves:
+            self._note_reader(group, self.values.base(leaf))
         group.inlined |= probe.inlined
         group.size += probe.size
         group.reach.update(probe.reach)
         group.depths[value] = probe.depth
-        group.needs |= self._homes(v for v, _ in probe.leaves) - {group.number}
+        self._need(group, self._homes(v for v, _ in probe.leaves) - {group.number})
         self.home[value] = group.number
+
+    def _need(self, group: Group, needs: set[int]) -> None:
+        """Have groups run before a group, and so before all that need it."""
+        while len(self._behind) <= group.number:
+            self._behind.append(0)
+            self._needed_by.append(set())
+        behind = 0
+        for n in needs - group.needs:
+            behind |= self._behind[n] | 1 << n
+            self._needed_by[n].add(group.number)
+        group.needs |= needs
+        todo = {group.number}
+        while todo:
+            number = todo.pop()
+            if behind | self._behind[number] != self._behind[number]:
+                self._behind[number] |= behind
+                todo |= self._needed_by[number]
 
     def _homes(self, values: Iterable[int]) -> set[int]:
         return {self.home[v] for v in values if v in self.home}
 
     # ------------------------------------------------------------------ joining
     def _try_join(self, step: OpStep, is_reduction: bool, group: Group) -> Refusal | None:
-        if group.host is not None:
+        if group.host is not None or group.window is not None:
             return Refusal.UNRELATED
         value, reason = step.result_id, Refusal.FRAME
         for frame, key, placing in self._candidates(step, is_reduction, group):
@@ -225,18 +268,9 @@ class Grouping(Probing):
         return self.policy.split and not (self.policy.one_pass and self.values.is_swept_again(step.result_id))
 
     def _makes_cycle(self, group: Group, probe: Probe) -> bool:
-        needed = self._homes(v for v, _ in probe.leaves) - {group.number}
-        seen: set[int] = set()
-        stack = list(needed)
-        while stack:
-            g = stack.pop()
-            if g == group.number:
-                return True
-            if g not in seen:
-                seen.add(g)
-                stack.extend(self.groups[g].needs)
-        # and memory written by this very group cannot be read in it
-        return any(self.home.get(v) == group.number for v, _ in probe.leaves)
+        needed = self._homes(v for v, _ in probe.leaves)
+        # memory written by this very group cannot be read in it
+        return group.number in needed or any(self._behind[g] >> group.number & 1 for g in needed)
 
 
 def computed_twice(program: FusedProgram, grouping: Grouping) -> set[int]:

@@ -14,8 +14,9 @@ from collections.abc import Container, Iterable
 from typing import Final, NamedTuple
 
 from jitfuse.ir import ops
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT, POSITIONS
+from jitfuse.ir.kernel import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.ir.stages import POSITIONS
 from jitfuse.plans.frame import reduced_axes
 from jitfuse.plans.index_maps import GATHERS
 from jitfuse.plans.nodes import operation_cost
@@ -89,8 +90,11 @@ class Inlining:
             self._bodies[result] = body
             self._sizes[result] = body.size
             self.costs[result] = cost
-        if self._may_be_stored(value) and cost >= DEAR and self._maps[value] > 1:
-            self.store(value)
+        if self._may_be_stored(value):
+            if cost >= DEAR and self._maps[value] > 1:
+                self.store(value)
+            elif cost >= RECOMPUTE_COST and self._is_number_read_twice(value):
+                self._must.add(value)  # a number from one round of a loop to the next
         for i in step.input_ids:
             self._left[i] -= 1
             if not self._left[i]:
@@ -183,6 +187,9 @@ class Inlining:
         return total
 
     # ------------------------------------------------------------------ what may be stored
+    def _is_number_read_twice(self, value: int) -> bool:
+        return not self.program.meta[value].shape and len(self.program.consumers.get(value, ())) > 1
+
     def _is_computed(self, value: int) -> bool:
         """Return whether an operand is computed where it is read, not loaded."""
         return not self._is_stored(value) and not self._is_stored(self._base(value))
@@ -192,7 +199,7 @@ class Inlining:
 
     def _may_be_stored(self, value: int) -> bool:
         step = self.program.producers.get(value)
-        return step is not None and not self._is_stored(value) and _is_arithmetic(step)
+        return step is not None and not self._is_stored(value) and is_arithmetic(step)
 
     def _base(self, value: int) -> int:
         """Return what a value is a mere view of."""
@@ -248,7 +255,8 @@ def _is_view(step: OpStep) -> bool:
     return op.kind == ops.VIEW and len(step.input_ids) == 1 and step.op_name not in GATHERS and step.op_name != "concat"
 
 
-def _is_arithmetic(step: OpStep) -> bool:
+def is_arithmetic(step: OpStep) -> bool:
+    """Return whether a step computes elements that a kernel may store."""
     op = ops.get(step.op_name)
     assert op is not None
     return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or step.op_name == "concat" or step.op_name in GATHERS

@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.program import FusedProgram
+from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder, Place
 from jitfuse.plans.form import finish
 from jitfuse.plans.frame import Frame, contiguous_layout
@@ -22,6 +22,8 @@ from jitfuse.plans.values import Commit
 
 def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep: bool) -> tuple[list[Launch], bool]:
     """Return the launches of a group in order, and whether inner values were kept in scratch rows."""
+    if group.window is not None:
+        return [_build_window(program, grouping, group.window)], False
     place = grouping.place_of(group.fused | set(group.roots))
     unrolled = grouping.values.inlining.unrolled
     body = BodyBuilder(
@@ -46,6 +48,11 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
     if group.split:
         return finish_split(body), False
     return [finish(body)], len(body.keeps) > (group.contraction is not None)
+
+
+def _build_window(program: FusedProgram, grouping: Grouping, step: OpStep) -> Launch:
+    head, offset, layout = grouping.values.windows[step.result_id]
+    return _write(program, grouping, grouping.place_of(), step.input_ids[1], ("value", head), layout, offset)
 
 
 def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> Launch:

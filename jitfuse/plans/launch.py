@@ -52,8 +52,7 @@ def make_launch(
 ) -> Launch:
     """Return the launch of a form; `strides` has one row of byte strides for each operand, one for each axis."""
     moved = bytes_moved(form, sizes)
-    words = [*(strides[o][a] for o, a in form.stride_words), *(sizes[a] for a in form.size_words)]
-    words += [bits(dtype, value) for dtype, value in params]
+    words = form.words.shape(strides, sizes) + [bits(dtype, value) for dtype, value in params]
     if form.contracted:
         words += block_counts(form, sizes)
     words.append(int(moved >= STREAM_BYTES))

@@ -8,6 +8,8 @@ kernels.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 
@@ -92,6 +94,7 @@ IndexMap = tuple[Any, ...] | Flat
 """One `Lin` or SSA node for each axis of a value, or a `Flat` position."""
 
 
+@lru_cache(maxsize=1024)
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return element strides of the row-major order."""
     return tuple(math.prod(shape[k + 1 :]) for k in range(len(shape)))
@@ -99,6 +102,8 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def flatten_linear(shape: tuple[int, ...], index: tuple[Any, ...]) -> Lin | None:
     """Return the row-major position of an index that is linear in every axis, else None."""
+    if len(shape) == 1:
+        return index[0] if isinstance(index[0], Lin) else None
     total = ZERO
     for part, weight in zip(index, row_major(shape), strict=True):
         if not isinstance(part, Lin):
@@ -114,7 +119,8 @@ class Group(NamedTuple):
     new: tuple[int, ...]
 
 
-def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group] | None:
+@lru_cache(maxsize=1024)
+def reshape_groups(old: tuple[int, ...], new: tuple[int, ...]) -> Sequence[Group] | None:
     """Split a reshape into the smallest blocks of axes with equal products; None for zero-size arrays.
 
     Blocks are taken from the end where the shapes agree longer, so that extents of 1 meet those that they meet in

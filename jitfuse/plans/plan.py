@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
@@ -26,9 +26,12 @@ from jitfuse.plans.memory import live_intervals, plan_arena
 from jitfuse.plans.order import execution_order
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
+from jitfuse.plans.updates import updated_in_place
 from jitfuse.plans.values import Values, View
 from jitfuse.records import Record
 
+LONG: Final = 1000
+"""Programs of more steps have the default of all choices but who computes products: each costs one more planning."""
 Buffer = tuple[str, int]
 """("feed", id), ("const", id), ("value", id), ("partial", id), ("positions", id) or ("reserved", id)."""
 
@@ -94,6 +97,8 @@ class AbstractPlan(Record, frozen=True, eq=False):
     program: FusedProgram
     layouts: Mapping[int, Layout]
     schedule: str = "slack"
+    in_place: bool = True
+    """Whether long chains of updates may share memory."""
 
     def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
         """Return the plan of one policy; candidates are ordered by the quick methods alone."""
@@ -101,11 +106,12 @@ class AbstractPlan(Record, frozen=True, eq=False):
 
     def candidates(self) -> list[SymbolicPlan]:
         """Return the plans that compete, by their cost over the reference shapes of their class, the best first."""
-        return descend(self.lower, lambda plan, choice: (plan.cost_ns(choice), plan.score[1:]))
+        competing = LoweringPolicy._fields if len(self.program.steps) <= LONG else ("own",)
+        return descend(self.lower, lambda plan, choice: (plan.cost_ns(choice), plan.score[1:]), competing)
 
     def written_by(self, policy: LoweringPolicy) -> tuple[FusedProgram, set[str]]:
         """Return the program with its products as a policy has them, and which of its choices make a difference."""
-        program, choices = self.program, set()
+        program, choices = self._updated, set()
         if self._regrouped is not program:
             choices.add("regroup")
         if policy.regroup:
@@ -117,7 +123,11 @@ class AbstractPlan(Record, frozen=True, eq=False):
 
     @cached_property
     def _regrouped(self) -> FusedProgram:
-        return regrouped(self.program)
+        return regrouped(self._updated)
+
+    @cached_property
+    def _updated(self) -> FusedProgram:
+        return updated_in_place(self.program) if self.in_place else self.program
 
     def best(self) -> RuntimePlan:
         """Return the runtime plan of the best candidate."""
@@ -141,9 +151,11 @@ class SymbolicPlan:
         self.steps: list[RuntimeStep] = [*build_reservations(program, grouping)]
         self._groups: list[PlannedGroup] = []
         written = [grouping.values.base(c.value) for c in grouping.values.commits]
+        kernels = 0
         for number in execution_order(grouping, self._arena_values(), written, schedule):
             group = grouping.groups[number]
-            self._groups.append(_planned(group, sum(g.name.startswith("kernel") for g in self._groups)))
+            self._groups.append(_planned(group, kernels))
+            kernels += group.host is None
             if group.host is not None:
                 self.steps.append(_host_call(program, grouping.values, group.host))
                 continue
@@ -168,7 +180,8 @@ class SymbolicPlan:
         meta = self.program.meta
         return {
             value: meta[value].size * itemsize(meta[value].dtype)
-            for group in self.grouping.groups for value in group.roots if value not in self.outputs
+            for group in self.grouping.groups for value in group.roots
+            if value not in self.outputs and value not in self.grouping.values.windows
         }
 
     def _chain(self) -> bool:
@@ -244,7 +257,7 @@ def _planned(group: Group, kernels: int) -> PlannedGroup:
 
 def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
     """Return the fusion groups; dear values that several groups would compute are stored once where that pays."""
-    values = Values(program, plan.layouts, policy)
+    values = Values(program, plan.layouts, policy, plan.in_place)
     first = Grouping(program, values, policy=policy)
     twice = {v for v in computed_twice(program, first) if values.inlining.store(v)}
     return Grouping(program, values, twice, policy) if twice else first

@@ -61,17 +61,20 @@ class Lowered(Protocol):
 Candidate = TypeVar("Candidate", bound=Lowered)
 
 
-def descend(lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candidate, str], Any]) -> list[Candidate]:
+def descend(
+    lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candidate, str], Any],
+    competing: Collection[str] = LoweringPolicy._fields,
+) -> list[Candidate]:
     """Return candidates, the best first: choice by choice, each turned over where that costs less.
 
     `lower` makes the candidate of a policy, `cost` says what one costs as far as a choice is concerned. Ties go to
-    the earlier one. There is at most one candidate for each choice, beside the default, so that planning takes
-    a bounded multiple of one lowering.
+    the earlier one. There is at most one candidate for each choice that competes, beside the default, so that planning
+    takes a bounded multiple of one lowering.
     """
     best = lower(DEFAULT)
     losers: list[Candidate] = []
     for name in LoweringPolicy._fields:
-        if name not in best.choices:
+        if name not in best.choices or name not in competing:
             continue
         other = lower(best.policy._replace(**{name: not getattr(best.policy, name)}))
         if cost(other, name) < cost(best, name):

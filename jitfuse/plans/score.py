@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.blocking import block_counts, chained
-from jitfuse.ir.kernel import CHUNK, MAX_STATIC_EXTENT, KernelForm, Stage
+from jitfuse.ir.kernel import MAX_STATIC_EXTENT, KernelForm
+from jitfuse.ir.stages import Stage
+from jitfuse.ir.sum_tree import CHUNK
 from jitfuse.plans.contraction_cost import THREADS, contraction_ns, size_class
 from jitfuse.plans.launch import Launch, bytes_moved
 from jitfuse.plans.nodes import operation_cost

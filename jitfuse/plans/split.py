@@ -10,9 +10,11 @@ import math
 from typing import Any, Final, NamedTuple
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import CHUNK, Axis, Instr, KernelForm, Reduction, Stage
+from jitfuse.ir.kernel import Axis, KernelForm
 from jitfuse.ir.kernel import Operand as FormOperand
 from jitfuse.ir.program import OpStep
+from jitfuse.ir.stages import Instr, Reduction, Stage
+from jitfuse.ir.sum_tree import CHUNK
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.form import Space
 from jitfuse.plans.launch import Launch, make_launch

@@ -17,6 +17,7 @@ from jitfuse.plans.frame import contiguous_layout
 from jitfuse.plans.inlining import Inlining
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
+from jitfuse.plans.windows import Windows
 
 _ALIASED: Final = ("reshape", "transpose")
 _HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal")
@@ -43,7 +44,8 @@ class Values:
     """Placement facts of one primitive program. `layouts` gives the layout of each array feed."""
 
     def __init__(
-        self, program: FusedProgram, layouts: Mapping[int, Layout], policy: LoweringPolicy = DEFAULT
+        self, program: FusedProgram, layouts: Mapping[int, Layout], policy: LoweringPolicy = DEFAULT,
+        in_place: bool = True,
     ) -> None:
         self.program = program
         self.policy = policy
@@ -67,6 +69,7 @@ class Values:
         self.commits: list[Commit] = []
         self.reserved: list[int] = []
         self._reserve_random_state()
+        self._share_memory(in_place)
         self._find_commits()
         self._find_outputs()
         self._find_host_operands()
@@ -109,7 +112,28 @@ class Values:
                 stack.append(step.result_id)
         return False
 
+    def version(self, value: int) -> int:
+        """Return the value that must have been stored when a library reads this one from memory."""
+        return self._versions.get(value, value if value in self.windows else self.base(value))
+
     # ------------------------------------------------------------------ what must be stored
+    def _share_memory(self, in_place: bool) -> None:
+        """Find the updates that are stored in place: views of the whole array that they change."""
+        self.windows: dict[int, View] = {}
+        self._versions: dict[int, int] = {}
+        if not in_place:
+            return
+        found = Windows(self.program, self.memory, self.must)
+        for value, head in found.heads.items():
+            if value == head:
+                continue
+            step, meta = self.program.producers[value], self.program.meta[value]
+            whole = contiguous_layout(meta)
+            moved = _through(step, tuple(step.attr("counts")), whole, itemsize(meta.dtype), "slice")
+            assert moved is not None
+            self.windows[value] = View(head, moved[1], moved[0])
+            self.views[value] = View(head, 0, whole)
+
     def _reserve_random_state(self) -> None:
         """Have the call take its random numbers at its very start: a copy of the state, and the state moved on.
 
@@ -146,6 +170,8 @@ class Values:
         while new != feed:
             step = self.program.producers.get(new)
             if step is None or step.op_name != "update_slice" or step.input_ids[1] in written:
+                return None
+            if new in self.windows:
                 return None
             chain.append(step)
             new = step.input_ids[0]
@@ -212,7 +238,8 @@ class Values:
             return
         view = self._view(value, _HOST_VIEWS)
         if view is not None and view.base != value:
-            self.views[value] = view
+            self._versions[value] = view.base
+            self.views[value] = view._replace(base=self.base(view.base))
             value = view.base
         if value not in self.memory:
             self.must.add(value)

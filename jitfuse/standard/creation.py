@@ -4,12 +4,13 @@ assignment; eager arrays outside; NumPy arrays where a fused function runs as pl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
+from jitfuse.later import Later
 from jitfuse.standard.dispatch import over_tensors, require_device
 from jitfuse.tracing import numpy_shapes, substitutes
 from jitfuse.tracing.abstract import AbstractTensor
@@ -17,6 +18,11 @@ from jitfuse.tracing.device_array import DeviceArray, HostArray
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.mode import runs_plain
 from jitfuse.tracing.recorder import active
+
+if TYPE_CHECKING:
+    from jitfuse.arrays import numpy_array
+else:
+    numpy_array = Later("jitfuse.arrays.numpy_array")
 
 Shape = int | Sequence[int]
 
@@ -27,15 +33,11 @@ def _numpy(dtype: Any) -> Any:
 
 def _placed(array: Any, device: str | None) -> Any:
     """Return what NumPy has made as an array of the kind that is wanted here."""
-    if device not in (None, "cpu"):
+    if device is not None and device != "cpu":
         from jitfuse.gpu.tensor import asarray as on_device
 
         return on_device(array, device)
-    if runs_plain():
-        return array
-    from jitfuse.arrays.making import wrap
-
-    return wrap(array)
+    return array if runs_plain() else numpy_array.placed(array)
 
 
 def _create(plain: Callable[..., Any], args: tuple[Any, ...], dtype: Any, device: str | None, **options: Any) -> Any:

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError, UnsupportedError
+from jitfuse.errors import ArgumentError
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.device_array import HostArray
 from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.recorder import active
-from jitfuse.tracing.source import user_line
 
 
 def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,19 +45,12 @@ def tensor(value: Any) -> Any:
         return value
     run = active()
     if run is not None:
-        from jitfuse.tracing.traced import lift
+        from jitfuse.tracing.lifting import lift
 
         return lift(run, value)
     from jitfuse.arrays.making import wrap
 
     return wrap(np.asarray(value))
-
-
-def known(name: str, x: Any, way_out: str) -> Any:
-    """Return an eager array, whose elements decide the result's shape; raises UnsupportedError for other tensors."""
-    if isinstance(x, HostArray):
-        return x
-    raise UnsupportedError(f"jf.{name} has a shape that depends on data, at {user_line()}. {way_out}")
 
 
 def require_device(name: str, device: str | None) -> None:

@@ -12,12 +12,13 @@ import numpy as np
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import rules
-from jitfuse.standard.dispatch import known, over_tensors, tensor
+from jitfuse.ir import shape_rules
+from jitfuse.standard.dispatch import over_tensors, tensor
 from jitfuse.tracing import numpy_functions
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.device_array import HostArray
 from jitfuse.tracing.numpy_functions import lifted, strong
+from jitfuse.tracing.numpy_observed import observed
 
 Tensor = Any
 _np: Any = np  # whose functions take traced and eager arrays, which its types do not say
@@ -46,6 +47,10 @@ def round(x: Tensor, /, decimals: int = 0) -> Tensor:
 @over_tensors
 def floor_divide(x1: Any, x2: Any, /) -> Tensor:
     """Return the quotient rounded down; where a float is infinite the quotient itself: NumPy has NaN or -1 there."""
+    quick = getattr(x1, "floor_divided", None) if isinstance(x1, HostArray) else None
+    found = NotImplemented if quick is None else quick(x2)
+    if found is not NotImplemented:
+        return found
     a, b = (strong(t) for t in lifted(x1, x2)) if _all_weak(x1, x2) else lifted(x1, x2)
     result = a.call("floor_divide", b)
     if kind(str(result.dtype)) != "float":
@@ -101,7 +106,7 @@ def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: b
     if not descending:
         return _np.argsort(x, axis, stable=bool(stable))
     turned = _np.argsort(_np.flip(x, axis), axis, stable=bool(stable))
-    return x.shape[rules.normalize_axis("argsort", axis, x.ndim)] - 1 - _np.flip(turned, axis)
+    return x.shape[shape_rules.normalize_axis("argsort", axis, x.ndim)] - 1 - _np.flip(turned, axis)
 
 
 @over_tensors
@@ -131,8 +136,7 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     if not isinstance(repeats, AbstractTensor) or not repeats.ndim or repeats.shape == (1,):
         count = repeats.item() if isinstance(repeats, HostArray) else repeats  # type: ignore[attr-defined]
         return _np.repeat(x, count, axis)
-    counts = known("repeat", repeats, "Repeat by a number, or outside of the fused function.")
-    return _np.repeat(x, counts.array, axis)
+    return _np.repeat(x, repeats.array if isinstance(repeats, HostArray) else repeats, axis)
 
 
 # ---------------------------------------------------------------- shapes
@@ -147,7 +151,7 @@ def reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Tensor:
 @over_tensors
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the parts of x along an axis; views."""
-    lead = (slice(None),) * rules.normalize_axis("unstack", axis, x.ndim)
+    lead = (slice(None),) * shape_rules.normalize_axis("unstack", axis, x.ndim)
     return tuple(x[(*lead, k)] for k in range(x.shape[len(lead)]))
 
 
@@ -172,7 +176,7 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape that shapes broadcast to; raises ShapeError where they do not."""
-    return rules.broadcast("broadcast_shapes", shapes)
+    return shape_rules.broadcast("broadcast_shapes", shapes)
 
 
 @over_tensors
@@ -210,47 +214,44 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def _found(kind: Any, x: Tensor, parts: Any) -> Any:
-    from jitfuse.arrays.making import wrap
-
-    return kind(*(wrap(part, x) for part in parts))
-
-
 @over_tensors
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Return the indices of the elements that are not zero, one array for each axis."""
-    array = known("nonzero", x, "Keep the shape: jf.where(condition, a, b).").array
-    if not array.ndim:
+    if not x.ndim:
         raise ArgumentError("nonzero of an array of rank 0; use x.reshape(1)")
-    return tuple(_found(lambda *parts: parts, x, np.nonzero(array)))
+    return observed("jf.nonzero", (x,), np.nonzero, "Keep the shape: jf.where(condition, a, b).")
 
 
-def _distinct(name: str, x: Tensor) -> Any:
-    return getattr(np, name)(known(name, x, "Call it outside of the fused function.").array)
+def _distinct(name: str, x: Tensor) -> tuple[Tensor, ...]:
+    def compute(array: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        found = getattr(np, name)(array)
+        return tuple(found) if isinstance(found, tuple) else (found,)
+
+    return observed(f"jf.{name}", (x,), compute, "Call it outside of the fused function.")
 
 
 @over_tensors
 def unique_all(x: Tensor, /) -> UniqueAll:
     """Return the distinct elements, where each is first, where it goes in x, and how often it is there."""
-    return _found(UniqueAll, x, _distinct("unique_all", x))  # type: ignore[no-any-return]
+    return UniqueAll(*_distinct("unique_all", x))
 
 
 @over_tensors
 def unique_counts(x: Tensor, /) -> UniqueCounts:
     """Return the distinct elements and how often each is there."""
-    return _found(UniqueCounts, x, _distinct("unique_counts", x))  # type: ignore[no-any-return]
+    return UniqueCounts(*_distinct("unique_counts", x))
 
 
 @over_tensors
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """Return the distinct elements and where each goes in x."""
-    return _found(UniqueInverse, x, _distinct("unique_inverse", x))  # type: ignore[no-any-return]
+    return UniqueInverse(*_distinct("unique_inverse", x))
 
 
 @over_tensors
 def unique_values(x: Tensor, /) -> Tensor:
     """Return the distinct elements."""
-    return _found(lambda part: part, x, [_distinct("unique_values", x)])
+    return _distinct("unique_values", x)[0]
 
 
 # ---------------------------------------------------------------- products
@@ -260,7 +261,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     from jitfuse.tracing import numpy_products
 
     x, y = (strong(t) for t in lifted(x1, x2))
-    extents = [t.shape[rules.normalize_axis("vecdot", axis, t.ndim)] for t in (x, y)]
+    extents = [t.shape[shape_rules.normalize_axis("vecdot", axis, t.ndim)] for t in (x, y)]
     if extents[0] != extents[1]:
         raise ShapeError(f"vecdot: axis {axis} has {extents[0]} and {extents[1]} elements")
     return numpy_products.vecdot(x, y, axis=axis)

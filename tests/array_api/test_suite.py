@@ -1,7 +1,7 @@
 """data-apis/array-api-tests against the eager namespace, and with each of its functions fused.
 
 Runs where ARRAY_API_TESTS names a checkout of it with its submodule, whose requirements are installed. Nothing is
-skipped but what splits programs, which does not exist yet: shapes that depend on data inside of fused functions.
+skipped. Fused functions whose shapes depend on data are split (docs/splitting.md).
 """
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ SUITE = os.environ.get("ARRAY_API_TESTS")
 HERE = Path(__file__).resolve().parent
 EXAMPLES = {"jitfuse": 20, "fused_namespace": 3}
 """Examples of each test; a new signature is compiled for every one of the fused ones."""
-LATER = ("unique_all", "unique_counts", "unique_inverse", "unique_values", "nonzero", "repeat")
-"""Tests of shapes that depend on data, inside of a fused function."""
 
 
 @pytest.mark.skipif(SUITE is None, reason="ARRAY_API_TESTS names no checkout of data-apis/array-api-tests")
@@ -30,7 +28,5 @@ def test_array_api_tests(module: str, tmp_path: Path) -> None:
     environment = {**os.environ, "ARRAY_API_TESTS_MODULE": module, "PYTHONPATH": os.pathsep.join(p for p in paths if p)}
     command = [sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "--disable-deadline",
                f"--max-examples={max(1, int(EXAMPLES[module] * scale))}", "array_api_tests"]
-    if module == "fused_namespace":
-        command += ["-k", " and ".join(f"not test_{name}" for name in LATER)]
     done = subprocess.run(command, cwd=SUITE, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import time
 from pathlib import Path
 
@@ -176,3 +177,29 @@ def test_a_source_that_cannot_be_read_is_not_fatal(process: Path, monkeypatch: p
 
     monkeypatch.setattr(sources, "digest_of", fail)
     assert sources.sources_digest().startswith("process ")
+
+
+def test_an_empty_cache_is_asked_for_no_key(process: Path) -> None:
+    def refuse() -> str:
+        raise AssertionError("the key was made")
+
+    store = sources.default_store()
+    assert sources.nothing_stored() and sources.find_entry(refuse, b"form") is None
+    assert store.stats().misses == 1
+    key = "c" * 64
+    store.memory.put(Entry(key, {}, b"form", b"code"))
+    assert sources.find_entry(lambda: key, b"form") is not None
+    store.memory.discard(key)
+    Store(store.layers).store(Entry(key, {}, b"form", b"code"))  # another process
+    assert sources.find_entry(lambda: key, b"form") is not None
+
+
+def test_modules_that_came_after_the_look_ask_for_another(process: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = sources.sources_now()
+    (process / "ir" / "__init__.py").write_text("# edited after the look\n")
+    sources.publish(Entry("a" * 64, {}, b"made before", b"code"), now=now)
+    monkeypatch.setitem(sys.modules, "jitfuse.pretended", sys)
+    sources.publish(Entry("b" * 64, {}, b"made of what?", b"code"), now=now)
+    elsewhere = Store(sources.default_store().layers)
+    assert elsewhere.load("a" * 64, b"made before") is not None
+    assert elsewhere.load("b" * 64, b"made of what?") is None

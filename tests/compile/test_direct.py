@@ -11,6 +11,7 @@ import pytest
 
 import jitfuse as jf
 from jitfuse import compile as compiler
+from jitfuse.compile import runtime_object
 
 X = np.random.default_rng(1).standard_normal((5, 7))
 
@@ -75,20 +76,20 @@ def test_writes_state_and_errors() -> None:
 
 
 def test_without_a_runtime_kernels_still_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    objects = sys.modules["jitfuse.compile.objects"]
 
     def refuse() -> Any:
         raise jf.CompileError("no runtime here")
 
-    monkeypatch.setattr(objects.native, "loaded", lambda: False)
-    monkeypatch.setattr(objects, "native_runtime", refuse)
-    monkeypatch.setattr(objects, "_runtime_build", None)
-    monkeypatch.setattr(objects, "_runtime_failure", None)
-    monkeypatch.setattr(objects, "_runtime_entry", lambda *_: ("", b"", None))
+    monkeypatch.setattr(runtime_object.native, "loaded", lambda: False)
+    monkeypatch.setattr(runtime_object, "native_runtime", refuse)
+    monkeypatch.setattr(runtime_object, "_build", None)
+    monkeypatch.setattr(runtime_object, "_failure", None)
+    monkeypatch.setattr(runtime_object, "_entry", lambda *_: None)
     f = jf.fuse(FUNCTIONS[0])
     with pytest.warns(jf.FallbackWarning, match="no runtime here"):
         f(X)
-        objects._runtime_build.join()
+        assert runtime_object._build is not None
+        runtime_object._build.join()
     for _ in range(2):
         np.testing.assert_allclose(f(X), FUNCTIONS[0](X))
     assert not f.attached and f.stats()["fallbacks"] == 0 and f.stats()["launches"] == 3

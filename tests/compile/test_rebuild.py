@@ -79,7 +79,8 @@ def test_what_is_no_form_is_refused_and_never_run(canonical: bytes) -> None:
 def test_the_runtime_is_made_again_too() -> None:
     from jitfuse.backends.llvm.loader import load
     from jitfuse.backends.llvm.runtime import native
-    from jitfuse.compile.objects import load_runtime_object, runtime_parts
+    from jitfuse.compile.keys import runtime_parts
+    from jitfuse.compile.runtime_object import load_runtime_object
 
     load_runtime_object(
         "runtime", native.runtime_text, native.key_parts(), lambda code: load(code, allowed=native.IMPORTS)

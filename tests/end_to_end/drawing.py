@@ -171,9 +171,12 @@ class Drawing:
     def _change(self, text: str, target: str, reads: tuple[str, ...]) -> None:
         """Add a statement that writes into an array; tried on copies that share memory as the values do."""
         before = copy.deepcopy({n: v for n, v in self.values.items() if n == target or n in reads})
-        if self._try(text, target) is None:
-            self.values[target][...] = before[target]
+        result = self._try(text, target)
+        if result is None:
+            if isinstance(self.values[target], np.ndarray):
+                self.values[target][...] = before[target]
             return
+        self.values[target] = result
         reads = tuple(dict.fromkeys(n for n in reads if n in self.values))
         value, slack = self.values[target], ""
         if np.iscomplexobj(value) and any(op in text for op in ("*", "/", "multiply")):

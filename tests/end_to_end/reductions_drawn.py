@@ -30,7 +30,8 @@ def reduced(rng: random.Random, x: str, value: Any, axis: str) -> tuple[str, str
         (f"np.nanmax({x}, {over})", "zero"), (f"np.std({x}, {over}, ddof=1)", f"std {x} {axis} {keepdims}"),
         (f"jf.logsumexp({x}, {over})", f"sum {x} {axis} {keepdims}"),
         (f"np.add.reduce({x}, {over})", "" if exact_sums else f"sum {x} {axis} {keepdims}"),
-        (f"np.maximum.reduce({x}, {over})", "zero"), (f"np.nanprod(np.sign({x}), {over})", "zero"),
+        (f"np.maximum.reduce({x}, {over})", "zero"),
+        (f"np.nanprod(np.sign({x}), {over})", f"nanprod {x} {axis} {keepdims}" if np.iscomplexobj(value) else "zero"),
     ]
     name = rng.choice(NAN_SUMS)
     slack = "" if exact_sums and name == "nansum" else f"{name} {x} {axis} {keepdims}"

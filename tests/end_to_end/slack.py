@@ -99,10 +99,11 @@ def _run_moved(program: Program, shift: int, rng: np.random.Generator, run: int)
             before = {n: values[n] for n in s.reads if n in values}
             exec(s.text, names, values)
             result = values[s.target]
-            if s.changes and s.slack:
+            if s.changes and s.slack and isinstance(result, np.ndarray):
                 result[...] = _move(s.slack.split(), result, before, rng, run)
             elif s.slack:
-                values[s.target] = _move(s.slack.split(), result, before, rng, run)
+                moved = _move(s.slack.split(), result, before, rng, run)
+                values[s.target] = np.asarray(moved) if isinstance(result, np.ndarray) else moved
             elif not s.changes and not _is_shared(result, before):
                 values[s.target] = _with_signs_of_nans(result, rng)
         result = eval(program.returned, names, values)
@@ -162,6 +163,8 @@ def _near(slack: Sequence[str], r: Any, before: dict[str, Any], rng: np.random.G
             # beside an infinite part the other has a size of its own
             own = np.where(np.isfinite(split), ULPS * limits(r.dtype)[0] * np.abs(split), 0)
             moved = split + sign * np.where(np.isfinite(reach), reach, own)
+            if run == RUNS - 2:  # to nothing, where rounding is all that is left of a sum that cancels
+                moved = np.where(np.abs(split) <= np.where(np.isfinite(reach), reach, own), 0 * split, split)
             if run == RUNS - 1:  # onto the round number nearby, which comparisons may be about
                 wide = split.astype("float64")
                 near = np.where(np.isfinite(reach), reach, own)
@@ -264,10 +267,10 @@ def _reach(slack: Sequence[str], r: Any, before: dict[str, Any]) -> Any:
         return (64 + r.shape[int(slack[1])]) * wide
     if kind == "einsum":
         a, b = (magnitude(before[n]) for n in slack[2:])
-        return (np.einsum(slack[1], a, b) + wide) * (a.size + b.size + 1)
+        return (np.einsum(slack[1], a, b) + wide + least) * (a.size + b.size + 1)  # each product may be a denormal
     if kind == "matmul":
         a, b = (magnitude(before[n]) for n in slack[1:])
-        return (np.matmul(a, b) + wide) * (a.shape[-1] + 1)
+        return (np.matmul(a, b) + wide + least) * (a.shape[-1] + 1)
     if kind == "library":  # of well conditioned matrices, and of transforms: relative to the largest number
         return 300 * np.max(wide, initial=1, where=np.isfinite(wide)) * np.ones(r.shape)
     if kind == "normalised":  # of numbers up to 3, over a root of at least 0.001

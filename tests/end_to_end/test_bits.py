@@ -107,6 +107,19 @@ def test_bits_at_twenty_million(dtype: str) -> None:
     assert_same_bits(jf.fuse(mixed)(x, y), plain(mixed, x, y))
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "int32", "int64"])
+def test_nothing_over_a_choice_of_one_and_nothing(dtype: str) -> None:
+    """LLVM finds the zero after it has seen the choice, and forgets that 0 / 0 is NaN."""
+
+    def quotients(x: Any, y: Any) -> Any:
+        nothing, choice = x ^ x, np.where(y > 0, 0.0, 1.0)
+        return nothing / choice, (x < x) / (x > 0), x | x, (nothing * 1.0) // choice, np.fmod(nothing * 1.0, choice)
+
+    for n in (3, 64, 1000):
+        x, y = (np.arange(n) % 3).astype(dtype), (np.arange(n) % 5 - 2).astype("int64")
+        assert_same_bits(jf.fuse(quotients)(x, y), plain(quotients, x, y))
+
+
 # ---------------------------------------------------------------- threads, strides
 def sums(x: Any) -> Any:
     return np.sum(x), np.sum(x, axis=0), np.sum(x, axis=1), np.mean(x * x, axis=-1), x.max(axis=0), jf.softmax(x)

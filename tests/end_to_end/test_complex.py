@@ -310,3 +310,17 @@ def test_functions_of_scipy_refuse_complex_numbers() -> None:
     for function in (lambda x: special_functions.xlogy(x, x), lambda x: special_functions.gammaln(x)):
         with pytest.raises(jf.DTypeError, match="real numbers"):
             jf.fuse(function)(z)
+
+
+@pytest.mark.parametrize("order", [
+    lambda a, b: a < b, lambda a, b: a <= 1.5, lambda a, b: b < 2, lambda a, b: a >= b, lambda a, b: min(a, b),
+])
+def test_python_numbers_that_are_complex_have_no_order(order: Any) -> None:
+    with pytest.raises(TypeError):
+        order(1 + 2j, 3j)
+    with pytest.raises(jf.DTypeError, match="no order"):
+        jf.fuse(order)(1 + 2j, 3j)
+    assert jf.fuse(lambda a, b: np.less(a, b))(1j, 2j) == np.less(1j, 2j)
+    assert jf.fuse(lambda a, b: a == b)(1j, 2j) == (1j == 2j)
+    x = np.array([1j, 2.0])
+    np.testing.assert_array_equal(jf.fuse(lambda x, a: x < a)(x, 1j), x < 1j)

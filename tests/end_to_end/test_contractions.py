@@ -226,6 +226,19 @@ def test_sums_of_empty_products(shapes: tuple[tuple[int, ...], tuple[int, ...]],
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("n", [3, 17, 70])
+def test_dear_values_of_a_side_are_computed_again_beside_the_product(n: int) -> None:
+    def beside(x: Any, y: Any) -> Any:
+        dear = np.expm1(x) * y
+        return (dear @ dear) * dear, (dear @ np.swapaxes(dear, -1, -2)) - np.expm1(x)
+
+    rng = np.random.default_rng(13)
+    for shape in ((2, n, 1), (n, 1), (n, n)):
+        x, y = filled(rng, (n,), "float64"), filled(rng, shape, "float64")
+        for got, want in zip(jf.fuse(beside)(x, y), beside(x, y), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11 * np.abs(want).max())
+
+
 # ---------------------------------------------------------------------- chains
 def attention(q: Any, k: Any, v: Any) -> Any:
     scores = q @ np.swapaxes(k, -1, -2) * 0.125
@@ -285,6 +298,23 @@ def test_a_product_that_is_a_result_too_is_stored() -> None:
     np.testing.assert_allclose(first, a @ b, rtol=1e-12)
     np.testing.assert_allclose(second, a @ b @ c, rtol=1e-11)
     assert launches == 2
+
+
+@pytest.mark.parametrize("square", [
+    lambda y: y @ y, lambda y: y @ y[::-1], lambda y: y @ (y + 1), lambda y: (y + 1) @ y,
+    lambda y: y @ np.swapaxes(y, -1, -2),
+    lambda y: np.einsum("...ij,...jk->...ik", y, y), lambda y: np.einsum("...ij,...ik->...jk", y, y),
+])
+def test_a_product_that_both_sides_read_is_stored(square: Callable[..., Any]) -> None:
+    rng = np.random.default_rng(11)
+    for a, b in (((8, 5), (5, 8)), ((4, 1, 3), (4, 3, 1)), ((3, 8, 68), (3, 68, 8)), ((200, 30), (30, 200))):
+        x, y = filled(rng, a, "float64"), filled(rng, b, "float64")
+        expected, result = square(x @ y), jf.fuse(lambda x, y: square(x @ y))(x, y)
+        np.testing.assert_allclose(result, expected, atol=1e-11 * np.abs(expected).max())
+    u, v = filled(rng, (8, 34, 2), "float64"), filled(rng, (8, 34, 2), "float64")
+    expected = square(np.einsum("abc,ubc->cau", u, v))
+    result = jf.fuse(lambda u, v: square(np.einsum("abc,ubc->cau", u, v)))(u, v)
+    np.testing.assert_allclose(result, expected, atol=1e-11 * np.abs(expected).max())
 
 
 def test_the_bits_of_a_chain_do_not_depend_on_threads(runtime: Any) -> None:

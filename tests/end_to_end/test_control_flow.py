@@ -27,7 +27,6 @@ from jitfuse.errors import (
     DTypeError,
     LeakedTracerError,
     ShapeError,
-    UnsupportedError,
     UntraceableError,
 )
 from jitfuse.ir.program import RANDOM_STATE
@@ -408,8 +407,6 @@ def test_reports_and_pictures_show_bodies(tmp_path: Path) -> None:
     for line in (": step fori_loop on (), (), (7,), (7,)", "  body", "    1: step cond on ", "      on_true", "sqrt("):
         assert line in text
     assert "fori_loop" in fused.program(X, 3).to_svg() and "fori_loop" in (tmp_path / "page.html").read_text()
-    with pytest.raises(UnsupportedError, match="programs with loops and branches cannot be exported yet"):
-        fused.export(X, 3)
 
 
 def test_threads_share_a_loop() -> None:
@@ -516,3 +513,14 @@ def test_random_bodies(recipe: Recipe, dtype: str, size: int, seed: int) -> None
     sources = fused._specs[0].trace.feeds  # among them numbers of the recipe
     feeds = {f: sources[f].source.resolve((x, rows, n), {}) for f in program.feeds}
     same(list(ProgramRunner(program)(feeds).outputs.values()), list(want))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_loop_that_does_not_run_returns_memory_of_its_own(wrapped: bool) -> None:
+    def f(x):
+        y = jf.fori_loop(0, 0, lambda i, c: c + 1, x)
+        y[0] = 9
+        return y, x
+
+    y, x = (jf.fuse(f) if wrapped else f)(np.zeros(3))
+    assert y[0] == 9 and x[0] == 0

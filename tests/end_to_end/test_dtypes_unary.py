@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -77,3 +78,12 @@ def test_casts_of_all_sixteen_bits(dtype: str) -> None:
     for source in ("float16", "bfloat16", "int16"):
         x = words.view(numpy_dtype(source))[::-1]
         assert differences(*both({"cast": lambda x: x.astype(numpy_dtype(dtype))}, x)) == {}
+
+
+def test_a_chain_in_half_precision_needs_nothing_from_outside() -> None:
+    """LLVM joined two roundings into one from float64 to float16, which is a call on most processors."""
+    fused = jf.fuse(lambda x: np.atan(np.logaddexp2(np.nanmax(x, axis=0, keepdims=True), 5)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fused(np.linspace(0, 1, 5, dtype="float16")).dtype == "float16"
+    assert fused.stats()["fallbacks"] == 0

@@ -10,6 +10,7 @@ import pytest
 import scipy.special as special
 
 import jitfuse as jf
+from jitfuse import compile as compiler
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import library, linear_algebra, ops
@@ -48,6 +49,41 @@ def test_special_functions_of_two_operands(name: str) -> None:
             x, y = RNG.uniform(1, 3, (3, 1)).astype(a), RNG.uniform(1, 3, 4).astype(b)
             same(lambda x, y: function(x, y), x, y)
         same(lambda x: (function(x, 2), function(1.5, x)), x)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_real_results_are_arrays_of_their_own(dtype: str) -> None:
+    def changed(a: Any) -> Any:
+        values, _ = np.linalg.eigh(a + np.conj(np.matrix_transpose(a)))
+        values *= 2
+        singular = np.linalg.svd(a)[1]
+        singular[0] = 1
+        logarithm = same_logarithm = np.linalg.slogdet(a)[1]
+        same_logarithm += 1
+        return values, singular, logarithm, same_logarithm
+
+    a = (RNG.normal(size=(3, 3)) + (1j if dtype[0] == "c" else 0) * RNG.normal(size=(3, 3))).astype(dtype)
+    for want, got in zip(changed(a), jf.fuse(changed)(a), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (1, 5), (5, 1)])
+def test_results_that_a_library_reads_as_views_of_results(shape: tuple[int, ...]) -> None:
+    def sources(x: Any) -> tuple[Any, ...]:
+        cube = x[:, :, None] * x[:, None, :1]
+        return x * 2, np.einsum("abc,abc->ba", cube, cube), np.einsum("ab,ba->ab", x, x.T), np.sort(x, axis=0)
+
+    for k in range(4):
+        for views in (
+            lambda v: (v.reshape(-1), v), lambda v: (v, v.reshape(-1)), lambda v: (v[None], v.reshape(-1, 1)),
+            lambda v: (v.reshape(-1),), lambda v: (v.T, v), lambda v: (v[..., None], v.T, v.reshape(-1)),
+        ):
+            def both(x: Any, k: int = k, views: Any = views) -> Any:
+                made = views(sources(x)[k])
+                return (*made, *(np.median(m, axis=-1) for m in made))
+
+            compiler.native_runtime()  # results through tables, not from Python
+            same(both, RNG.normal(size=shape))
 
 
 def test_a_library_step_lies_between_fused_kernels() -> None:

@@ -29,7 +29,7 @@ from jitfuse.cache.entry import EntryError, decode, encode
 from jitfuse.cache.inspect import verify
 from jitfuse.cache.location import Layers
 from jitfuse.cache.sources import package_root
-from jitfuse.compile import objects
+from jitfuse.compile import native_runtime
 from jitfuse.errors import CacheWarning
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -47,7 +47,7 @@ def second(x: Any) -> Any:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty cache folder; the warnings of one cause count from zero."""
-    objects.native_runtime()  # its own object lies elsewhere
+    native_runtime()  # its own object lies elsewhere
     monkeypatch.delenv("JITFUSE_CACHE_PATH", raising=False)
     monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path / "cache"))
     notices.forget()
@@ -230,7 +230,7 @@ def test_trouble_while_the_process_runs(folder: Path, trouble: Callable[[Path], 
 
 @pytest.mark.parametrize("place", ["file/cache", "relative/cache", "~nobody-of-this-name/cache", "x" * 5000, "circle"])
 def test_folders_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    objects.native_runtime()
+    native_runtime()
     (tmp_path / "file").write_text("")
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     (tmp_path / "gone").mkdir()
@@ -244,7 +244,7 @@ def test_folders_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_full_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    objects.native_runtime()
+    native_runtime()
     mounted = tmp_path / "small"
     mounted.mkdir(0o700)
     mount = ["mount", "-t", "tmpfs", "-o", "size=24k,mode=700", "tmpfs", str(mounted)]

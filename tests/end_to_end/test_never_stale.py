@@ -24,8 +24,8 @@ from jitfuse.backends.llvm import target
 from jitfuse.backends.llvm.loader import OWN_LOADER
 from jitfuse.cache import Entry, default_store, keys
 from jitfuse.cache.sources import list_sources, package_root
-from jitfuse.compile import objects
-from jitfuse.compile.objects import object_key
+from jitfuse.compile import keys as compile_keys
+from jitfuse.compile.keys import object_key
 
 SCALE_FACTOR = 2.5
 
@@ -197,7 +197,7 @@ def test_names_places_seeds_and_checkouts_share_keys_and_sources_do_not(tmp_path
 def fresh_keys() -> Iterator[Callable[[], str]]:
     """Make the key of one form as a new process would."""
     def clear() -> None:
-        objects.environment.cache_clear()
+        compile_keys.environment.cache_clear()
         target.machine_identity.cache_clear()
 
     def key() -> str:
@@ -211,7 +211,7 @@ def fresh_keys() -> Iterator[Callable[[], str]]:
 def test_options_and_versions_are_in_the_key(fresh_keys: Callable[[], str], monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {fresh_keys()}
     for module, name, value in (
-        (objects, "LEVEL", 3), (keys, "__version__", "99.0"), (keys, "FORMAT_VERSION", 99),
+        (compile_keys, "LEVEL", 3), (keys, "__version__", "99.0"), (keys, "FORMAT_VERSION", 99),
         (keys, "sources_digest", lambda: "other sources"),
     ):
         with monkeypatch.context() as patch:

@@ -222,7 +222,7 @@ key, canonical, facts = made.kernels.key, made.kernels.entry.canonical, made.cal
 
 def load():
     _objects.clear()
-    kernels = find_object(key, canonical, facts, origin)
+    kernels = find_object(lambda: key, canonical, facts, origin)
     assert kernels.from_cache and find_plan(name, origin).kernels is kernels
     kernels.address(0)
 

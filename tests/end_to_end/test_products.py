@@ -120,6 +120,16 @@ def test_tensordot(axes: Any) -> None:
     same(lambda x, y: np.tensordot(x, y, axes), array(4, 4, 4), array(4, 4, 4))
 
 
+def test_tensordot_over_all_axes_is_an_array() -> None:
+    def f(x: Any, y: Any) -> Any:
+        total = np.tensordot(x, y, 2)
+        total[...] += 1
+        np.multiply(total, total, out=total)
+        return total
+
+    same(f, array(2, 3), array(2, 3))
+
+
 def test_products_of_chains() -> None:
     parts = [array(4, 3), array(3, 6), array(6, 2), array(2, 5)]
     same(lambda *p: np.linalg.multi_dot(p), *parts)

@@ -238,3 +238,19 @@ def test_what_an_empty_reshape_reads_is_never_computed() -> None:
 
     x = np.ones((1, 0, 1, 1))
     assert jf.fuse(positions)(x) == positions(x) == 0
+
+
+@pytest.mark.parametrize("axis", [0, 1, None, (0,)])
+@pytest.mark.parametrize("shape", [(33, 17), (1000, 3), (3, 1000), (70, 70), (5000, 40)])
+def test_the_first_of_equal_elements_beside_sums(shape: tuple[int, int], axis: Any) -> None:
+    def positions(x: Any, y: Any) -> Any:
+        over = axis[0] if isinstance(axis, tuple) else axis
+        return np.argmin(x, axis=over), np.argmax(x, axis=over), np.sum(y * x, axis=axis), np.sum(y > 0, axis=axis)
+
+    rng = np.random.default_rng(12)
+    x, y = rng.integers(0, 7, shape).astype("uint8"), rng.integers(-3, 3, shape).astype("float64")
+    for want, got in zip(positions(x, y), jf.fuse(positions)(x, y), strict=True):
+        np.testing.assert_array_equal(got, want)  # sums of small integers are exact
+    want, got = positions(x * 0.5, y), jf.fuse(positions)(x * 0.5, y)
+    for a, b in zip(want, got, strict=True):
+        np.testing.assert_array_equal(b, a)

@@ -307,3 +307,10 @@ def test_dtypes_without_a_wgsl_version_run_elsewhere() -> None:
     for dtype in ("complex64", "complex128", "bfloat16", "float16"):
         x = np.arange(4).astype(numpy_dtype(dtype))
         same(jf.fuse(lambda x: x[::-1] + 1, device="gpu")(on_gpu(x)), x[::-1] + 1)
+
+
+def test_looks_at_data_on_the_device_raise() -> None:
+    f = jf.fuse(lambda x: x + 1 if x.sum() > 0 else x - 1)
+    with pytest.raises(jf.TracedValueError, match=r"np\.where"):
+        f(jf.asarray(np.ones(4, "float32"), device="gpu"))
+    np.testing.assert_array_equal(f(np.ones(4, "float32")), np.full(4, 2, "float32"))

@@ -1,8 +1,9 @@
 """What the values of a form refer to."""
 from __future__ import annotations
 
-from jitfuse.ir.kernel import Axis, Instr, KernelForm, Operand, Reduction, Stage
+from jitfuse.ir.kernel import Axis, KernelForm, Operand
 from jitfuse.ir.kernel_values import Access, access, needed
+from jitfuse.ir.stages import Instr, Reduction, Stage
 
 LOAD = Instr("load", "float64", (), (0, False, False))
 FORM = KernelForm(

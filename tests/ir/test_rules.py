@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import array_shapes, broadcastable_shapes, mutually_
 
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype, result_type
 from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
-from jitfuse.ir import ops, rules
+from jitfuse.ir import ops, shape_rules
 from jitfuse.ir.program import Meta
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -138,7 +138,7 @@ SHAPES = array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4)
 def test_operands_broadcast_as_in_numpy(shapes: Any) -> None:
     arrays = [np.ones(s, "float32") for s in shapes.input_shapes]
     check_shape("where", arrays, {})
-    assert rules.broadcast("where", shapes.input_shapes) == shapes.result_shape
+    assert shape_rules.broadcast("where", shapes.input_shapes) == shapes.result_shape
 
 
 @EXAMPLES

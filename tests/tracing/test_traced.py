@@ -9,7 +9,8 @@ import pytest
 
 from jitfuse.errors import DTypeError, LeakedTracerError, OutOfRangeError, TracedValueError
 from jitfuse.tracing.hooks import TracingHooks
-from jitfuse.tracing.recorder import Recorder, Session, activate
+from jitfuse.tracing.recorder import Recorder, activate
+from jitfuse.tracing.session import Session
 from jitfuse.tracing.tracer import trace
 from jitfuse.tracing.view.chain import Chain
 
@@ -144,10 +145,11 @@ def test_rows_unroll(check):
 
 
 @pytest.mark.parametrize(("look", "word"), [
-    (lambda x: x if np.sum(x) > 0 else -x, "bool()"), (lambda x: x if x else 0, "bool()"),
+    (lambda x: x if np.sum(x) > 0 else -x, "bool()"),
     (lambda x: int(x[0]), "int()"), (lambda x: float(x.sum()), "float()"), (lambda x: x.sum().item(), "item()"),
     (lambda x: x.tolist(), "tolist()"), (lambda x: len(x.sum()), "len()"), (lambda x: list(x.sum()), "iter()"),
-    (lambda x: np.ones(3)[int(x[0])], "int()"), (lambda x: range(x[0]), "int()"), (lambda x: x[: x[0]], "int()"),
+    (lambda x: np.ones(3)[int(x[0])], "int()"),
+    (lambda x: range(x.astype(int)[0]), "int()"), (lambda x: x[: x.astype(int)[0]], "int()"),
     (lambda x: complex(x[0]), "complex()"), (lambda x: 3.0 in x, "bool()"), (lambda x: max(x[0], x[1]), "bool()"),
 ])
 def test_looks_at_traced_data_raise(look, word):
@@ -155,6 +157,17 @@ def test_looks_at_traced_data_raise(look, word):
         trace(look, (np.arange(3.0),), {})
     text = str(caught.value)
     assert text.startswith(word) and text.count("test_traced.py:") == 2 - ("args[0]" in text)
+
+
+@pytest.mark.parametrize("look", [
+    lambda x: x if x else 0, lambda x: range(x[0]), lambda x: x[: x[0]], lambda x: int(x), lambda x: x.item(),
+    lambda x: x.item(7),
+])
+def test_looks_that_numpy_refuses_raise_what_numpy_raises(look):
+    with pytest.raises(Exception) as plain:
+        look(np.arange(3.0))
+    with pytest.raises(plain.type):
+        trace(look, (np.arange(3.0),), {})
 
 
 def test_values_made_of_constants_can_be_looked_at(check):

@@ -33,7 +33,8 @@ library, site-packages, jitfuse) runs as it is.
 from __future__ import annotations
 
 from jitfuse.tracing.view.chain import Chain, Guard, Trail
+from jitfuse.tracing.view.frames import hide_frames
 from jitfuse.tracing.view.hooks import Hooks
-from jitfuse.tracing.view.reader import View, hide_frames, run
+from jitfuse.tracing.view.reader import View, run
 
 __all__ = ["Chain", "Guard", "Hooks", "Trail", "View", "hide_frames", "run"]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.errors import VolatileError
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.functions import Functions
 from jitfuse.tracing.view.hooks import Hooks
@@ -32,6 +33,7 @@ class Classifier(Functions):
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks)
         self.shadows: dict[int, Shadow] = {}
+        self.modules: dict[int, Any] = {}
 
     def read(self, chain: Chain, real: Any, raw: bool = False, computed: bool = False) -> Any:
         """Return what the function sees for the value now at the end of the chain.
@@ -97,7 +99,11 @@ class Classifier(Functions):
             return real
         if isinstance(real, _FROZEN_COPY) and not is_user_class(type(real)):
             return self._snapshot(chain, real)
-        return self._instance(chain, real, computed)
+        seen = self._instance(chain, real, computed)
+        if self.hooks.is_module(real) and id(real) not in self.modules:
+            self.modules[id(real)] = real
+            self.hooks.module(self, chain, real)
+        return seen
 
     def substitute(self, real: Any) -> Any | None:
         """Return what takes the place of a callable or module: the tracer's, then the view's own."""
@@ -133,8 +139,9 @@ class Classifier(Functions):
             self.see_class(type(real))
             if not user:
                 self.reach(real)
-                if hasattr(type(real), "__next__"):
-                    self.trail.volatile.append(f"{chain} is an iterator: its position is not seen, and moves")
+                if hasattr(type(real), "__next__"):  # before anything takes an element from it
+                    raise VolatileError(f"{chain} is an iterator: its position is not seen, and moves, so that no call "
+                                        "can do without Python. Pass what it gives as an argument.")
         return real
 
     def _method(self, chain: Chain, real: types.MethodType) -> Any:

@@ -13,6 +13,14 @@ class Hooks(Protocol):
         """Tell whether a real value is an array that becomes a feed."""
         ...
 
+    def is_module(self, value: Any) -> bool:
+        """Tell whether a real value is an object of a library whose state is guarded by `module`."""
+        ...
+
+    def module(self, view: Any, chain: Chain, value: Any) -> None:
+        """Guard the state of such an object; asked once per object and trace."""
+        ...
+
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is one of the trace's own stand-ins; called often, so make it fast."""
         ...
@@ -35,6 +43,10 @@ class Hooks(Protocol):
 
     def concrete(self, value: Any) -> Any:
         """Return the plain value of a traced number (which counts as a look), or raise for an array."""
+        ...
+
+    def looked_at(self, value: Any) -> Any:
+        """Return the plain value of a traced number, also of one that only data knows, or raise."""
         ...
 
     def stored(self, place: str, value: Any) -> Any:

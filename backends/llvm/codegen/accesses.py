@@ -18,8 +18,8 @@ from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.memory import Memory
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
-from jitfuse.ir.kernel import Instr
 from jitfuse.ir.kernel_values import access
+from jitfuse.ir.stages import Instr
 
 
 class Accesses:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
-from jitfuse.ir.kernel import Instr, KernelForm, Stage
+from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import access
+from jitfuse.ir.stages import Instr, Stage
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record
 

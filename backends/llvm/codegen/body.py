@@ -18,7 +18,7 @@ from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.scans import Scans
 from jitfuse.backends.llvm.codegen.types import KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.kernel import Instr
+from jitfuse.ir.stages import Instr
 from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
 
 
@@ -105,7 +105,7 @@ class Body(Accesses):
         return made.dtype if isinstance(made, Instr) else made.result_dtype
 
     def _param(self, k: int, dtype: str) -> Batch:
-        word = 8 * self.launch.form.param_word(k)
+        word = 8 * self.launch.form.words.param(k)
         x = self.f.field(MEMORY[dtype], self.launch.words, word)
         return self.context.batch([self.memory.from_memory(x, dtype)])
 

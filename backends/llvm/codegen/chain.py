@@ -12,6 +12,7 @@ from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.blocking import row_axis
 from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.launch_words import chained_words
 
 
 def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> None:
@@ -28,13 +29,13 @@ def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> N
     words, begin, end, scratch = f.args
     blocks = _split(f, words, form)
     first = parts[0]
-    rows = f.field("i64", blocks[0], 8 * first.size_word(row_axis(first)))
-    count = f.field("i64", blocks[0], 8 * first.blocks_word)
-    stride = f.field("i64", blocks[0], 8 * first.stride_word(form.link[0], row_axis(first)))
+    rows = f.field("i64", blocks[0], 8 * first.words.size(row_axis(first)))
+    count = f.field("i64", blocks[0], 8 * first.words.blocks)
+    stride = f.field("i64", blocks[0], 8 * first.words.stride(form.link[0], row_axis(first)))
     tile = i64(tiles_of(form.contraction, target).whole.rows)
     block = f.udiv(f.add(rows, f.sub(count, i64(1))), count)
     block = f.mul(f.udiv(f.add(block, f.sub(tile, i64(1))), tile), tile)
-    rest = f.offset(scratch, f.field("i64", words, 8 * (form.word_count - 1)))
+    rest = f.offset(scratch, f.field("i64", words, 8 * (form.words.count - 1)))
     with f.loop(begin, end) as loop:
         status = loop.carry(i64(0))
         before = f.mul(f.mul(f.urem(loop.index, count), block), stride)
@@ -53,8 +54,8 @@ def _split(f: Function, words: Value, form: KernelForm) -> tuple[Value, Value]:
     assert form.then is not None
     parts = form.replace(then=None), form.then
     copies = []
-    for part, sources in zip(parts, form.chained_words, strict=True):
-        copy = f.alloca("i64", part.word_count)
+    for part, sources in zip(parts, chained_words(form), strict=True):
+        copy = f.alloca("i64", part.words.count)
         for k, source in enumerate(sources):
             if source is not None:
                 f.set_field(f.field("i64", words, 8 * source), copy, 8 * k)

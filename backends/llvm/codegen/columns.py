@@ -8,12 +8,14 @@ from __future__ import annotations
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import POINT
 from jitfuse.backends.llvm.codegen.body import Body
-from jitfuse.backends.llvm.codegen.column_loops import Columns, Contracted, unrolled
+from jitfuse.backends.llvm.codegen.column_loops import Columns
+from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import block
 from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.backends.llvm.codegen.types import i64
+from jitfuse.backends.llvm.codegen.unrolled import unrolled
 
 
 def emit_block(

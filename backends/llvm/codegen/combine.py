@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 from jitfuse.backends.llvm.builder import Value, lanes
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, LARGEST, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
+from jitfuse.ir.stages import Reduction
+from jitfuse.ir.sum_tree import SUM_DEPTH, sum_lanes
 from jitfuse.records import Record
 
 State = tuple[Batch, ...]

@@ -28,10 +28,10 @@ class Launch:
         form = self.form
         self.addresses = [f.field("ptr", words, 8 * o) for o in range(len(form.operands))]
         self._strides = {
-            (o, a): f.field("i64", words, 8 * form.stride_word(o, a)) for o, a in form.stride_words
+            (o, a): f.field("i64", words, 8 * form.words.stride(o, a)) for o, a in form.words.strides
         }
         self.extents = [
-            i64(axis.extent) if axis.extent else f.field("i64", words, 8 * form.size_word(a))
+            i64(axis.extent) if axis.extent else f.field("i64", words, 8 * form.words.size(a))
             for a, axis in enumerate(form.axes)
         ]
         self.inner_total = i64(1)
@@ -52,7 +52,7 @@ class Launch:
 
     def flag(self) -> Value:
         """Return whether outputs should be stored past the caches."""
-        flags = self.f.field("i64", self.words, 8 * self.form.flags_word)
+        flags = self.f.field("i64", self.words, 8 * self.form.words.flags)
         return self.f.cast("trunc", flags, "i1")
 
     def stride(self, operand: int, axis: int) -> Value:

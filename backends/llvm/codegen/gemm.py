@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
-from jitfuse.backends.llvm.codegen.column_loops import Contracted
+from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.columns import emit_block
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch
 from jitfuse.backends.llvm.codegen.gemm_panels import Columns, Numbered, Range, Side, padded
@@ -24,8 +24,10 @@ from jitfuse.backends.llvm.codegen.rows import Row
 from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.blocking import row_axis, sweeps
-from jitfuse.ir.kernel import CONTRACTION_BLOCK, KernelForm, Reduction, Stage
+from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import needed
+from jitfuse.ir.stages import Reduction, Stage
+from jitfuse.ir.sum_tree import CONTRACTION_BLOCK
 
 
 def emit_contraction(
@@ -69,7 +71,7 @@ class _Kernel:
         entry = Frame(self.launch, 0, i64(0), dict(enumerate(self.launch.addresses)))
         for _, instructions, _ in self._stages():
             self.body.hoist(instructions, ENTRY, entry)
-        self.counts = [f.field("i64", words, 8 * (form.blocks_word + k)) for k in range(2)]
+        self.counts = [f.field("i64", words, 8 * (form.words.blocks + k)) for k in range(2)]
         self.extents = self.launch.extents[self.rows_axis], self.launch.extents[self.lanes_axis]
         self.products = self.launch.extents[-1]
         steps = tile.rows, tile.columns

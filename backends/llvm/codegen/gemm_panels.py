@@ -17,8 +17,10 @@ from jitfuse.backends.llvm.codegen.gemm_tile import Tile
 from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import Target
-from jitfuse.ir.kernel import CONTRACTION_BLOCK, Instr, KernelForm
+from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import access, needed
+from jitfuse.ir.stages import Instr
+from jitfuse.ir.sum_tree import CONTRACTION_BLOCK
 from jitfuse.records import Record
 
 FEW_ROWS = 130

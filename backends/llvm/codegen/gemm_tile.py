@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jitfuse.backends.llvm.builder import Function, Module, Value, vector
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, REGISTER, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
-from jitfuse.ir.kernel import Contraction
+from jitfuse.ir.stages import Contraction
 from jitfuse.records import Record
 
 

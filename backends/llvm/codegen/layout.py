@@ -11,7 +11,9 @@ from typing import Final
 from jitfuse.backends.llvm.codegen.analysis import POINT, ROW_BYTES, Analysis
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, is_tree
 from jitfuse.ir.blocking import block_counts, chained, link_bytes, row_axis
-from jitfuse.ir.kernel import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, Instr, KernelForm, Reduction, sum_lanes
+from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.stages import Instr, Reduction
+from jitfuse.ir.sum_tree import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, sum_lanes
 
 MAP_BLOCK: Final = 4096
 LOOP_BLOCK: Final = 256

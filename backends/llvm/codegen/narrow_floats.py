@@ -26,7 +26,7 @@ def narrowed(x: Batch, dtype: str) -> Batch:
     if dtype == "bfloat16":
         return _to_bfloat(x)
     if x.context.has_fma:
-        return x.cast("fptrunc", "half").cast("bitcast", "i16")
+        return x.context.batch([x.context.f.half(v) for v in x.values]).cast("bitcast", "i16")
     return _float_to_half(x)
 
 

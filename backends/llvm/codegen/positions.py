@@ -11,7 +11,7 @@ from jitfuse.backends.llvm.codegen import elementwise
 from jitfuse.backends.llvm.codegen.combine import Constant, Part, Positions, State
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.kernel import POSITIONS, Reduction
+from jitfuse.ir.stages import POSITIONS, Reduction
 
 
 class PositionPart(Part, frozen=True):

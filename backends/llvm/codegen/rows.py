@@ -19,7 +19,8 @@ from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.kernel import CHUNK, Instr, Reduction, Stage
+from jitfuse.ir.stages import Instr, Reduction, Stage
+from jitfuse.ir.sum_tree import CHUNK
 
 Numbered = list[tuple[int, Instr]]
 

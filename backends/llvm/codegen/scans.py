@@ -17,7 +17,7 @@ from jitfuse.backends.llvm.codegen.combine import identity
 from jitfuse.backends.llvm.codegen.narrow_floats import ONE, narrowed, widened
 from jitfuse.backends.llvm.codegen.types import KIND, REGISTER, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
-from jitfuse.ir.kernel import Instr
+from jitfuse.ir.stages import Instr
 
 _OPERATORS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 

@@ -85,7 +85,7 @@ def _fmod_of_sizes(x: Batch, y: Batch, quotient_bits: int, y_bits: int) -> Batch
     if not x.context.has_fma:
         long = long | (y.compare("ogt", 2.0**900) & x.compare("oge", y))  # Dekker's product overflows
     long = long & y.compare("ogt", 0.0) & x.compare("olt", _INFINITY)
-    function = lane_function(x.context, "jitfuse.fmod_long", 2, 1, _long_division)
+    function = lane_function(x.context, "jitfuse.fmod_long", ["double"] * 2, ["double"], _long_division)
     return patch_lanes(function, long, [x, y], [r])[0]
 
 

@@ -103,7 +103,7 @@ def _cancelling(context: Context, binary: bool) -> str | LaneBody:
             hi, lo = _over_ln2(*fast_two_sum(hi, lo))
         return list((hi + lo).values)
 
-    return lane_function(context, f"jitfuse.logaddexp{'2' if binary else ''}", 2, 1, body)
+    return lane_function(context, f"jitfuse.logaddexp{'2' if binary else ''}", ["double"] * 2, ["double"], body)
 
 
 def _long_exp(x: Batch, x_low: Batch) -> tuple[Batch, Batch]:

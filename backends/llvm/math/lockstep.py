@@ -104,10 +104,10 @@ class Batch:
         return self._binary("fmul" if self.is_float else "mul", other, swapped=True)
 
     def __truediv__(self, other: Batch | float | int) -> Batch:
-        return self._binary("fdiv", other)
+        return self.zip(self.context.f.fdiv, other)
 
     def __rtruediv__(self, other: float | int) -> Batch:
-        return self._binary("fdiv", other, swapped=True)
+        return self.filled(other) / self
 
     def __and__(self, other: Batch | int) -> Batch:
         return self._binary("and", other)

@@ -24,33 +24,35 @@ _LARGE = 1048576.0  # beyond it the products above may round
 _MASK = (1 << 64) - 1
 
 
-def reduce_32(x: Batch, wide: Batch, offset: float) -> tuple[Batch, Batch]:
-    """Return (n, r) with x = (n - offset) pi + r, |r| <= pi/2 in float64; n in the low bit of an integer.
-
-    `x` is float32 and `wide` the same as float64; offset is 0 or 1/2.
-    """
+def reduce_32(x: Batch, offset: float) -> Batch:
+    """Return (-1)**n r for float32 x = (n - offset) pi + r, |r| <= pi/2, in float64; offset is 0 or 1/2."""
+    wide = x.widened()
     if offset:
         biased = wide.fma(_INV_PI, offset) + ROUNDER
         k = (biased - ROUNDER) - offset
     else:
         biased = wide.fma(_INV_PI, ROUNDER)
         k = biased - ROUNDER
-    r = k.fma(-_PI[1], k.fma(-_PI[0], wide))
-    function = _large_turns(wide.context, 1, offset)
-    n, r = patch_lanes(function, abs(x).compare("oge", _LARGE), [wide], [biased.bits(), r])
-    return n, r
+    r = _with_sign_of_turns(k.fma(-_PI[1], k.fma(-_PI[0], wide)), biased.bits())
+    return patch_lanes(_large_half_turns(x.context, offset), abs(x).compare("oge", _LARGE), [x], [r])[0]
 
 
-def reduce_quarter_32(x: Batch, wide: Batch) -> tuple[Batch, Batch]:
-    """Return (n, r) with x = n pi/2 + r, |r| <= pi/4 in float64, as `reduce_32` does.
+def _with_sign_of_turns(r: Batch, n: Batch) -> Batch:
+    """Return r, with its sign changed where the integer n is odd."""
+    return (r.bits() ^ (n << 63)).from_bits()
+
+
+def reduce_quarter_32(x: Batch) -> tuple[Batch, Batch]:
+    """Return (n, r) with float32 x = n pi/2 + r, |r| <= pi/4 in float64; n in the low two bits of an integer.
 
     r keeps its relative accuracy next to odd multiples of pi/2 too.
     """
+    wide = x.widened()
     biased = wide.fma(_TWO_OVER_PI, ROUNDER)
     k = biased - ROUNDER
     r = k.fma(-_HALF_PI[1], k.fma(-_HALF_PI[0], wide))
-    function = _large_turns(wide.context, 2, 0.0)
-    n, r = patch_lanes(function, abs(x).compare("oge", _LARGE), [wide], [biased.bits(), r])
+    large = abs(x).compare("oge", _LARGE)
+    n, r = patch_lanes(_large_quarter_turns_32(x.context), large, [x], [biased.bits(), r])
     return n, r
 
 
@@ -90,27 +92,43 @@ def two_over_pi_words() -> tuple[int, ...]:
     return (0, *((fraction >> (bits - 64 * (i + 1))) & _MASK for i in range(20)))
 
 
-def _large_turns(context: Context, parts: int, offset: float) -> str | LaneBody:
-    """Return the name of the module's function for large arguments, with the outputs of `reduce_32`.
-
-    r is what is left of x modulo pi / parts, one of 1 and 2. 64 bits of the fraction are enough: no float32 is
-    closer than 2**-33 to a multiple of pi/2.
-    """
+def _large_half_turns(context: Context, offset: float) -> str | LaneBody:
+    """Return the name of the module's function for large arguments, with the output of `reduce_32`."""
 
     def body(scalar: Context, inputs: list[Value]) -> list[Value]:
-        f = scalar.f
-        m, window = _significand_and_window(f, inputs[0], 2)
-        turn = f.add(f.mul(m, window[0]), _high(f, _product(f, m, window[1])))
-        negative = f.icmp("slt", f.cast("bitcast", inputs[0], "i64"), _integer(0))
-        turn = f.select(negative, f.sub(_integer(0), turn), turn)
-        if offset:
-            turn = f.add(turn, _integer(1 << 62))
-        n = f.lshr(f.add(turn, _integer(1 << (63 - parts))), _integer(64 - parts))
-        fraction = scalar.batch([f.cast("sitofp", f.shl(turn, _integer(parts)), "double")])
-        r = fraction * (_PI_WORDS[0] / parts * 2.0**-64)
-        return [n, _nan_if_infinite(scalar, inputs[0], r)]
+        n, r = _large_turns(scalar, inputs[0], 1, offset)
+        return list(_with_sign_of_turns(r, n).values)
 
-    return lane_function(context, f"jitfuse.turns.{parts}.{'half' if offset else 'zero'}", 1, 2, body)
+    return lane_function(context, f"jitfuse.half_turns.{'half' if offset else 'zero'}", ["float"], ["double"], body)
+
+
+def _large_quarter_turns_32(context: Context) -> str | LaneBody:
+    """Return the name of the module's function for large arguments, with the outputs of `reduce_quarter_32`."""
+
+    def body(scalar: Context, inputs: list[Value]) -> list[Value]:
+        n, r = _large_turns(scalar, inputs[0], 2, 0.0)
+        return [*n.values, *r.values]
+
+    return lane_function(context, "jitfuse.quarter_turns_32", ["float"], ["i64", "double"], body)
+
+
+def _large_turns(scalar: Context, x: Value, parts: int, offset: float) -> tuple[Batch, Batch]:
+    """Return (n, r): a large float32 is n turns of pi / parts, one of 1 and 2, and r.
+
+    64 bits of the fraction are enough: no float32 is closer than 2**-33 to a multiple of pi/2.
+    """
+    f = scalar.f
+    wide = scalar.batch([x]).widened().values[0]
+    m, window = _significand_and_window(f, wide, 2)
+    turn = f.add(f.mul(m, window[0]), _high(f, _product(f, m, window[1])))
+    negative = f.icmp("slt", f.cast("bitcast", wide, "i64"), _integer(0))
+    turn = f.select(negative, f.sub(_integer(0), turn), turn)
+    if offset:
+        turn = f.add(turn, _integer(1 << 62))
+    n = f.lshr(f.add(turn, _integer(1 << (63 - parts))), _integer(64 - parts))
+    fraction = scalar.batch([f.cast("sitofp", f.shl(turn, _integer(parts)), "double")])
+    r = fraction * (_PI_WORDS[0] / parts * 2.0**-64)
+    return scalar.batch([n]), scalar.batch([_nan_if_infinite(scalar, wide, r)])
 
 
 def _large_quarter_turns(context: Context) -> str | LaneBody:
@@ -134,7 +152,7 @@ def _large_quarter_turns(context: Context) -> str | LaneBody:
         r, r_low = fast_two_sum(p, lo.fma(_PI_WORDS[0] / 2, e))
         return [n, _nan_if_infinite(scalar, inputs[0], r), r_low.values[0]]
 
-    return lane_function(context, "jitfuse.quarter_turns", 1, 3, body)
+    return lane_function(context, "jitfuse.quarter_turns", ["double"], ["i64", "double", "double"], body)
 
 
 def _significand_and_window(f: Function, x: Value, count: int) -> tuple[Value, list[Value]]:

@@ -28,9 +28,8 @@ def cos_32(x: Batch) -> Batch:
 
 
 def _sin_32(x: Batch, offset: float) -> Batch:
-    n, r = reduce_32(x, x.widened(), offset)
-    sine = r * (r * r).polynomial(c.SIN_32)
-    return (sine.bits() ^ (n << 63)).from_bits().narrowed()
+    r = reduce_32(x, offset)
+    return (r * (r * r).polynomial(c.SIN_32)).narrowed()
 
 
 def sin_64(x: Batch) -> Batch:
@@ -67,7 +66,7 @@ def _quadrant(n: Batch, sine: Batch, cosine: Batch) -> Batch:
 
 def tan_32(x: Batch) -> Batch:
     """Return the tangent of float32 batches, radians, of any size."""
-    n, r = reduce_quarter_32(x, x.widened())
+    n, r = reduce_quarter_32(x)
     t = r * (r * r).polynomial(c.TAN_32)
     odd = (n & 1).compare("ne", 0)
     return (t.filled(-1.0).where(odd, t) / t.replace(odd ^ 1, 1.0)).narrowed()

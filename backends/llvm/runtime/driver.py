@@ -5,8 +5,10 @@ Owns: `jf_driver`. Does not own guards, ops, result objects or the allocator.
 from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Function, Module, Value
-from jitfuse.backends.llvm.runtime.layout import Entry, Plan, Spec
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.layout import Entry, Pause, Plan, Spec, State
 from jitfuse.backends.llvm.runtime.ops import emit_ops
+from jitfuse.backends.llvm.runtime.pauses import emit_pauses, start_pauses
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, decref, item, set_item, word
 from jitfuse.backends.llvm.runtime.results import output_spec
 
@@ -15,9 +17,10 @@ def emit_driver(module: Module) -> None:
     """Add ``ptr jf_driver(ptr plan, ptr entry, ptr state, ptr frame)`` and what it needs.
 
     Runs a plan on a frame whose guards have passed. Returns the result as a new reference, null with the
-    exception set, or `ops.RESTART`. Needs results.py, pool and memory in the same module.
+    exception set, or `op_basis.RESTART`. Needs results.py, pool and memory in the same module.
     """
     _emit_driver(module)
+    emit_pauses(module)
     emit_ops(module)
 
 
@@ -29,7 +32,7 @@ def frame_values(f: Function, entry: Value, frame: Value) -> Value:
 def _emit_driver(module: Module) -> None:
     parameters = [("plan", "ptr"), ("entry_words", "ptr"), ("state", "ptr"), ("frame", "ptr")]
     f = module.function("jf_driver", "ptr", parameters, internal=True)
-    plan, entry, _, frame = f.args
+    plan, entry, state, frame = f.args
     values = frame_values(f, entry, frame)
     owners = f.offset(frame, word(f, plan, Plan.OWNERS), "i64")
     outputs = word(f, plan, Plan.OUTPUTS)
@@ -45,12 +48,19 @@ def _emit_driver(module: Module) -> None:
     f.label("outputs")
     with f.loop(ZERO, outputs) as loop:
         spec = output_spec(f, plan, loop.index)
-        data = f.call("jf_alloc", "ptr", [word(f, spec, Spec.NBYTES)])
-        more, allocated, at = f.fresh("more"), loop.index, f.block
-        f.cond_br(f.icmp("ne", data, f.null), more, "no_memory", likely=True)
-        f.label(more)
-        set_item(f, data, values, word(f, spec, Spec.VALUE))
-    ran = f.call("jf_ops", "ptr", [*f.args, values, owners])
+        value = word(f, spec, Spec.VALUE)
+        set_item(f, f.null, values, value)
+        with f.if_(f.icmp("eq", word(f, spec, Spec.LATE), ZERO), likely=True):
+            data = f.call("jf_alloc", "ptr", [word(f, spec, Spec.NBYTES)])
+            more, allocated, at = f.fresh("more"), loop.index, f.block
+            f.cond_br(f.icmp("ne", data, f.null), more, "no_memory", likely=True)
+            f.label(more)
+            set_item(f, data, values, value)
+    pause = f.alloca("i64", layout.PAUSE_WORDS)
+    start_pauses(f, pause)
+    ran = f.call("jf_ops", "ptr", [*f.args, values, owners, pause])
+    launches = f.offset(state, State.LAUNCHES * layout.WORD)
+    f.store(f.add(f.load("i64", launches), word(f, pause, Pause.LAUNCHES)), launches)
     after = f.block
     f.br("release")
     f.label("no_memory")

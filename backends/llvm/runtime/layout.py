@@ -137,6 +137,7 @@ class Spec:
     NBYTES: Final = 4
     VALUE: Final = 5
     FLAGS: Final = 6
+    LATE: Final = 7
 
 
 SPEC_WORDS: Final = 8
@@ -179,6 +180,28 @@ class Op:
     CHECK: Final = 3
     JUMP: Final = 4
     RETURN: Final = 5
+    MOVE: Final = 6
+    SWAP: Final = 7
+    COPY: Final = 8
+    COUNT: Final = 9
+    BRANCH: Final = 10
+    LESS: Final = 11
+    ALLOC: Final = 12
+    STRIDED: Final = 13
+
+
+class Pause:
+    """Words of the block in which a run of a plan's ops keeps what it owes to other threads (pauses.py)."""
+
+    LAUNCHES: Final = 0
+    THREAD: Final = 1
+    SINCE: Final = 2
+    COUNTDOWN: Final = 3
+    PERIOD: Final = 4
+    READ: Final = 5
+
+
+PAUSE_WORDS: Final = 6
 
 
 class Result:

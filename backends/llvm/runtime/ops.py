@@ -1,6 +1,7 @@
-"""Emits the interpreter of a plan's ops: launches, host steps, observations, the way out through the handler.
+"""Emits the interpreter of a plan's ops: launches, host steps, observations, ends.
 
-Owns: `jf_ops`, `jf_handle`. Does not own the call's memory (driver.py), result objects, or the pool.
+Owns: `jf_ops`. Does not own jumps and moved values (op_moves.py), the call's memory (driver.py), result objects, or the
+pool.
 """
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from collections.abc import Callable
 
 from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Code, Config, Entry, Op, Plan, Spec, State
+from jitfuse.backends.llvm.runtime.layout import Code, Config, Op, Pause, Plan, Spec
+from jitfuse.backends.llvm.runtime.op_basis import emit_handle
+from jitfuse.backends.llvm.runtime.op_moves import Moves
 from jitfuse.backends.llvm.runtime.pyobject import (
     ONE,
     ZERO,
@@ -24,77 +27,31 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     word,
 )
 
-RESTART = Value("inttoptr (i64 2 to ptr)", "ptr")
-"""What comes back where the call is to start again from its guards."""
-
-_MESSAGE = "a call handler of jitfuse returned where it had to raise"
-
 
 def emit_ops(module: Module) -> None:
-    """Add ``ptr jf_ops(ptr plan, ptr entry, ptr state, ptr frame, ptr values, ptr owners)``.
+    """Add ``ptr jf_ops(ptr plan, ptr entry, ptr state, ptr frame, ptr values, ptr owners, ptr pause)``.
 
-    Runs a plan's ops on memory that is there. Returns the result as a new reference, null with the exception
-    set, or `RESTART`; the memory stays the caller's.
+    Runs a plan's ops on memory that is there, with a block from `start_pauses`. Returns the result as a new
+    reference, null with the exception set, or `RESTART`, with the GIL held; the memory stays the caller's.
     """
-    text = _MESSAGE.encode() + b"\0"
-    escaped = "".join(f"\\{c:02x}" if c < 32 else chr(c) for c in text)
-    module.global_("jf_handler_message", f'private constant [{len(text)} x i8] c"{escaped}"')
-    _emit_handle(module)
+    emit_handle(module)
     _Ops(module).emit()
 
 
-def _emit_handle(module: Module) -> None:
-    """``ptr jf_handle(ptr entry, i64 kind, i64 a, ptr b)``: ask the handler of an entry about a call's end.
-
-    Takes the reference `b`; null stands for an exception on the way. Returns null or `RESTART`.
-    """
-    parameters = [("entry_words", "ptr"), ("kind", "i64"), ("a", "i64"), ("b", "ptr")]
-    f = module.function("jf_handle", "ptr", parameters, internal=True)
-    entry, kind, a, b = f.args
-    arguments = f.alloca("ptr", 3)
-    f.store(f.call("PyLong_FromLongLong", "ptr", [kind]), arguments)
-    set_item(f, f.call("PyLong_FromLongLong", "ptr", [a]), arguments, ONE)
-    set_item(f, b, arguments, Value("2", "i64"))
-    complete = f.const("i1", True)
-    for i in range(3):
-        complete = f.and_(complete, f.icmp("ne", address(f, arguments, i), f.null))
-    with f.if_(f.not_(complete), likely=False):
-        for i in range(3):
-            f.call("Py_DecRef", "void", [address(f, arguments, i)])
-        f.ret(f.null)
-    answer = call_object(f, address(f, entry, Entry.HANDLER), arguments, f.const("i64", 3))
-    decref_range(f, arguments, ZERO, f.const("i64", 3))
-    with f.if_(f.icmp("eq", answer, f.null), likely=True):
-        f.ret(f.null)
-    decref(f, answer)
-    exit_ = f.icmp("eq", kind, f.const("i64", layout.HANDLER_EXIT))
-    with f.if_(f.and_(exit_, f.icmp("eq", answer, config(f, Config.TRUE)))):
-        f.ret(RESTART)
-    f.call("PyErr_SetString", "void", [config(f, Config.SYSTEM_ERROR), Value("@jf_handler_message", "ptr")])
-    f.ret(f.null)
-
-
-class _Ops:
+class _Ops(Moves):
     """Builds `jf_ops`: the interpreter of a plan's ops; each method appends the blocks of one op."""
-
-    def __init__(self, module: Module) -> None:
-        parameters = [("plan", "ptr"), ("entry_words", "ptr"), ("state", "ptr"), ("frame", "ptr"),
-                      ("values", "ptr"), ("owners", "ptr")]
-        self.f = module.function("jf_ops", "ptr", parameters, internal=True)
-        self.plan, self.caller, self.state, self.frame, self.values, self.owners = self.f.args
-        self.op = Value("%op", "ptr")
-        self.jumps: list[tuple[Value, str]] = []
-        self.failures: list[str] = []
 
     def emit(self) -> None:
         f = self.f
         self.base = address(f, self.plan, Plan.OPS)
         self.work = f.offset(self.frame, word(f, self.plan, Plan.WORK), "i64")
         f.label("next")
-        f.emit(f"%op = phi ptr [ {self.base.ref}, %entry ], [ %following, %advance ], [ %target, %jump ]")
+        f.emit(f"%op = phi ptr [ {self.base.ref}, %entry ], [ %following, %advance ], [ %target, %jumped ]")
         kinds: dict[int, Callable[[], None]] = {
             Op.LAUNCH: self.launch, Op.HOST: self.host, Op.OBSERVE: self.observe, Op.CHECK: self.check,
-            Op.JUMP: self.jump, Op.RETURN: self.return_,
+            Op.JUMP: self.jump, Op.RETURN: self.return_, Op.MOVE: self.move, Op.SWAP: self.swap, Op.COPY: self.copy,
+            Op.COUNT: self.count, Op.BRANCH: self.branch, Op.LESS: self.less, Op.ALLOC: self.alloc,
+            Op.STRIDED: self.strided,
         }
         f.switch(self.word(0), "invalid", [(op, f"op{op}") for op in kinds])
         for op, emit in kinds.items():
@@ -105,38 +62,20 @@ class _Ops:
         f.br("next")
         f.label("jump")
         index = f.phi("i64", self.jumps)
-        f.emit(f"%target = getelementptr i64, ptr {self.base.ref}, i64 {index.ref}")
+        target = f.offset(self.base, index, "i64")
+        with f.if_(f.icmp("ule", target, self.op)):
+            self.count_down()
+        f.emit(f"%target = getelementptr i64, ptr {target.ref}, i64 0")
+        f.label("jumped")
         f.br("next")
         f.label("invalid")
         f.unreachable()
-
-    # ------------------------------------------------------------------ parts
-    def word(self, index: int) -> Value:
-        return word(self.f, self.op, index)
-
-    def address(self, index: int) -> Value:
-        return address(self.f, self.op, index)
-
-    def data(self, table: Value, index: Value | int = 0) -> Value:
-        """Return the address that two words (value, offset) of a table stand for."""
-        f = self.f
-        pair = f.offset(table, index, "i64")
-        return f.offset(item(f, self.values, f.load("i64", pair)), f.field("i64", pair, layout.WORD))
-
-    def end(self, kind: int, a: Value, b: Value) -> None:
-        """Leave through the handler."""
-        self.f.ret(self.f.call("jf_handle", "ptr", [self.caller, self.f.const("i64", kind), a, b]))
-
-    def end_where_status(self, status: Value, site: Value) -> None:
-        f = self.f
-        with f.if_(f.icmp("ne", status, ZERO), likely=False):
-            self.end(layout.HANDLER_STATUS, site, f.call("PyLong_FromLongLong", "ptr", [status]))
 
     # ------------------------------------------------------------------ launch
     def launch(self) -> None:
         f = self.f
         self.launch_words()
-        add_to_word(f, self.state, State.LAUNCHES, 1)
+        add_to_word(f, self.pause, Pause.LAUNCHES, 1)
         kernel, units, threads, stride = self.address(2), self.word(3), self.word(4), self.word(5)
         plain = f.and_(f.icmp("eq", threads, ONE), f.icmp("eq", f.or_(stride, self.word(6)), ZERO))
         f.cond_br(plain, "plain_launch", "full_launch")
@@ -172,8 +111,7 @@ class _Ops:
         f.cond_br(f.icmp("eq", nbytes, ZERO), have, want)
         f.label(want)
         memory = f.call("jf_alloc", "ptr", [nbytes])
-        with f.if_(f.icmp("eq", memory, f.null), likely=False):
-            f.ret(f.call("PyErr_NoMemory", "ptr", []))
+        self.end_where_no_memory(memory)
         wanted = f.block
         f.label(have)
         return f.phi("ptr", [(f.null, before), (memory, wanted)]), nbytes
@@ -181,7 +119,8 @@ class _Ops:
     def released(self, kernel: Value, units: Value, threads: Value, scratch: Value, stride: Value) -> Value:
         """Run the pool, without the GIL where the op says so; returns the status."""
         f = self.f
-        release = f.icmp("ne", self.word(6), ZERO)
+        held = f.icmp("eq", address(f, self.pause, Pause.THREAD), f.null)
+        release = f.and_(f.icmp("ne", self.word(6), ZERO), held)
         before, save, run, restore, end = f.block, *(f.fresh(n) for n in ("save", "run", "restore", "end"))
         f.cond_br(release, save, run)
         f.label(save)
@@ -198,6 +137,7 @@ class _Ops:
     # ------------------------------------------------------------------ host steps
     def host(self) -> None:
         f = self.f
+        self.with_gil()
         count = self.word(3)
         table = f.offset(self.op, 5 * layout.WORD)
         with f.loop(ZERO, count) as loop:
@@ -262,6 +202,7 @@ class _Ops:
     def leave(self, bits: Value) -> None:
         """End the call at an observed value that no case lists, handed over as a Python scalar."""
         f = self.f
+        self.with_gil()
         known = config(f, Config.TRUE), config(f, Config.FALSE)
         single = f.cast("bitcast", f.cast("trunc", bits, "i32"), "float")
         scalars: dict[int, Callable[[], Value]] = {
@@ -289,12 +230,9 @@ class _Ops:
         self.end_where_status(status, self.word(4))
         self.f.br("advance")
 
-    def jump(self) -> None:
-        self.jumps.append((self.word(2), self.f.block))
-        self.f.br("jump")
-
     def return_(self) -> None:
         f = self.f
+        self.with_gil()
         f.ret(f.call("jf_result", "ptr", [
             self.plan, self.frame, self.values, self.owners, self.work, self.address(2), self.word(3),
         ]))

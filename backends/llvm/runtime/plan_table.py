@@ -23,7 +23,7 @@ ARENA: Final = 0
 
 
 class Label(Record, frozen=True):
-    """A place in a plan's ops that is jumped to, put down later by `PlanBuilder.place`."""
+    """A place in a plan's ops that is jumped to, put down by `PlanBuilder.place` before or after the jump."""
 
     position: int
 
@@ -72,9 +72,9 @@ class PlanBuilder:
         """Start a plan for an entry of this many slots, scalar cells and values: see `Entry.plan_builder`."""
         self._keep = Keeper()
         self._slots, self._cells, self._values = slots, cells, values
-        self._first_output = values
         self._outputs: list[Output] = []
         self._specs: list[int] = []
+        self._moving: set[int] = set()
         self._arena = 0
         self._ops: list[int] = []
         self._labels: list[int | None] = []
@@ -83,20 +83,33 @@ class PlanBuilder:
         self._open = True
 
     # ------------------------------------------------------------------ memory
-    def output(self, dtype: DTypeLike, shape: Sequence[int]) -> Output:
-        """Add a result buffer in C order, 64-byte aligned, not initialised."""
+    def output(self, dtype: DTypeLike, shape: Sequence[int], *, late: bool = False) -> Output:
+        """Add a result buffer in C order, 64-byte aligned, not initialised; `late`: there only after `allocate`."""
         d = np.dtype(dtype)
         out = Output(len(self._outputs), self._values, d, tuple(shape))
         self._values += 1
         self._outputs.append(out)
-        self._specs.append(self._keep.spec(d, shape, value=out.value))
+        self._specs.append(self._keep.spec(d, shape, value=out.value, late=late))
         return out
+
+    def value(self) -> int:
+        """Add a value that stands for no memory until `move` gives it an address.
+
+        Arrays that host steps are shown there count as the arena's.
+        """
+        self._moving.add(self._values)
+        self._values += 1
+        return self._values - 1
 
     def arena(self, nbytes: int) -> int:
         """Ask for at least so many bytes of scratch that all steps share; returns its value (`ARENA`)."""
         assert nbytes >= 0
         self._arena = max(self._arena, nbytes)
         return ARENA
+
+    def hold(self, target: object) -> None:
+        """Keep what words point to for as long as the plan."""
+        self._keep.objects.append(target)
 
     # ------------------------------------------------------------------ steps
     def launch(
@@ -150,12 +163,15 @@ class PlanBuilder:
         self._op(Op.CHECK, self._known(value), offset, site)
 
     def label(self) -> Label:
-        """Return a new label, to be put down by `place` further on."""
+        """Return a new label, to be put down by `place`."""
         self._labels.append(None)
         return Label(len(self._labels) - 1)
 
     def place(self, label: Label) -> None:
-        """Put a label down: what comes next is where its jumps land."""
+        """Put a label down: what comes next is where its jumps land.
+
+        Jumps backwards see to signals and let other threads run, so that loops may be endless.
+        """
         assert self._labels[label.position] is None, "a label stands for one place"
         self._labels[label.position] = len(self._ops)
         self._open = True
@@ -165,6 +181,52 @@ class PlanBuilder:
         self._op(Op.JUMP, self._jump(2, label))
         self._open = False
 
+    def branch(self, value: int, label: Label, *, offset: int = 0, wanted: bool = True) -> None:
+        """Go on at a label where the truth of a bool is the wanted one."""
+        self._op(Op.BRANCH, self._known(value), offset, int(wanted), self._jump(5, label))
+
+    def branch_less(self, a: tuple[int, int], b: tuple[int, int], label: Label) -> None:
+        """Go on at a label where one int64 is less than another; both are (value, byte offset)."""
+        self._op(Op.LESS, self._known(a[0]), a[1], self._known(b[0]), b[1], self._jump(6, label))
+
+    # ------------------------------------------------------------------ values that move
+    def move(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        """Let values stand for other memory, one after the other: (value, where another value is, bytes past it)."""
+        for target, source, _ in moves:
+            assert target in self._moving, "only values made by `value` move"
+            self._known(source)
+        if moves:
+            self._op(Op.MOVE, len(moves), *(w for move in moves for w in move))
+
+    def swap(self, pairs: Sequence[tuple[int, int]]) -> None:
+        """Let values change places, pair by pair."""
+        assert all(v in self._moving for pair in pairs for v in pair), "only values made by `value` move"
+        if pairs:
+            self._op(Op.SWAP, len(pairs), *(w for pair in pairs for w in pair))
+
+    def copy(self, target: tuple[int, int], source: tuple[int, int], nbytes: int) -> None:
+        """Copy bytes from one (value, byte offset) to another, where they are not the same place."""
+        if nbytes:
+            self._op(Op.COPY, self._known(target[0]), target[1], self._known(source[0]), source[1], nbytes)
+
+    def copy_strided(
+        self, target: tuple[int, int], source: tuple[int, int], run: int, axes: Sequence[tuple[int, int, int]],
+    ) -> None:
+        """Copy runs of so many bytes along at most two axes (extent, bytes between runs in target and source)."""
+        assert run > 0 and len(axes) <= 2, (run, axes)
+        outer, inner = [(1, 0, 0)] * (2 - len(axes)) + list(axes)
+        places = self._known(target[0]), target[1], self._known(source[0]), source[1]
+        self._op(Op.STRIDED, *places, run, *outer, *inner)
+
+    def count(self, value: int, by: int, *, offset: int = 0) -> None:
+        """Add a number to the int64 at an address."""
+        self._op(Op.COUNT, self._known(value), offset, by)
+
+    def allocate(self, output: Output) -> None:
+        """Allocate an output that is made late, where it is not there yet."""
+        self._op(Op.ALLOC, output.position)
+
+    # ------------------------------------------------------------------ ends
     def finish(self, result: ResultTree) -> None:
         """End the call here with this result."""
         table = ResultTable(self._slots, self._values, self._outputs, self._keep)
@@ -177,7 +239,7 @@ class PlanBuilder:
         assert not self._open, "the last step must be finish, jump or observe"
         for position, label in self._jumps:
             target = self._labels[label.position]
-            assert target is not None and target > position, "labels lie ahead of their jumps"
+            assert target is not None, "a label that was never put down"
             assert target < len(self._ops), "a label at the very end"
             self._ops[position] = target
         owners = self._slots + self._cells + self._values
@@ -210,11 +272,12 @@ class PlanBuilder:
 
     def _owner(self, array: HostArray) -> int:
         """Return who owns a host array's memory: a slot, -1 for the arena, -2 - k for output k."""
-        if array.value == ARENA:
+        if array.value == ARENA or array.value in self._moving:
             assert self._arena > 0, "ask for the arena before showing it"
             return -1
-        if array.value >= self._first_output:
-            return -2 - (array.value - self._first_output)
+        for out in self._outputs:
+            if out.value == array.value:
+                return -2 - out.position
         assert array.slot is not None and 0 <= array.slot < self._slots, "name the slot of a guarded value"
         return array.slot
 

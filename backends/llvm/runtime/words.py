@@ -72,7 +72,7 @@ class Keeper:
 
     def spec(
         self, dtype: DTypeLike, shape: Sequence[int], strides: Sequence[int] | None = None, *, value: int = 0,
-        flags: int = layout.FLAGS_CARRAY,
+        flags: int = layout.FLAGS_CARRAY, late: bool = False,
     ) -> int:
         """Return the address of an array spec: `strides` in bytes, None for C order."""
         d = np.dtype(dtype)
@@ -87,6 +87,7 @@ class Keeper:
         words[Spec.NBYTES] = max(1, math.prod(shape) * d.itemsize) if strides is None else 0
         words[Spec.VALUE] = value
         words[Spec.FLAGS] = flags
+        words[Spec.LATE] = int(late)
         return self.words(words)
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from jitfuse.ir.kernel import Instr, KernelForm, Reduction
+from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import access
+from jitfuse.ir.stages import Instr, Reduction
 from jitfuse.lazy import cached_property
 
 POINT: Final = 0

@@ -23,8 +23,8 @@ from jitfuse.backends.wgsl.codegen.types import FLOATS, PAIR, REGISTER, Facts
 from jitfuse.backends.wgsl.codegen.variant import Variant
 from jitfuse.backends.wgsl.codegen.words import WordTable
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import Instr
 from jitfuse.ir.kernel_values import access
+from jitfuse.ir.stages import Instr
 
 Numbered = Sequence[tuple[int, Instr]]
 
@@ -108,7 +108,7 @@ class Body:
     def _expression(self, number: int, instr: Instr) -> str:
         type_ = self.types[number]
         if number in self.host.words:
-            return self.words.scalar(self.form.word_count + self.host.words.index(number), instr.dtype, type_)
+            return self.words.scalar(self.form.words.count + self.host.words.index(number), instr.dtype, type_)
         if instr.op == "param":
             return self.words.scalar(self.words.param(instr.imm), instr.dtype, type_)
         if instr.op == "const":

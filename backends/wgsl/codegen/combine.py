@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, constant
 from jitfuse.backends.wgsl.codegen.types import REGISTER
 from jitfuse.dtypes import integer_range, itemsize, kind
-from jitfuse.ir.kernel import SUM_DEPTH, Reduction, sum_lanes
+from jitfuse.ir.stages import Reduction
+from jitfuse.ir.sum_tree import SUM_DEPTH, sum_lanes
 
 _COMBINES: Final = ("sum", "prod", "min", "max", "any", "all")
 

@@ -14,8 +14,9 @@ import numpy as np
 from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.dtypes import is_integer, numpy_dtype
 from jitfuse.ir import ops, reference
-from jitfuse.ir.kernel import Instr, KernelForm
+from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import access
+from jitfuse.ir.stages import Instr
 
 _SOURCES = ("param", "const", "load")
 

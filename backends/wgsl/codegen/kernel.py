@@ -18,8 +18,10 @@ from jitfuse.backends.wgsl.codegen.reduce import Reducer
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts, memory_type
 from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
-from jitfuse.ir.kernel import CHUNK, POSITIONS, KernelForm, Reduction
+from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import needed
+from jitfuse.ir.stages import POSITIONS, Reduction
+from jitfuse.ir.sum_tree import CHUNK
 
 ENTRY = "main"
 
@@ -51,7 +53,7 @@ def emit_shader(form: KernelForm, variant: Variant, facts: Facts) -> Shader:
         with text.block(f"for (var point = {first}; point < words[0].w; point += {step})"):
             _Frame(body, text).write()
     main = str(text)
-    bindings, writes = _bindings(form, variant, form.word_count + len(body.host.words))
+    bindings, writes = _bindings(form, variant, form.words.count + len(body.host.words))
     pieces = [*bindings, *_shared(analysis, variant), library.fences(facts.rewrites)]
     functions = library.needed(main)
     if "_64(" in functions + main:
@@ -140,9 +142,9 @@ class _Frame:
     def _addresses(self) -> None:
         """Compute strides, and the address of each operand at the grid point."""
         form, table = self.form, self.body.words
-        for o, a in form.stride_words:
+        for o, a in form.words.strides:
             if o not in self.variant.inline:
-                self.text.line(f"let s{o}_{a} = {table.word(form.stride_word(o, a))};")
+                self.text.line(f"let s{o}_{a} = {table.word(form.words.stride(o, a))};")
         for o, operand in enumerate(form.operands):
             if o in self.variant.inline:
                 continue

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from jitfuse.backends.wgsl.codegen.host_values import HostValues
-from jitfuse.ir.kernel import Instr, KernelForm
+from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import access
+from jitfuse.ir.stages import Instr
 
 Interval = tuple[int, int]
 

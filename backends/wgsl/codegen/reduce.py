@@ -16,7 +16,8 @@ from jitfuse.backends.wgsl.codegen.body import Body, Numbered
 from jitfuse.backends.wgsl.codegen.combine import Part, parts
 from jitfuse.backends.wgsl.codegen.positions import find, positions
 from jitfuse.backends.wgsl.codegen.variant import ROWS
-from jitfuse.ir.kernel import POSITIONS, SUM_DEPTH, Reduction
+from jitfuse.ir.stages import POSITIONS, Reduction
+from jitfuse.ir.sum_tree import SUM_DEPTH
 
 _LEVELS = 32
 """Enough for 2**32 blocks."""

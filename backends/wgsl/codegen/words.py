@@ -43,12 +43,12 @@ class WordTable:
 
     def param(self, k: int) -> int:
         """Return the number of the word with the k-th scalar parameter."""
-        return self._form.param_word(k)
+        return self._form.words.param(k)
 
     def extent(self, axis: int) -> str:
         """Return the extent of an axis."""
         static = self._form.axes[axis].extent
-        return f"{static}u" if static is not None else self.word(self._form.size_word(axis))
+        return f"{static}u" if static is not None else self.word(self._form.words.size(axis))
 
     def scalar(self, k: int, dtype: str, type_: str) -> str:
         """Return word k as a scalar of a dtype, held in a register type."""

@@ -94,6 +94,7 @@ class WgslFunction:
 
     # ruff: noqa: D102, E704
     def fmul(self, a: Value, b: Value) -> Value: return self.binary("fmul", a, b)
+    def fdiv(self, a: Value, b: Value) -> Value: return self.binary("fdiv", a, b)
     def add(self, a: Value, b: Value) -> Value: return self.binary("add", a, b)
     def sub(self, a: Value, b: Value) -> Value: return self.binary("sub", a, b)
     def mul(self, a: Value, b: Value) -> Value: return self.binary("mul", a, b)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import arrangements, padding, rules
+from jitfuse.ir import arrangements, meta_rules, padding, shape_rules
 from jitfuse.ir.op import REQUIRED, VARIADIC, VIEW, Op, add
 from jitfuse.ir.program import Meta
 
@@ -17,7 +17,7 @@ def _infer_roll(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if len(attrs["shifts"]) != len(attrs["axes"]):
         raise ShapeError(f"roll: {len(attrs['shifts'])} shifts for {len(attrs['axes'])} axes")
     for axis in attrs["axes"]:
-        rules.normalize_axis("roll", axis, m.ndim)
+        shape_rules.normalize_axis("roll", axis, m.ndim)
     return Meta(m.shape, m.dtype, m.device)
 
 
@@ -28,9 +28,9 @@ def _infer_stack(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if any(m.shape != first for m in metas):
         raise ShapeError(f"all input arrays of stack must have the same shape, not "
                          f"{', '.join(str(m.shape) for m in metas)}")
-    axis = rules.normalize_axis("stack", attrs["axis"], len(first) + 1)
+    axis = shape_rules.normalize_axis("stack", attrs["axis"], len(first) + 1)
     apart = [Meta((*m.shape[:axis], 1, *m.shape[axis:]), m.dtype, m.device, m.weak) for m in metas]
-    return rules.concat_meta("stack", apart, axis)
+    return meta_rules.concat_meta("stack", apart, axis)
 
 
 def _infer_tile(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
@@ -42,7 +42,7 @@ def _infer_tile(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 def _infer_repeat(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     (m,) = metas
-    axis = rules.normalize_axis("repeat", attrs["axis"], m.ndim)
+    axis = shape_rules.normalize_axis("repeat", attrs["axis"], m.ndim)
     return Meta(tuple(n * attrs["times"] if k == axis else n for k, n in enumerate(m.shape)), m.dtype, m.device)
 
 

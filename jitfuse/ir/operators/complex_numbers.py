@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.ir import reference, rules
+from jitfuse.ir import loops, meta_rules, reference
 from jitfuse.ir.op import ELEMENTWISE, LIBRARY, Op, add, get
 from jitfuse.ir.operators import reductions as reductions
 from jitfuse.ir.operators import scans as scans
@@ -15,26 +15,26 @@ from jitfuse.ir.program import Meta
 
 def _angle(x: Any) -> Any:
     """Return the angle of the point (imaginary part, real part)."""
-    (dtype,) = rules.loop_angle("angle", [Meta(x.shape, x.dtype, weak=x.weak)]).inputs
+    (dtype,) = loops.loop_angle("angle", [Meta(x.shape, x.dtype, weak=x.weak)]).inputs
     x = x if x.dtype == dtype and not x.weak else x.astype(dtype=dtype)
     return x.call("imag").atan2(x.call("real"))
 
 
 def _row(
-    name: str, arity: int, loop: rules.LoopRule, numpy: Callable[..., Any], doc: str, decompose: Any = None
+    name: str, arity: int, loop: loops.LoopRule, numpy: Callable[..., Any], doc: str, decompose: Any = None
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-        return rules.elementwise_meta(name, loop, metas)
+        return meta_rules.elementwise_meta(name, loop, metas)
 
     add(Op(name, arity, ELEMENTWISE, {}, infer, numpy, loop, decompose, doc=doc))
 
 
-_row("real", 1, rules.loop_attribute, reference.real, "The real part; a real number itself.")
-_row("imag", 1, rules.loop_attribute, reference.imag, "The imaginary part; 0 for a real number.")
-_row("conj", 1, rules.strong(rules.loop_arithmetic), np.conjugate, "The complex conjugate.")
-_row("angle", 1, rules.loop_angle, reference.angle, "The angle in radians, from -pi to pi.",
+_row("real", 1, loops.loop_attribute, reference.real, "The real part; a real number itself.")
+_row("imag", 1, loops.loop_attribute, reference.imag, "The imaginary part; 0 for a real number.")
+_row("conj", 1, loops.strong(loops.loop_arithmetic), np.conjugate, "The complex conjugate.")
+_row("angle", 1, loops.loop_angle, reference.angle, "The angle in radians, from -pi to pi.",
      decompose=_angle)
-_row("make_complex", 2, rules.loop_join, reference.make_complex, "The complex number of a real and an imaginary part.")
+_row("make_complex", 2, loops.loop_join, reference.make_complex, "The complex number of a real and an imaginary part.")
 
 
 def _by_library(name: str) -> None:

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError
-from jitfuse.ir import einsum, reference, rules
+from jitfuse.ir import einsum, loops, meta_rules, reference, shape_rules
 from jitfuse.ir.op import CONTRACTION, REQUIRED, VARIADIC, Op, add
 from jitfuse.ir.program import Meta
 
 
 def _infer_matmul(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     a, b = metas
-    loop = rules.loop_matmul("matmul", metas)
-    return Meta(rules.matmul_shape(a.shape, b.shape), loop.result, rules.common_device("matmul", metas))
+    loop = loops.loop_matmul("matmul", metas)
+    return Meta(shape_rules.matmul_shape(a.shape, b.shape), loop.result, meta_rules.common_device("matmul", metas))
 
 
-add(Op("matmul", 2, CONTRACTION, {}, _infer_matmul, reference.matmul, rules.loop_matmul))
+add(Op("matmul", 2, CONTRACTION, {}, _infer_matmul, reference.matmul, loops.loop_matmul))
 
 
 def _infer_einsum(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
@@ -37,7 +37,7 @@ def _infer_einsum(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         raise ArgumentError(f"einsum: the path {attrs['path']} leaves {left_over} operands")
     extents = einsum.extents("einsum", subscripts, [m.shape for m in metas])
     dtype = einsum.common_dtype(metas)
-    return Meta(tuple(extents[c] for c in output), dtype, rules.common_device("einsum", metas))
+    return Meta(tuple(extents[c] for c in output), dtype, meta_rules.common_device("einsum", metas))
 
 
 def _einsum(*xs: Any, subscripts: str, path: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import control
+from jitfuse.ir import control, rolled
 from jitfuse.ir.op import CONTROL, REQUIRED, VARIADIC, InferResults, NestedFeeds, Op, add
 from jitfuse.ir.program import FusedProgram, Meta
 
@@ -77,6 +77,35 @@ def _infer_scan(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...
     return (*carried, *(Meta((length, *m.shape), m.dtype, m.device) for m in made))
 
 
+def _infer_rolled(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, ...]:
+    carries, arrays, length = attrs["carries"], attrs["arrays"], attrs["length"]
+    if carries + arrays > len(metas):
+        raise ArgumentError(f"rolled_loop carries {carries} and writes {arrays} values, and has {len(metas)} operands")
+    written, sources = metas[carries : carries + arrays], metas[carries:]
+    windows = [(a, len(sources)) for a in rolled.accesses(attrs["reads"])]
+    windows += [(a, arrays) for a in rolled.accesses(attrs["writes"])]
+    for access, among in windows:
+        if not 0 <= access.operand < among or not access.within(sources[access.operand].size, length):
+            raise ShapeError(f"rolled_loop: a window leaves its array: {access}")
+    carried = _carried("rolled_loop", metas, carries, attrs["body"])
+    made = _outputs(attrs["body"])[carries:]
+    places = [
+        Meta(a.shape, written[a.operand].dtype, written[a.operand].device) for a in rolled.accesses(attrs["writes"])
+    ]
+    _same("rolled_loop", places, made, ("where it writes", "what the body returns"))
+    return (*carried, *(Meta(m.shape, m.dtype, m.device) for m in written))
+
+
+def _windows(metas: Sequence[Meta], attrs: dict[str, Any]) -> list[Meta]:
+    carries = attrs["carries"]
+    sources = metas[carries:]
+    parts = [
+        Meta(a.shape, sources[a.operand].dtype, sources[a.operand].device, bool(a.weak))
+        for a in rolled.accesses(attrs["reads"])
+    ]
+    return [*metas[:carries], *parts, *sources]
+
+
 def _as_operands(metas: Sequence[Meta], attrs: dict[str, Any]) -> list[Meta]:
     return list(metas)
 
@@ -114,3 +143,7 @@ _row("scan", {"body": REQUIRED, "carries": REQUIRED, "scanned": REQUIRED, "lengt
      _infer_scan, _parts, control.scan,
      "(carried..., scanned..., others...): carried values after the body has run over the parts of arrays along their "
      "first axis, then what else it returned, stacked.")
+_row("rolled_loop", {"body": REQUIRED, "carries": REQUIRED, "arrays": REQUIRED, "length": REQUIRED, "reads": REQUIRED,
+                     "writes": REQUIRED}, _infer_rolled, _windows, rolled.rolled_loop,
+     "(carried..., written..., others...): carried values, and arrays with windows of them replaced, after so many "
+     "iterations over windows that move on; what a Python loop of equal iterations becomes.")

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitfuse.errors import DTypeError, ShapeError
-from jitfuse.ir import reference, rules
+from jitfuse.ir import meta_rules, reference
 from jitfuse.ir.op import CREATION, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
 
 
 def _infer_creation(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-    dtype = rules.check_dtype("creation", attrs["dtype"])
+    dtype = meta_rules.check_dtype("creation", attrs["dtype"])
     shape = tuple(attrs.get("shape", ()))
     if any(n < 0 for n in shape):
         raise ShapeError(f"negative dimensions are not allowed: {shape}")
@@ -21,7 +21,7 @@ def _infer_creation(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 def _infer_arange(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if attrs["dtype"] == "bool":
         raise DTypeError("arange counts in integers or floats, not in bool")
-    return Meta((attrs["count"],), rules.check_dtype("arange", attrs["dtype"]))
+    return Meta((attrs["count"],), meta_rules.check_dtype("arange", attrs["dtype"]))
 
 
 add(Op("zeros", 0, CREATION, {"shape": REQUIRED, "dtype": "float64"}, _infer_creation, reference.zeros))

@@ -8,7 +8,7 @@ import numpy as np
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import decompositions, reference, rules, statuses
+from jitfuse.ir import decompositions, loops, meta_rules, reference, shape_rules, statuses
 from jitfuse.ir import function_decompositions as functions
 from jitfuse.ir.op import ELEMENTWISE, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
@@ -16,53 +16,53 @@ from jitfuse.ir.ufunc_loops import loop_of
 
 
 def _elementwise(
-    name: str, arity: int, loop: rules.LoopRule, *, attrs: dict[str, Any] | None = None, decompose: Any = None,
+    name: str, arity: int, loop: loops.LoopRule, *, attrs: dict[str, Any] | None = None, decompose: Any = None,
     ulps: float = 0.0, doc: str = "",
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-        return rules.elementwise_meta(name, loop, metas)
+        return meta_rules.elementwise_meta(name, loop, metas)
 
     add(Op(name, arity, ELEMENTWISE, attrs or {}, infer, reference.ufunc(name), loop, decompose, ulps=ulps, doc=doc))
 
 
 for _name, _loop in {
-    "negative": rules.loop_numeric, "positive": rules.loop_numeric, "abs": rules.loop_part,
-    "square": rules.strong(rules.loop_arithmetic), "sign": rules.strong(rules.loop_numeric),
-    "sqrt": rules.loop_analytic,
-    "floor": rules.loop_rounding, "ceil": rules.loop_rounding, "trunc": rules.loop_rounding,
-    "copy": rules.loop_copy,
-    "isnan": rules.loop_predicate, "isinf": rules.loop_predicate, "isfinite": rules.loop_predicate,
-    "logical_not": rules.loop_logical, "bitwise_invert": rules.loop_bitwise,
+    "negative": loops.loop_numeric, "positive": loops.loop_numeric, "abs": loops.loop_part,
+    "square": loops.strong(loops.loop_arithmetic), "sign": loops.strong(loops.loop_numeric),
+    "sqrt": loops.loop_analytic,
+    "floor": loops.loop_rounding, "ceil": loops.loop_rounding, "trunc": loops.loop_rounding,
+    "copy": loops.loop_copy,
+    "isnan": loops.loop_predicate, "isinf": loops.loop_predicate, "isfinite": loops.loop_predicate,
+    "logical_not": loops.loop_logical, "bitwise_invert": loops.loop_bitwise,
 }.items():
     _elementwise(_name, 1, _loop)
 
 for _name in (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh",
 ):
-    _elementwise(_name, 1, rules.loop_analytic, ulps=1.0)
+    _elementwise(_name, 1, loops.loop_analytic, ulps=1.0)
 for _name in ("erf", "erfc"):
-    _elementwise(_name, 1, rules.loop_double_first, ulps=1.0)
+    _elementwise(_name, 1, loops.loop_double_first, ulps=1.0)
 
 for _name, _loop in {
-    "add": rules.loop_same, "subtract": rules.loop_numeric, "multiply": rules.loop_same,
-    "divide": rules.loop_divide, "floor_divide": rules.real(rules.loop_arithmetic),
-    "remainder": rules.real(rules.loop_arithmetic),
-    "minimum": rules.strong(rules.loop_same), "maximum": rules.strong(rules.loop_same),
-    "equal": rules.loop_compare, "not_equal": rules.loop_compare, "less": rules.loop_compare,
-    "less_equal": rules.loop_compare, "greater": rules.loop_compare, "greater_equal": rules.loop_compare,
-    "logical_and": rules.loop_logical, "logical_or": rules.loop_logical, "logical_xor": rules.loop_logical,
-    "bitwise_and": rules.loop_bitwise, "bitwise_or": rules.loop_bitwise, "bitwise_xor": rules.loop_bitwise,
-    "bitwise_left_shift": rules.loop_shift, "bitwise_right_shift": rules.loop_shift,
+    "add": loops.loop_same, "subtract": loops.loop_numeric, "multiply": loops.loop_same,
+    "divide": loops.loop_divide, "floor_divide": loops.real(loops.loop_arithmetic),
+    "remainder": loops.real(loops.loop_arithmetic),
+    "minimum": loops.strong(loops.loop_same), "maximum": loops.strong(loops.loop_same),
+    "equal": loops.loop_compare, "not_equal": loops.loop_compare, "less": loops.loop_compare,
+    "less_equal": loops.loop_compare, "greater": loops.loop_compare, "greater_equal": loops.loop_compare,
+    "logical_and": loops.loop_logical, "logical_or": loops.loop_logical, "logical_xor": loops.loop_logical,
+    "bitwise_and": loops.loop_bitwise, "bitwise_or": loops.loop_bitwise, "bitwise_xor": loops.loop_bitwise,
+    "bitwise_left_shift": loops.loop_shift, "bitwise_right_shift": loops.loop_shift,
 }.items():
     _elementwise(_name, 2, _loop)
 
-_elementwise("power", 2, rules.loop_arithmetic, ulps=1.0)
+_elementwise("power", 2, loops.loop_arithmetic, ulps=1.0)
 for _name in ("logaddexp", "logaddexp2"):
-    _elementwise(_name, 2, rules.loop_float, ulps=1.0)
+    _elementwise(_name, 2, loops.loop_float, ulps=1.0)
 
-_elementwise("xlogy", 2, rules.loop_float, ulps=1.0, doc="x log(y); 0 where x is 0 and y a number.")
-_elementwise("logit", 1, rules.loop_float, ulps=1.0, doc="log(x / (1 - x)).")
-_elementwise("sinc", 1, rules.loop_float, ulps=1.0,
+_elementwise("xlogy", 2, loops.loop_float, ulps=1.0, doc="x log(y); 0 where x is 0 and y a number.")
+_elementwise("logit", 1, loops.loop_float, ulps=1.0, doc="log(x / (1 - x)).")
+_elementwise("sinc", 1, loops.loop_float, ulps=1.0,
              doc="sin(pi x) / (pi x), 1 at 0: exactly 0 at the other integers, where np.sinc is not.")
 
 # ---------------------------------------------------------------- exact functions, with NumPy's bits
@@ -80,8 +80,8 @@ _elementwise("modf_whole", 1, loop_of(np.modf, 1), decompose=functions.modf_whol
 _elementwise("fabs", 1, loop_of(np.fabs), decompose=functions.fabs, doc="The magnitude, as a float.")
 _elementwise("float_power", 2, loop_of(np.float_power), decompose=functions.float_power, ulps=1.0,
              doc="x**y in float64.")
-_elementwise("isposinf", 1, rules.real(rules.loop_predicate), decompose=functions.isposinf)
-_elementwise("isneginf", 1, rules.real(rules.loop_predicate), decompose=functions.isneginf)
+_elementwise("isposinf", 1, loops.real(loops.loop_predicate), decompose=functions.isposinf)
+_elementwise("isneginf", 1, loops.real(loops.loop_predicate), decompose=functions.isneginf)
 
 
 def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
@@ -90,40 +90,40 @@ def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
                          "with astype")
 
 
-def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> rules.Loop:
+def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> loops.Loop:
     _refuse_bfloat16(name, metas)
     x = metas[0]
     if kind(x.dtype) not in ("float", "complex"):  # nothing to replace: what with may not fit
-        return rules.Loop(tuple(m.dtype for m in metas), x.dtype)
-    return rules.Loop((x.dtype,) * 4, x.dtype)
+        return loops.Loop(tuple(m.dtype for m in metas), x.dtype)
+    return loops.Loop((x.dtype,) * 4, x.dtype)
 
 
-def _loop_round(name: str, metas: Sequence[Meta]) -> rules.Loop:
+def _loop_round(name: str, metas: Sequence[Meta]) -> loops.Loop:
     _refuse_bfloat16(name, metas)
-    (dtype,) = rules.loop_numeric(name, metas).inputs
-    return rules.Loop((dtype,), dtype)
+    (dtype,) = loops.loop_numeric(name, metas).inputs
+    return loops.Loop((dtype,), dtype)
 
 
-def _loop_isclose(name: str, metas: Sequence[Meta]) -> rules.Loop:
+def _loop_isclose(name: str, metas: Sequence[Meta]) -> loops.Loop:
     x, y, rtol, atol = metas
-    target = rules.loop_divide(name, [y])
-    near = rules.loop_divide(name, [x, y])
+    target = loops.loop_divide(name, [y])
+    near = loops.loop_divide(name, [x, y])
     inputs = [(near if y.weak else target).result]
-    inputs += [rules.loop_divide(name, [Meta((), inputs[0]), m]).result for m in (rtol, atol)]
-    return rules.Loop((near.result, *inputs), "bool")
+    inputs += [loops.loop_divide(name, [Meta((), inputs[0]), m]).result for m in (rtol, atol)]
+    return loops.Loop((near.result, *inputs), "bool")
 
 
 def _infer_nan_to_num(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     x = metas[0]
     _refuse_bfloat16("nan_to_num", metas)
-    rules.real(_loop_nan_to_num)("nan_to_num", metas)
-    if kind(x.dtype) == "float" and rules.broadcast("nan_to_num", [m.shape for m in metas]) != x.shape:
+    loops.real(_loop_nan_to_num)("nan_to_num", metas)
+    if kind(x.dtype) == "float" and shape_rules.broadcast("nan_to_num", [m.shape for m in metas]) != x.shape:
         raise ShapeError(f"nan_to_num: replacements of shapes {', '.join(str(m.shape) for m in metas[1:])} do not "
                          f"broadcast to {x.shape}")
-    return Meta(x.shape, x.dtype, rules.common_device("nan_to_num", metas))
+    return Meta(x.shape, x.dtype, meta_rules.common_device("nan_to_num", metas))
 
 
-add(Op("nan_to_num", 4, ELEMENTWISE, {}, _infer_nan_to_num, reference.ufunc("nan_to_num"), rules.real(_loop_nan_to_num),
+add(Op("nan_to_num", 4, ELEMENTWISE, {}, _infer_nan_to_num, reference.ufunc("nan_to_num"), loops.real(_loop_nan_to_num),
        functions.nan_to_num, doc="(x, nan, posinf, neginf): x with NaN and infinities replaced, in the dtype of x."))
 _elementwise("round", 1, _loop_round, attrs={"decimals": 0}, decompose=functions.round_,
              doc="To `decimals` decimals, halves to even.")
@@ -138,14 +138,14 @@ for _name, _doc in {
     "gelu_tanh": "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit.",
     "softplus": "log(1 + exp(x)).",
 }.items():
-    _elementwise(_name, 1, rules.loop_float, ulps=1.0, doc=_doc)
-_elementwise("log_sigmoid", 1, rules.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
+    _elementwise(_name, 1, loops.loop_float, ulps=1.0, doc=_doc)
+_elementwise("log_sigmoid", 1, loops.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
              doc="log(sigmoid(x)), which is -softplus(-x).")
-_elementwise("relu", 1, rules.real(rules.strong(rules.loop_numeric)), decompose=functions.relu,
+_elementwise("relu", 1, loops.real(loops.strong(loops.loop_numeric)), decompose=functions.relu,
              doc="The larger of x and 0; NaN stays NaN.")
-_elementwise("leaky_relu", 2, rules.loop_float, decompose=functions.leaky_relu,
+_elementwise("leaky_relu", 2, loops.loop_float, decompose=functions.leaky_relu,
              doc="(x, slope): x above 0, slope * x elsewhere.")
-_elementwise("elu", 2, rules.loop_float, decompose=functions.elu, ulps=2.0,
+_elementwise("elu", 2, loops.loop_float, decompose=functions.elu, ulps=2.0,
              doc="(x, alpha): x above 0, alpha (exp(x) - 1) elsewhere.")
 
 # ---------------------------------------------------------------- angles, hyperbolas and roots
@@ -166,25 +166,25 @@ for _name, _arity, _doc in (
     ("cbrt", 1, "The cube root, that of a negative number too."),
 ):
     _real = _name in ("atan2", "rad2deg", "deg2rad", "hypot", "cbrt")
-    _elementwise(_name, _arity, rules.loop_float if _real else rules.loop_analytic, ulps=1.0, doc=_doc)
+    _elementwise(_name, _arity, loops.loop_float if _real else loops.loop_analytic, ulps=1.0, doc=_doc)
 
-_elementwise("where", 3, rules.loop_where, doc="The second operand where the first is true, else the third.")
-_elementwise("clip", 3, rules.loop_clip, decompose=decompositions.clip,
+_elementwise("where", 3, loops.loop_where, doc="The second operand where the first is true, else the third.")
+_elementwise("clip", 3, loops.loop_clip, decompose=decompositions.clip,
              doc="minimum(maximum(x, low), high) in the common dtype of all three.")
 
 
 def _infer_require(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if attrs["status"] not in statuses.MESSAGES:
         raise ArgumentError(f"require: there is no status {attrs['status']}")
-    return rules.elementwise_meta("require", rules.loop_require, metas)
+    return meta_rules.elementwise_meta("require", loops.loop_require, metas)
 
 
 add(Op("require", 2, ELEMENTWISE, {"status": statuses.REQUIREMENT}, _infer_require, reference.require,
-        rules.loop_require, doc="The first operand; raises ValueError where the second is false."))
+        loops.loop_require, doc="The first operand; raises ValueError where the second is false."))
 
 
 def _infer_astype(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-    dtype = rules.check_dtype("astype", attrs["dtype"])
+    dtype = meta_rules.check_dtype("astype", attrs["dtype"])
     return Meta(metas[0].shape, dtype, metas[0].device)
 
 

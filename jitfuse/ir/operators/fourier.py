@@ -9,7 +9,7 @@ import numpy as np
 
 from jitfuse.dtypes import component, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import rules
+from jitfuse.ir import shape_rules
 from jitfuse.ir.op import LIBRARY, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
 
@@ -68,7 +68,7 @@ def _along_one(name: str, doc: str) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
         _check_norm(name, attrs["norm"])
-        axis = rules.normalize_axis(name, attrs["axis"], m.ndim)
+        axis = shape_rules.normalize_axis(name, attrs["axis"], m.ndim)
         return Meta(_extents(name, m.shape, [axis], [attrs["n"]]), _dtype(name, m), m.device)
 
     attrs = {"n": REQUIRED, "axis": -1, "norm": "backward"}
@@ -79,7 +79,7 @@ def _along_several(name: str, doc: str) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
         _check_norm(name, attrs["norm"])
-        axes = [rules.normalize_axis(name, a, m.ndim) for a in attrs["axes"]]
+        axes = [shape_rules.normalize_axis(name, a, m.ndim) for a in attrs["axes"]]
         return Meta(_extents(name, m.shape, axes, attrs["s"]), _dtype(name, m, len(axes)), m.device)
 
     attrs = {"s": REQUIRED, "axes": REQUIRED, "norm": "backward"}

@@ -8,7 +8,7 @@ import numpy as np
 
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from jitfuse.ir import gathers, rules
+from jitfuse.ir import gathers, shape_rules
 from jitfuse.ir.op import LIBRARY, REQUIRED, VARIADIC, VIEW, Op, add
 from jitfuse.ir.program import Meta
 
@@ -27,7 +27,7 @@ def _gathered(name: str, m: Meta, indices: Sequence[Meta], attrs: dict[str, Any]
     _require_indices(name, indices)
     if len(axes) != len(indices) or list(axes) != sorted(set(axes)) or any(not 0 <= a < m.ndim for a in axes):
         raise ShapeError(f"{name}: axes {axes} do not name one axis of {m.shape} for each of {len(indices)} indices")
-    common = rules.broadcast(name, [i.shape for i in indices])
+    common = shape_rules.broadcast(name, [i.shape for i in indices])
     if 0 not in common:
         for axis in axes:
             if not m.shape[axis]:
@@ -51,7 +51,7 @@ def _infer_scatter(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if attrs["combine"] not in gathers.COMBINE:
         raise ArgumentError(f"scatter: combine is one of {', '.join(gathers.COMBINE)}, not {attrs['combine']!r}")
     region = _gathered("scatter", m, indices, attrs).shape
-    if rules.broadcast("scatter", [value.shape, region]) != region:
+    if shape_rules.broadcast("scatter", [value.shape, region]) != region:
         raise ShapeError(f"could not broadcast an array of shape {value.shape} into the indexed shape {region}")
     return Meta(m.shape, m.dtype, m.device)
 
@@ -60,18 +60,18 @@ def _infer_take(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m, index = metas
     if attrs["mode"] not in MODES:
         raise ArgumentError(f"take: mode is one of {', '.join(MODES)}, not {attrs['mode']!r}")
-    axis = rules.normalize_axis("take", attrs["axis"], m.ndim)
+    axis = shape_rules.normalize_axis("take", attrs["axis"], m.ndim)
     return _gathered("take", m, [index], {"axes": (axis,), "place": axis})
 
 
 def _infer_along(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m, index = metas
     _require_indices("take_along_axis", [index])
-    axis = rules.normalize_axis("take_along_axis", attrs["axis"], m.ndim)
+    axis = shape_rules.normalize_axis("take_along_axis", attrs["axis"], m.ndim)
     if index.ndim != m.ndim:
         raise ShapeError(f"take_along_axis: indices of shape {index.shape} need as many axes as {m.shape}")
     apart = [tuple(1 if k == axis else n for k, n in enumerate(i.shape)) for i in (m, index)]
-    shape = list(rules.broadcast("take_along_axis", apart))
+    shape = list(shape_rules.broadcast("take_along_axis", apart))
     shape[axis] = index.shape[axis]
     if not m.shape[axis] and 0 not in shape:
         raise BoundsError(f"take_along_axis: every index is out of bounds for axis {axis} with size 0")

@@ -6,7 +6,7 @@ from typing import Any
 
 from jitfuse.dtypes import COMPONENT, kind, promote
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import linear_algebra, rules
+from jitfuse.ir import linear_algebra, meta_rules, shape_rules
 from jitfuse.ir.op import LIBRARY, Op, add
 from jitfuse.ir.program import Meta
 
@@ -77,17 +77,17 @@ def _infer_solve(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     vector = b.ndim == 1
     if not b.ndim or b.shape[-1 if vector else -2] != n:
         raise ShapeError(f"solve: matrices of {a.shape} and a right-hand side of {b.shape}")
-    lead = rules.broadcast("solve", [a.shape[:-2], () if vector else b.shape[:-2]])
-    return Meta((*lead, n) if vector else (*lead, *b.shape[-2:]), dtype, rules.common_device("solve", metas))
+    lead = shape_rules.broadcast("solve", [a.shape[:-2], () if vector else b.shape[:-2]])
+    return Meta((*lead, n) if vector else (*lead, *b.shape[-2:]), dtype, meta_rules.common_device("solve", metas))
 
 
 def _infer_pinv(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     x, rtol = metas
     dtype = _dtype("pinv", [x])
     m, n = _matrix("pinv", x, False)[-2:]
-    if rules.broadcast("pinv", [rtol.shape, x.shape[:-2]]) != x.shape[:-2]:
+    if shape_rules.broadcast("pinv", [rtol.shape, x.shape[:-2]]) != x.shape[:-2]:
         raise ShapeError(f"pinv: tolerances of {rtol.shape} do not broadcast to the matrices of {x.shape}")
-    return Meta((*x.shape[:-2], n, m), dtype, rules.common_device("pinv", metas))
+    return Meta((*x.shape[:-2], n, m), dtype, meta_rules.common_device("pinv", metas))
 
 
 add(Op("solve", 2, LIBRARY, {}, _infer_solve, linear_algebra.solve, doc="(a, b): x with a @ x = b; b may be a vector."))

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitfuse.ir import decompositions, reduction_decompositions, reduction_reference, reference, rules
+from jitfuse.ir import decompositions, meta_rules, reduction_decompositions, reduction_reference, reference, shape_rules
 from jitfuse.ir.op import REDUCTION, Op, add
 from jitfuse.ir.program import Meta
 
@@ -15,10 +15,10 @@ def _normalisation(
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
-        axes = rules.normalize_axes(name, attrs["axis"], m.ndim)
+        axes = shape_rules.normalize_axes(name, attrs["axis"], m.ndim)
         if not of_nothing:
-            rules.require_nonempty(name, m, axes)
-        return Meta(m.shape, rules.real_dtype(name, m), m.device)
+            shape_rules.require_nonempty(name, m, axes)
+        return Meta(m.shape, meta_rules.real_dtype(name, m), m.device)
 
     numpy, decompose = reference.rounded_once(numpy), decompositions.rounded_once(decompose)
     add(Op(name, 1, REDUCTION, {"axis": -1, **attrs}, infer, numpy, decompose=decompose, doc=doc))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import library, rules
+from jitfuse.ir import library, meta_rules, shape_rules
 from jitfuse.ir.op import LIBRARY, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
 
@@ -24,7 +24,7 @@ def _one_of(name: str, attribute: str, value: Any, known: tuple[str, ...]) -> No
 def _along(name: str, indices: bool, attribute: str) -> Callable[..., Meta]:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         (m,) = metas
-        axis = rules.normalize_axis(name, attrs["axis"], m.ndim)
+        axis = shape_rules.normalize_axis(name, attrs["axis"], m.ndim)
         if attribute == "sorting":
             _one_of(name, attribute, attrs[attribute], _SORTINGS)
         elif not all(-m.shape[axis] <= k < m.shape[axis] for k in attrs[attribute]):
@@ -39,7 +39,7 @@ def _infer_searchsorted(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if within.ndim != 1:
         raise ShapeError(f"searchsorted: the sorted array has one axis, not the shape {within.shape}")
     _one_of("searchsorted", "side", attrs["side"], ("left", "right"))
-    return Meta(values.shape, "int64", rules.common_device("searchsorted", metas))
+    return Meta(values.shape, "int64", meta_rules.common_device("searchsorted", metas))
 
 
 def _statistic(name: str, attrs: dict[str, Any], doc: str) -> None:
@@ -48,14 +48,14 @@ def _statistic(name: str, attrs: dict[str, Any], doc: str) -> None:
         m, *q = metas
         if "method" in attrs:
             _one_of(name, "method", attrs["method"], _METHODS)
-        axes = rules.normalize_axes(name, attrs["axis"], m.ndim)
+        axes = shape_rules.normalize_axes(name, attrs["axis"], m.ndim)
         options = {"method": attrs["method"]} if "method" in attrs else {}
         dtype = library.statistic_dtype(name, tuple(i.dtype for i in metas), attrs.get("weak", False), **options)
         lead = q[0].shape if q else ()
         if len(lead) > 1:
             raise ShapeError(f"{name}: q has at most one axis, not the shape {lead}")
-        return Meta(lead + rules.reduced_shape(m.shape, axes, attrs["keepdims"]), dtype,
-                    rules.common_device(name, metas))
+        return Meta(lead + shape_rules.reduced_shape(m.shape, axes, attrs["keepdims"]), dtype,
+                    meta_rules.common_device(name, metas))
 
     arity = 2 if "method" in attrs else 1
     add(Op(name, arity, LIBRARY, {"axis": None, "keepdims": False, **attrs}, infer, library.statistic(name), doc=doc))

@@ -6,7 +6,7 @@ from typing import Any
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import decompositions, reference, rules
+from jitfuse.ir import decompositions, meta_rules, reference
 from jitfuse.ir.op import MODE, RANDOM, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
 
@@ -33,7 +33,7 @@ def _infer_mode_select(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     a, b = metas
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         raise ShapeError(f"mode_select: training gives {a}, evaluation gives {b}; both must agree")
-    return Meta(a.shape, a.dtype, rules.common_device("mode_select", metas), a.weak and b.weak)
+    return Meta(a.shape, a.dtype, meta_rules.common_device("mode_select", metas), a.weak and b.weak)
 
 
 add(Op("random_uniform", 2, RANDOM, {"shape": REQUIRED, "dtype": "float64"}, _infer_uniform,

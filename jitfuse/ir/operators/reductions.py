@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.errors import ArgumentError, DTypeError
-from jitfuse.ir import decompositions, reduction_decompositions, reduction_reference, reference, rules
+from jitfuse.ir import decompositions, meta_rules, reduction_decompositions, reduction_reference, reference, shape_rules
 from jitfuse.ir.op import REDUCTION, Op, add
 from jitfuse.ir.program import Meta
 
@@ -15,11 +15,11 @@ def _reduction(
     identity: bool = True, decompose: Any = None, numpy: Any = None, doc: str = "",
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-        axes = rules.normalize_axes(name, attrs["axis"], metas[0].ndim)
+        axes = shape_rules.normalize_axes(name, attrs["axis"], metas[0].ndim)
         if not identity:
-            rules.require_nonempty(name, metas[0], axes)
+            shape_rules.require_nonempty(name, metas[0], axes)
         dtype = dtype_rule(name, metas[0])
-        return rules.reduction_meta(name, metas[0], dtype, axes, attrs["keepdims"])
+        return meta_rules.reduction_meta(name, metas[0], dtype, axes, attrs["keepdims"])
 
     full = {"axis": None, "keepdims": False, **(attrs or {})}
     function = reference.rounded_once(numpy or getattr(reference, name))
@@ -43,14 +43,14 @@ def _count(name: str, m: Meta) -> str:
     return "int64"
 
 
-_reduction("sum", rules.sum_dtype)
-_reduction("prod", rules.sum_dtype, numpy=reduction_reference.prod)
-_reduction("min", rules.same_dtype, identity=False)
-_reduction("max", rules.same_dtype, identity=False)
-_reduction("any", rules.bool_dtype)
-_reduction("all", rules.bool_dtype)
-_reduction("mean", rules.float_dtype, decompose=decompositions.mean)
-_reduction("var", rules.spread_dtype, attrs={"correction": 0.0}, decompose=decompositions.var)
+_reduction("sum", meta_rules.sum_dtype)
+_reduction("prod", meta_rules.sum_dtype, numpy=reduction_reference.prod)
+_reduction("min", meta_rules.same_dtype, identity=False)
+_reduction("max", meta_rules.same_dtype, identity=False)
+_reduction("any", meta_rules.bool_dtype)
+_reduction("all", meta_rules.bool_dtype)
+_reduction("mean", meta_rules.float_dtype, decompose=decompositions.mean)
+_reduction("var", meta_rules.spread_dtype, attrs={"correction": 0.0}, decompose=decompositions.var)
 
 
 
@@ -60,9 +60,9 @@ def _position(name: str, doc: str, decompose: Any = None) -> None:
         axis = attrs["axis"]
         if isinstance(axis, tuple):
             raise ArgumentError(f"{name} takes one axis, or None for all elements, not {axis}")
-        axes = tuple(range(m.ndim)) if axis is None else (rules.normalize_axis(name, axis, m.ndim),)
-        rules.require_nonempty(name, m, axes)
-        return rules.reduction_meta(name, m, "int64", axes, attrs["keepdims"])
+        axes = tuple(range(m.ndim)) if axis is None else (shape_rules.normalize_axis(name, axis, m.ndim),)
+        shape_rules.require_nonempty(name, m, axes)
+        return meta_rules.reduction_meta(name, m, "int64", axes, attrs["keepdims"])
 
     numpy = reference.rounded_once(getattr(reduction_reference, name))
     add(Op(name, 1, REDUCTION, {"axis": None, "keepdims": False}, infer, numpy, decompose=decompose, doc=doc))
@@ -75,14 +75,14 @@ for _name in ("nanargmin", "nanargmax"):
               getattr(reduction_decompositions, _name))
 
 _CORRECTION = {"correction": 0.0}
-_composite("std", rules.spread_dtype, "The square root of the variance.", attrs=_CORRECTION)
+_composite("std", meta_rules.spread_dtype, "The square root of the variance.", attrs=_CORRECTION)
 _composite("count_nonzero", _count, "How many elements are not zero.")
 _composite("ptp", _difference, "The largest less the smallest.", identity=False)
-_composite("logsumexp", rules.real_dtype, "log(sum(exp(x))) without overflow; -inf of nothing.")
-_composite("nansum", rules.sum_dtype, "The sum, NaN as 0.")
-_composite("nanprod", rules.sum_dtype, "The product, NaN as 1.")
-_composite("nanmin", rules.same_dtype, "The smallest number, or NaN where there is none.", identity=False)
-_composite("nanmax", rules.same_dtype, "The largest number, or NaN where there is none.", identity=False)
-_composite("nanmean", rules.float_dtype, "The mean, leaving out NaN.")
-_composite("nanvar", rules.spread_dtype, "The variance, leaving out NaN.", attrs=_CORRECTION)
-_composite("nanstd", rules.spread_dtype, "The standard deviation, leaving out NaN.", attrs=_CORRECTION)
+_composite("logsumexp", meta_rules.real_dtype, "log(sum(exp(x))) without overflow; -inf of nothing.")
+_composite("nansum", meta_rules.sum_dtype, "The sum, NaN as 0.")
+_composite("nanprod", meta_rules.sum_dtype, "The product, NaN as 1.")
+_composite("nanmin", meta_rules.same_dtype, "The smallest number, or NaN where there is none.", identity=False)
+_composite("nanmax", meta_rules.same_dtype, "The largest number, or NaN where there is none.", identity=False)
+_composite("nanmean", meta_rules.float_dtype, "The mean, leaving out NaN.")
+_composite("nanvar", meta_rules.spread_dtype, "The variance, leaving out NaN.", attrs=_CORRECTION)
+_composite("nanstd", meta_rules.spread_dtype, "The standard deviation, leaving out NaN.", attrs=_CORRECTION)

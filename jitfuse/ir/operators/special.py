@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from jitfuse.dtypes import can_cast, ufunc_type
-from jitfuse.ir import library, rules
+from jitfuse.ir import library, loops, meta_rules
 from jitfuse.ir.op import LIBRARY, Op, add
 from jitfuse.ir.program import Meta
 
@@ -15,7 +15,7 @@ SCIPY_UFUNCS: Final[dict[str, str]] = {
 """Ufuncs of scipy.special whose operators have other names."""
 
 
-def _loop_single_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
+def _loop_single_first(name: str, metas: Sequence[Meta]) -> loops.Loop:
     """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first.
 
     A Python scalar counts as what it is with the others: an int among bools is int64.
@@ -23,15 +23,15 @@ def _loop_single_first(name: str, metas: Sequence[Meta]) -> rules.Loop:
     common = ufunc_type(tuple((m.dtype, m.weak) for m in metas))[0]
     single = all(can_cast(common if m.weak else m.dtype, "float32", "safe") for m in metas)
     dtype = "float32" if single else "float64"
-    return rules.Loop((dtype,) * len(metas), dtype)
+    return loops.Loop((dtype,) * len(metas), dtype)
 
 
-def _special(name: str, arity: int, loop: rules.LoopRule, doc: str, path: str | None = None) -> None:
-    loop = rules.real(loop)
+def _special(name: str, arity: int, loop: loops.LoopRule, doc: str, path: str | None = None) -> None:
+    loop = loops.real(loop)
 
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         library.require_scipy(name)
-        return rules.elementwise_meta(name, loop, metas)
+        return meta_rules.elementwise_meta(name, loop, metas)
 
     reference = library.special(name, path or name)
     add(Op(name, arity, LIBRARY, {}, infer, reference, loop, doc=f"{doc} SciPy computes it."))
@@ -53,7 +53,7 @@ for _name, _arity, _doc in (
     ("ndtr", 1, "The distribution function of the standard normal distribution."),
     ("log_ndtr", 1, "The logarithm of ndtr."),
 ):
-    _special(_name, _arity, rules.loop_double_first, _doc)
+    _special(_name, _arity, loops.loop_double_first, _doc)
 
 for _name, _arity, _doc in (
     ("erfinv", 1, "The inverse of the error function."),
@@ -62,6 +62,6 @@ for _name, _arity, _doc in (
 ):
     _special(_name, _arity, _loop_single_first, _doc)
 
-_special("digamma", 1, rules.loop_double_first, "The derivative of gammaln.", "psi")
+_special("digamma", 1, loops.loop_double_first, "The derivative of gammaln.", "psi")
 _special("zeta", 2, _loop_single_first, "The Hurwitz zeta function (x, q).", "_ufuncs._zeta")
-_special("riemann_zeta", 1, rules.loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")
+_special("riemann_zeta", 1, loops.loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")

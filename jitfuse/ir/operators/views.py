@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import reference, rules
+from jitfuse.ir import meta_rules, reference, shape_rules
 from jitfuse.ir.op import REQUIRED, UPDATE, VARIADIC, VIEW, Op, add
 from jitfuse.ir.program import Meta
 
 
 def _infer_reshape(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m = metas[0]
-    return Meta(rules.reshape_shape("reshape", m.shape, attrs["shape"]), m.dtype, m.device)
+    return Meta(shape_rules.reshape_shape("reshape", m.shape, attrs["shape"]), m.dtype, m.device)
 
 
 def _infer_transpose(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m = metas[0]
-    axes = tuple(rules.normalize_axis("transpose", a, m.ndim) for a in attrs["axes"])
+    axes = tuple(shape_rules.normalize_axis("transpose", a, m.ndim) for a in attrs["axes"])
     if sorted(axes) != list(range(m.ndim)):
         raise ShapeError(f"transpose: axes {attrs['axes']} is no permutation of {m.ndim} axes")
     return Meta(tuple(m.shape[a] for a in axes), m.dtype, m.device)
@@ -27,7 +27,7 @@ def _infer_broadcast_to(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m, shape = metas[0], tuple(attrs["shape"])
     if any(n < 0 for n in shape):
         raise ShapeError(f"broadcast_to: {shape} has a negative extent")
-    if rules.broadcast("broadcast_to", [m.shape, shape]) != shape:
+    if shape_rules.broadcast("broadcast_to", [m.shape, shape]) != shape:
         raise ShapeError(f"broadcast_to: {m.shape} cannot be broadcast to {shape}")
     return Meta(shape, m.dtype, m.device)
 
@@ -39,10 +39,10 @@ def _infer_slice(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 
 def _check_region(name: str, shape: tuple[int, ...], attrs: dict[str, Any]) -> None:
-    regions = list(zip(attrs["starts"], attrs["steps"], attrs["counts"], strict=False))
-    if not len(regions) == len(attrs["starts"]) == len(attrs["steps"]) == len(attrs["counts"]) == len(shape):
+    starts, steps, counts = attrs["starts"], attrs["steps"], attrs["counts"]
+    if not len(starts) == len(steps) == len(counts) == len(shape):
         raise ShapeError(f"{name}: starts, steps and counts need one entry for each of {len(shape)} axes")
-    for n, (start, step, count) in zip(shape, regions, strict=True):
+    for n, start, step, count in zip(shape, starts, steps, counts, strict=True):
         last = start + (count - 1) * step
         if count < 0 or step == 0 or (count and not (0 <= start < n and 0 <= last < n)):
             raise ShapeError(
@@ -53,15 +53,15 @@ def _check_region(name: str, shape: tuple[int, ...], attrs: dict[str, Any]) -> N
 def _infer_concat(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if not metas:
         raise ArgumentError("concat needs at least one operand")
-    axis = rules.normalize_axis("concat", attrs["axis"], metas[0].ndim)
-    return rules.concat_meta("concat", metas, axis)
+    axis = shape_rules.normalize_axis("concat", attrs["axis"], metas[0].ndim)
+    return meta_rules.concat_meta("concat", metas, axis)
 
 
 def _infer_update(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     target, value = metas
     _check_region("update_slice", target.shape, attrs)
     region = tuple(attrs["counts"])
-    if rules.broadcast("update_slice", [value.shape, region]) != region:
+    if shape_rules.broadcast("update_slice", [value.shape, region]) != region:
         raise ShapeError(f"could not broadcast an array of shape {value.shape} into a region of {region}")
     return Meta(target.shape, target.dtype, target.device)
 

@@ -79,6 +79,12 @@ class FakeHooks:
     def is_array(self, value: Any) -> bool:
         return isinstance(value, np.ndarray)
 
+    def is_module(self, value: Any) -> bool:
+        return False
+
+    def module(self, view: Any, chain: Chain, value: Any) -> None:
+        raise NotImplementedError
+
     def is_traced(self, value: Any) -> bool:
         return type(value) is Traced
 

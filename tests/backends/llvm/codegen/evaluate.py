@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from jitfuse.ir import ops, reference
-from jitfuse.ir.kernel import CHUNK, POSITIONS, SUM_DEPTH, Instr, KernelForm, Operand, Reduction, sum_lanes
+from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.stages import POSITIONS, Instr, Reduction
 from jitfuse.ir.statuses import OUT_OF_BOUNDS
+from jitfuse.ir.sum_tree import CHUNK, SUM_DEPTH, sum_lanes
 
 Array = Any
 TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps}

@@ -15,7 +15,8 @@ from jitfuse.backends.llvm.builder import Module
 from jitfuse.backends.llvm.codegen.kernel import emit_kernel
 from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
 from jitfuse.backends.llvm.loader import load
-from jitfuse.ir.kernel import Axis, Instr, KernelForm, Reduction, Stage
+from jitfuse.ir.kernel import Axis, KernelForm
+from jitfuse.ir.stages import Instr, Reduction, Stage
 
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 
@@ -37,9 +38,7 @@ def compiled(form: KernelForm, vector_bytes: int = 0) -> tuple[Any, Any]:
 
 def words(form: KernelForm, sizes: tuple[int, ...], operands: list[Memory], params: list[Any], flags: int = 0) -> Any:
     """Return the words of a launch."""
-    result = [o.address for o in operands]
-    result += [operands[o].strides[a] for o, a in form.stride_words]
-    result += [sizes[a] for a in form.size_words]
+    result = [*(o.address for o in operands), *form.words.shape([o.strides for o in operands], sizes)]
     for dtype, p in zip(form.params, params, strict=True):
         result.append(struct.unpack("<q", np.asarray(p, dtype).tobytes().ljust(8, b"\0"))[0])
     return np.array([*result, flags], np.int64)

@@ -8,24 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluate import memory
+from forms import combined
 from harness import Builder, check, filled, launch
 
-from jitfuse.ir.kernel import KernelForm, Operand, Reduction
+from jitfuse.ir.kernel import Operand
+from jitfuse.ir.stages import Reduction
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
-
-
-def combined(views: list[Any], out: Any, lane_axis: int, grid: Any = None) -> KernelForm:
-    """Return the form of out = (a * 2 - b) ... over views that have all the form's axes."""
-    b = Builder()
-    total = b.load(0, views[0].dtype.name)
-    for k, v in enumerate(views[1:], 1):
-        total = b.add("subtract", out.dtype.name, b.add("add", out.dtype.name, total, total),
-                      b.add("astype", out.dtype.name, b.load(k, v.dtype.name)))
-    b.store(len(views), out.dtype.name, total)
-    b.stage("map")
-    operands = [memory(v).operand() for v in views] + [memory(out).operand(True)]
-    return b.form(out.ndim if grid is None else grid, 0, lane_axis, operands)
 
 
 def run(views: list[Any], out: Any, lane_axis: int = -1, grid: Any = None, **options: Any) -> None:

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluate import Memory, memory
+from forms import layer_norm_form
 from harness import Builder, check, filled, launch
 
-from jitfuse.ir.kernel import CHUNK, KernelForm, Operand, Reduction, sum_lanes
+from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.stages import Reduction
+from jitfuse.ir.sum_tree import CHUNK, sum_lanes
 
 SIZES = (0, 1, 2, 15, 16, 17, 33, 511, 512, 513, 1000, 4097, 12_345)
 REDUCTIONS = [
@@ -138,30 +141,7 @@ def test_softmax(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_layer_norm_with_several_results(dtype: str) -> None:
     """Mean, deviation kept, sum of squares and a flag in one stage, weights of the columns, a point result."""
-    b = Builder()
-    n = b.add("param", dtype, imm=0)
-    (total,) = b.stage("reduce", Reduction("sum", dtype, (b.load(0, dtype),)))
-    mean = b.add("divide", dtype, total, n)
-    b.store(3, dtype, mean)
-    b.stage("point")
-    d = b.add("subtract", dtype, b.load(0, dtype), mean)
-    b.add("keep", dtype, d, imm=1)
-    high = b.add("greater", "bool", d, b.add("const", dtype, imm=1))
-    b.add("keep", "bool", high, imm=0)
-    squares, some = b.stage(
-        "reduce", Reduction("sum", dtype, (b.add("square", dtype, d),)), Reduction("any", "bool", (high,))
-    )
-    scale = b.add("sqrt", dtype, b.add("divide", dtype, squares, n))
-    b.stage("point")
-    y = b.add("multiply", dtype, b.add("divide", dtype, b.add("kept", dtype, imm=1), scale), b.load(1, dtype))
-    chosen = b.add("logical_and", "bool", some, b.add("kept", "bool", imm=0))
-    b.store(2, dtype, b.add("where", dtype, chosen, y, b.add("negative", dtype, y)))
-    b.stage("map")
-    operands = [
-        Operand(dtype, ("n", "1")), Operand(dtype, ("0", "1")), Operand(dtype, ("n", "1"), True),
-        Operand(dtype, ("1", "0"), True),
-    ]
-    form = b.form(1, 1, 1, operands, (dtype,), ("bool", dtype))
+    form = layer_norm_form(dtype)
     for shape in ((3, 5), (2, 100), (4, 777), (2, 2048)):
         x, w = filled(dtype, shape), np.broadcast_to(filled(dtype, (shape[1],), 1), shape)
         means = np.broadcast_to(np.zeros((shape[0], 1), dtype), shape)

@@ -1,7 +1,9 @@
 """What the tests of the call path share: hand-written kernels and a small way to make fused functions."""
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.native import runtime
 from jitfuse.backends.llvm.runtime.tables import EntryBuilder, ObjectResult, StateBlock
 
+sys.path.insert(0, str(Path(__file__).parent))  # for `kernels`
 ZERO = Value("0", "i64")
 
 

@@ -2,34 +2,20 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import importlib.util
 import os
 import random
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import kernels
 import numpy as np
 import pytest
 
 from jitfuse.backends.llvm.runtime import native
 
-
-def _load_kernels() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("runtime_test_kernels", Path(__file__).with_name("kernels.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-kernels = _load_kernels()
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 HEADER = 64
 

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import random
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
+import kernels
 import pytest
 
 from jitfuse.backends.llvm import jit
@@ -19,17 +17,6 @@ from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.runtime.threads import cgroup_quota, thread_count
 from jitfuse.errors import ArgumentError
 
-
-def _load_kernels() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("runtime_test_kernels", Path(__file__).with_name("kernels.py"))
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-kernels = _load_kernels()
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
@@ -182,20 +169,25 @@ def test_workers_wake_off_their_callers_processor(pinned_before: bool) -> None:
 
 PLACES = """
 import os, time, numpy as np, jitfuse as jf
+from jitfuse import compile as compiler
+compiler.native_runtime()  # else a thread builds it beside the first calls
 f = jf.fuse(lambda x: np.sin(x) * 2)
 x = np.ones(1 << 18)
 def processor(thread):
     with open(f"/proc/self/task/{thread}/stat") as file:
         return int(file.read().rpartition(")")[2].split()[36])
 mine, before, all_of_them = os.getpid(), set(os.listdir("/proc/self/task")), os.sched_getaffinity(0)
-f(x)
-(worker,) = map(int, set(os.listdir("/proc/self/task")) - before)
+deadline = time.monotonic() + 40
+others = set()
+while len(others) != 1 and time.monotonic() < deadline:  # the thread that built the runtime may still be ending
+    f(x)
+    others = set(os.listdir("/proc/self/task")) - before
+(worker,) = map(int, others)
 if os.environ["PIN"]:  # a caller with one processor, and then with all again, confines nobody
     os.sched_setaffinity(0, {min(all_of_them)})
     time.sleep(0.01)
     f(x)
     os.sched_setaffinity(0, all_of_them)
-deadline = time.monotonic() + 40
 while time.monotonic() < deadline:  # on a busy machine the caller moves, or the worker does not get to sleep
     time.sleep(0.01)
     f(x)

@@ -45,7 +45,7 @@ def launch(
     if 0 in sizes[: len(form.grid)]:
         return
     first = [scalars.get(k, m.start) for k, m in enumerate(operands)]
-    rest = [*(operands[o].strides[a] for o, a in form.stride_words), *(sizes[a] for a in form.size_words)]
+    rest = form.words.shape([m.strides for m in operands], sizes)
     tiles = [0, 0] if form.contracted else []
     further = HostValues(form, variant.inline).evaluate(param_words, scalars)
     packed = words.pack(form, sizes, [*first, *rest, *param_words, *tiles, 0, *further])

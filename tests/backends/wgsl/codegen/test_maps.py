@@ -6,29 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 from evaluate import memory
+from forms import combined
 from gpu_harness import check
 from harness import Builder, filled
 
 from jitfuse.backends.wgsl.codegen.variant import POINT_GROUP
 from jitfuse.backends.wgsl.runtime.pipelines import MAX_GROUPS
-from jitfuse.ir.kernel import KernelForm, Operand
-
-
-def combined(views: list[Any], out: Any) -> KernelForm:
-    b = Builder()
-    total = b.load(0, views[0].dtype.name)
-    for k, v in enumerate(views[1:], 1):
-        total = b.add("subtract", out.dtype.name, b.add("add", out.dtype.name, total, total),
-                      b.add("astype", out.dtype.name, b.load(k, v.dtype.name)))
-    b.store(len(views), out.dtype.name, total)
-    b.stage("point")
-    operands = [memory(v).operand() for v in views] + [memory(out).operand(True)]
-    return b.form(out.ndim, 0, out.ndim - 1, operands)
+from jitfuse.ir.kernel import Operand
 
 
 def run(device: Any, views: list[Any], out: Any) -> None:
     views = [np.broadcast_to(v, out.shape) for v in views]
-    check(device, combined(views, out), out.shape, [memory(v) for v in [*views, out]])
+    check(device, combined(views, out, kind="point"), out.shape, [memory(v) for v in [*views, out]])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "bool"])

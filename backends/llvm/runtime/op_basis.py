@@ -1,0 +1,112 @@
+"""Emits what every op of a plan does: reads its words, finds memory, leaves through the handler, has the GIL.
+
+Owns: `jf_handle`, `OpBasis`. Does not own the ops (op_moves.py, ops.py).
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Module, Value
+from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.layout import Config, Entry, Pause
+from jitfuse.backends.llvm.runtime.pyobject import (
+    ONE,
+    ZERO,
+    address,
+    call_object,
+    config,
+    decref,
+    decref_range,
+    item,
+    set_item,
+    word,
+)
+
+RESTART = Value("inttoptr (i64 2 to ptr)", "ptr")
+"""What comes back where the call is to start again from its guards."""
+
+_MESSAGE = "a call handler of jitfuse returned where it had to raise"
+
+
+def emit_handle(module: Module) -> None:
+    """``ptr jf_handle(ptr entry, i64 kind, i64 a, ptr b)``: ask the handler of an entry about a call's end.
+
+    Takes the reference `b`; null stands for an exception on the way. Returns null or `RESTART`.
+    """
+    text = _MESSAGE.encode() + b"\0"
+    escaped = "".join(f"\\{c:02x}" if c < 32 else chr(c) for c in text)
+    module.global_("jf_handler_message", f'private constant [{len(text)} x i8] c"{escaped}"')
+    parameters = [("entry_words", "ptr"), ("kind", "i64"), ("a", "i64"), ("b", "ptr")]
+    f = module.function("jf_handle", "ptr", parameters, internal=True)
+    entry, kind, a, b = f.args
+    arguments = f.alloca("ptr", 3)
+    f.store(f.call("PyLong_FromLongLong", "ptr", [kind]), arguments)
+    set_item(f, f.call("PyLong_FromLongLong", "ptr", [a]), arguments, ONE)
+    set_item(f, b, arguments, Value("2", "i64"))
+    complete = f.const("i1", True)
+    for i in range(3):
+        complete = f.and_(complete, f.icmp("ne", address(f, arguments, i), f.null))
+    with f.if_(f.not_(complete), likely=False):
+        for i in range(3):
+            f.call("Py_DecRef", "void", [address(f, arguments, i)])
+        f.ret(f.null)
+    answer = call_object(f, address(f, entry, Entry.HANDLER), arguments, f.const("i64", 3))
+    decref_range(f, arguments, ZERO, f.const("i64", 3))
+    with f.if_(f.icmp("eq", answer, f.null), likely=True):
+        f.ret(f.null)
+    decref(f, answer)
+    exit_ = f.icmp("eq", kind, f.const("i64", layout.HANDLER_EXIT))
+    with f.if_(f.and_(exit_, f.icmp("eq", answer, config(f, Config.TRUE)))):
+        f.ret(RESTART)
+    f.call("PyErr_SetString", "void", [config(f, Config.SYSTEM_ERROR), Value("@jf_handler_message", "ptr")])
+    f.ret(f.null)
+
+
+class OpBasis:
+    """The function `jf_ops` under construction, in the block of one op."""
+
+    def __init__(self, module: Module) -> None:
+        parameters = [("plan", "ptr"), ("entry_words", "ptr"), ("state", "ptr"), ("frame", "ptr"),
+                      ("values", "ptr"), ("owners", "ptr"), ("pause", "ptr")]
+        self.f = module.function("jf_ops", "ptr", parameters, internal=True)
+        self.plan, self.caller, self.state, self.frame, self.values, self.owners, self.pause = self.f.args
+        self.op = Value("%op", "ptr")
+        self.jumps: list[tuple[Value, str]] = []
+        self.failures: list[str] = []
+
+    # ------------------------------------------------------------------ parts
+    def word(self, index: int) -> Value:
+        """Load a word of the op."""
+        return word(self.f, self.op, index)
+
+    def address(self, index: int) -> Value:
+        """Load a word of the op that is an address."""
+        return address(self.f, self.op, index)
+
+    def data(self, table: Value, index: Value | int = 0) -> Value:
+        """Return the address that two words (value, offset) of a table stand for."""
+        f = self.f
+        pair = f.offset(table, index, "i64")
+        return f.offset(item(f, self.values, f.load("i64", pair)), f.field("i64", pair, layout.WORD))
+
+    def end(self, kind: int, a: Value, b: Value) -> None:
+        """Leave through the handler."""
+        self.with_gil()
+        self.f.ret(self.f.call("jf_handle", "ptr", [self.caller, self.f.const("i64", kind), a, b]))
+
+    def end_where_status(self, status: Value, site: Value) -> None:
+        """Leave through the handler where a status is not 0."""
+        f = self.f
+        with f.if_(f.icmp("ne", status, ZERO), likely=False):
+            self.end(layout.HANDLER_STATUS, site, f.call("PyLong_FromLongLong", "ptr", [status]))
+
+    def end_where_no_memory(self, memory: Value) -> None:
+        """Leave where an allocation has failed."""
+        f = self.f
+        with f.if_(f.icmp("eq", memory, f.null), likely=False):
+            self.with_gil()
+            f.ret(f.call("PyErr_NoMemory", "ptr", []))
+
+    def with_gil(self) -> None:
+        """Take the GIL back where a loop has let it go: what follows touches Python."""
+        f = self.f
+        with f.if_(f.icmp("ne", address(f, self.pause, Pause.THREAD), f.null), likely=False):
+            f.call("jf_take_gil", "void", [self.pause])

@@ -1,0 +1,358 @@
+"""Bind loops and branches as ops of the native driver: a whole loop runs without Python.
+
+The ops of a body stand once in the table. What it carries lies in values that move: a body reads one place and writes
+another, and both change places after each iteration, so that nothing is copied. Parts of scanned arrays, and places of
+stacked results, are values that move on by a stride. Owns these ops and where a body's memory lies. Does not own what
+loops and branches mean (`jitfuse.ir.control`), which the Python path runs (`jitfuse.compile.bodies`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from jitfuse.compile.call_plan import BodyPlan, LibraryCall, Window
+from jitfuse.compile.plan_literals import literal_arrays
+from jitfuse.compile.step_binding import Memory, Place, StepBinder
+from jitfuse.dtypes import itemsize
+
+GUESSED: Final = 32
+"""How many iterations a loop of unknown length is taken to have, in estimates."""
+
+
+def bind_control(binder: StepBinder, step: LibraryCall, memory: Memory, repeated: int) -> None:
+    """Write the ops of a loop or branch that runs so many times, as far as is known."""
+    reserved = binder.reserved
+    _BINDERS[step.name](ControlStep(binder, step, memory, repeated))
+    binder.release(reserved)
+
+
+class _Result(NamedTuple):
+    """A result of a body: the value whose buffer it lies in, how, and whether it is all of it, in C order."""
+
+    value: int
+    window: Window
+    whole: bool
+
+
+def window_bytes(window: Window) -> int:
+    """Return how many bytes the elements of a window have."""
+    return itemsize(window.dtype) * math.prod(window.shape)
+
+
+class HeldBody:
+    """A program that a step holds, its memory reserved but for what the step says of feeds and outputs."""
+
+    def __init__(self, step: ControlStep, name: str) -> None:
+        self.step, self.binder = step, step.binder
+        self.body: BodyPlan = dict(step.call.bodies)[name]
+        plan = self.body.plan
+        constants = literal_arrays(plan.literals)
+        self.binder.builder.hold(constants)
+        self._constants = self.binder.constants(constants)
+        self._arena = self.binder.reserve(plan.arena_bytes)
+        self.outputs: dict[int, Place] = {}
+        self.results: list[_Result] = []
+        for value, dtype in plan.results.values():
+            view = plan.views.get(value)
+            if view is None:
+                view = Window(("value", value), 0, dtype, plan.outputs[value][1], (), True)
+            base = view.buffer[1]
+            whole = view.contiguous and math.prod(view.shape) == math.prod(plan.outputs[base][1])
+            self.results.append(_Result(base, view, whole))
+
+    def claim(self, k: int) -> int | None:
+        """Return the value whose buffer is result k and that has no place yet, None where there is none."""
+        value, _, whole = self.results[k]
+        return value if whole and value not in self.outputs else None
+
+    def settle(self) -> None:
+        """Place the outputs that the step has not placed in the arena."""
+        for value, (dtype, shape) in self.body.plan.outputs.items():
+            if value not in self.outputs:
+                self.outputs[value] = self.binder.room(itemsize(dtype) * math.prod(shape))
+
+    def run(self, feeds: Sequence[Place], repeated: int) -> None:
+        """Write the body's steps."""
+        plan = self.body.plan
+        assert not plan.commits, "bodies write no arguments"
+        places = {feed: at for (feed, _), at in zip(self.body.feeds, feeds, strict=True)}
+        self.binder.steps(plan.steps, Memory(plan, places, self.outputs, self._constants, self._arena), repeated)
+
+    def deliver(self, k: int, place: Place) -> None:
+        """Copy result k to a place."""
+        window = self.results[k].window
+        self.step.copy(place, window, self.place(k))
+
+    def place(self, k: int) -> Place:
+        """Return where result k lies."""
+        value, window, _ = self.results[k]
+        at, offset = self.outputs[value]
+        return at, offset + window.offset
+
+
+class Carried:
+    """The carried values of a loop: where an iteration reads them, and where the next one does."""
+
+    def __init__(
+        self, step: ControlStep, body: HeldBody, count: int, first: int, rows: Collection[int] = ()
+    ) -> None:
+        """`first` is the operand with the first carried value; `rows` are outputs that have places already, which the
+        next iteration does not write."""
+        builder = step.binder.builder
+        self.step, self.body, self.count = step, body, count
+        self.now = [builder.value() for _ in range(count)]
+        self.later: list[tuple[int, int]] = []  # (where the body writes, where it writes next time)
+        self.pairs: list[tuple[int, int]] = []  # (result, where it is copied to)
+        self.moves: list[tuple[int, int, int]] = []
+        starts = [(self.now[k], *step.operand(first + k)) for k in range(count)]
+        for k in range(count):
+            value = body.claim(k)
+            made = body.results[k]
+            if made.whole and made.value in rows:
+                self.moves.append((self.now[k], *body.outputs[made.value]))
+                continue
+            places = step.results[k], step.binder.room(window_bytes(made.window))
+            out, spare = builder.value(), builder.value()
+            starts += [(out, *places[0]), (spare, *places[1])]
+            self.moves.append((self.now[k], out, 0))
+            self.later.append((out, spare))
+            if value is None:
+                self.pairs.append((k, out))
+            else:
+                body.outputs[value] = out, 0
+        builder.move(starts)
+
+    @property
+    def places(self) -> list[Place]:
+        """Where the body reads the values."""
+        return [(value, 0) for value in self.now]
+
+    def turn(self) -> None:
+        """End an iteration: what it has written is what the next one reads."""
+        builder = self.step.binder.builder
+        for k, out in self.pairs:
+            self.body.deliver(k, (out, 0))
+        builder.move(self.moves)
+        builder.swap(self.later)
+
+    def end(self) -> None:
+        """Put the last values where the step's results belong."""
+        for k, value in enumerate(self.now):
+            self.step.binder.builder.copy(self.step.results[k], (value, 0), window_bytes(self.step.call.outputs[k]))
+
+
+class ControlStep:
+    """A loop or branch that is written."""
+
+    def __init__(self, binder: StepBinder, call: LibraryCall, memory: Memory, repeated: int) -> None:
+        self.binder, self.call, self.memory, self.repeated = binder, call, memory, repeated
+        self.attrs = dict(call.attrs)
+        assert all(w.contiguous for w in call.outputs), "results have buffers of their own"
+        self.results = [memory.place(w.buffer, w.offset) for w in call.outputs]
+        self._operands: dict[int, Place] = {}
+
+    def operand(self, k: int) -> Place:
+        """Return where an operand lies in C order: it is copied where it does not."""
+        found = self._operands.get(k)
+        if found is None:
+            window = self.call.inputs[k]
+            found = self.memory.place(window.buffer, window.offset)
+            if not window.contiguous:
+                place = self.binder.room(window_bytes(window))
+                self.copy(place, window, found)
+                found = place
+            self._operands[k] = found
+        return found
+
+    def operands(self, first: int) -> list[Place]:
+        """Return where the operands from `first` on lie."""
+        return [self.operand(k) for k in range(first, len(self.call.inputs))]
+
+    def copy(self, place: Place, window: Window, source: Place) -> None:
+        """Copy a window into C order at a place."""
+        if window.contiguous:
+            self.binder.builder.copy(place, source, window_bytes(window))
+            return
+        self.transfer(window.replace(contiguous=True), place, window, source)
+
+    def transfer(self, target: Window, place: Place, window: Window, source: Place) -> None:
+        """Copy a window to another of the same shape."""
+        run, innermost = itemsize(window.dtype), True
+        axes: list[tuple[int, int, int]] = []
+        strides = [_in_order(w.shape, run) if w.contiguous else w.strides for w in (target, window)]
+        for n, to, from_ in reversed(list(zip(window.shape, *strides, strict=True))):
+            innermost = innermost and (n == 1 or to == from_ == run)
+            if innermost:
+                run *= n
+            elif n != 1:
+                axes.insert(0, (n, to, from_))
+        if not run or any(not n for n, _, _ in axes):
+            return
+        builder = self.binder.builder
+        if len(axes) <= 2:
+            builder.copy_strided(place, source, run, axes)
+        else:
+            sides = [self.binder.array(target, place, True), self.binder.array(window, source)]
+            builder.host(_assign, sides, site=self.call.step)
+
+    def times(self, length: int, body: Callable[[Place], None]) -> None:
+        """Write a loop of so many iterations."""
+        bounds = {0: np.array([0, length], np.int64)}
+        self.binder.builder.hold(bounds)
+        value, offset = self.binder.constants(bounds)(0)
+        self.counted((value, offset), (value, offset + 8), body)
+
+    def counted(self, low: Place, high: Place, body: Callable[[Place], None]) -> None:
+        """Write a loop over the integers between two."""
+        builder, counter = self.binder.builder, self.binder.room(8)
+        again, test = builder.label(), builder.label()
+        builder.copy(counter, low, 8)
+        builder.jump(test)
+        builder.place(again)
+        body(counter)
+        builder.count(counter[0], 1, offset=counter[1])
+        builder.place(test)
+        builder.branch_less(counter, high, again)
+
+
+def _assign(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
+    target[...] = source
+
+
+def _while_loop(step: ControlStep) -> None:
+    builder, carries = step.binder.builder, step.attrs["carries"]
+    condition, body = HeldBody(step, "condition"), HeldBody(step, "body")
+    others = step.operands(carries)
+    carried = Carried(step, body, carries, 0)
+    condition.settle()
+    body.settle()
+    again, test = builder.label(), builder.label()
+    repeated = step.repeated * GUESSED
+    builder.jump(test)
+    builder.place(again)
+    body.run([*carried.places, *others], repeated)
+    carried.turn()
+    builder.place(test)
+    condition.run([*carried.places, *others], repeated)
+    place, offset = condition.place(0)
+    builder.branch(place, again, offset=offset)
+    carried.end()
+
+
+def _fori_loop(step: ControlStep) -> None:
+    carries = step.attrs["carries"]
+    body = HeldBody(step, "body")
+    others = step.operands(2 + carries)
+    carried = Carried(step, body, carries, 2)
+    body.settle()
+
+    def iteration(counter: Place) -> None:
+        body.run([counter, *carried.places, *others], step.repeated * GUESSED)
+        carried.turn()
+
+    step.counted(step.operand(0), step.operand(1), iteration)
+    carried.end()
+
+
+def _scan(step: ControlStep) -> None:
+    builder, attrs = step.binder.builder, step.attrs
+    carries, scanned, length, reverse = (attrs[k] for k in ("carries", "scanned", "length", "reverse"))
+    last, sign = (length - 1, -1) if reverse else (0, 1)
+    body = HeldBody(step, "body")
+    others = step.operands(carries + scanned)
+    parts, starts, moves = [], [], []
+    for k in range(carries, carries + scanned):
+        place, stride = _parts_of(step, k)
+        part = builder.value()
+        parts.append((part, 0))
+        starts.append((part, place[0], place[1] + max(last, 0) * stride))
+        moves.append((part, part, sign * stride))
+    rows, copied = [], []
+    for k, (stack, window) in enumerate(zip(step.results[carries:], step.call.outputs[carries:], strict=True), carries):
+        nbytes = window_bytes(window) // max(length, 1)
+        row, value = builder.value(), body.claim(k)
+        starts.append((row, stack[0], stack[1] + max(last, 0) * nbytes))
+        if value is None:
+            copied.append((k, row))
+        else:
+            body.outputs[value] = row, 0
+            rows.append(value)
+        moves.append((row, row, sign * nbytes))
+    builder.move(starts)
+    carried = Carried(step, body, carries, 0, rows)
+    body.settle()
+
+    def iteration(counter: Place) -> None:
+        body.run([*carried.places, *parts, *others], step.repeated * length)
+        for k, row in copied:
+            body.deliver(k, (row, 0))
+        carried.turn()
+        builder.move(moves)
+
+    step.times(length, iteration)
+    carried.end()
+
+
+def _parts_of(step: ControlStep, k: int) -> tuple[Place, int]:
+    """Return where the first part of a scanned array lies, and the bytes from one part to the next."""
+    window = step.call.inputs[k]
+    inner = itemsize(window.dtype) * math.prod(window.shape[1:])
+    if not window.contiguous and _in_c_order(window.shape[1:], window.strides[1:], itemsize(window.dtype)):
+        return step.memory.place(window.buffer, window.offset), window.strides[0]
+    return step.operand(k), inner
+
+
+def _in_order(shape: Sequence[int], expected: int) -> tuple[int, ...]:
+    """Return the strides of C order."""
+    strides: list[int] = []
+    for extent in reversed(shape):
+        strides.insert(0, expected)
+        expected *= extent
+    return tuple(strides)
+
+
+def _in_c_order(shape: Sequence[int], strides: Sequence[int], expected: int) -> bool:
+    return all(
+        n == 1 or stride == wanted
+        for n, stride, wanted in zip(shape, strides, _in_order(shape, expected), strict=True)
+    )
+
+
+def _cond(step: ControlStep) -> None:
+    builder = step.binder.builder
+    chosen, done = builder.label(), builder.label()
+    others = step.operands(0)
+    (place, offset), reserved = others[0], step.binder.reserved
+    builder.branch(place, chosen, offset=offset)
+    for name in ("on_false", "on_true"):
+        if name == "on_true":
+            builder.jump(done)
+            builder.place(chosen)
+        body = HeldBody(step, name)
+        copied = []
+        for k, result in enumerate(step.results):
+            value = body.claim(k)
+            if value is None:
+                copied.append(k)
+            else:
+                body.outputs[value] = result
+        body.settle()
+        body.run(others, step.repeated)
+        for k in copied:
+            body.deliver(k, step.results[k])
+        step.binder.release(reserved)
+    builder.place(done)
+
+
+def _rolled_loop(step: ControlStep) -> None:
+    from jitfuse.compile.rolled_binding import bind_rolled
+
+    bind_rolled(step)
+
+
+_BINDERS: Final[dict[str, Callable[[ControlStep], None]]] = {
+    "while_loop": _while_loop, "fori_loop": _fori_loop, "scan": _scan, "cond": _cond, "rolled_loop": _rolled_loop,
+}

@@ -1,0 +1,120 @@
+"""The native runtime's object: from the cache, or compiled in a thread beside the first calls.
+
+Owns when it is built and what is done where it cannot be. Does not own its code
+(`jitfuse.backends.llvm.runtime.native`).
+"""
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from jitfuse.backends.llvm.loader import Library
+from jitfuse.backends.llvm.runtime import native
+from jitfuse.cache import Entry, default_store, find_entry, publish
+from jitfuse.compile.keys import runtime_key, runtime_parts
+from jitfuse.compile.origin import Origin, entry_metadata
+from jitfuse.compile.totals import count
+from jitfuse.errors import CompileError, FallbackWarning
+
+_HEAD_START: Final = 0.001
+"""Seconds that the call which starts the thread has the interpreter to itself, to return its answer."""
+
+_lock = threading.RLock()
+_build: threading.Thread | None = None
+_failure: CompileError | None = None
+_seen: Entry | None = None
+"""The runtime's entry as `runtime_is_ready` has just found it: the next who asks need not read it again."""
+
+
+def native_runtime() -> Any:
+    """Return the process's native runtime, whose object comes through the cache; compile it where it must be."""
+    native.set_loader(load_runtime_object)
+    return native.runtime()
+
+
+def runtime_is_ready() -> bool:
+    """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there."""
+    global _seen
+    if native.loaded():
+        return True
+    if _failure is not None or (_build is not None and _build.is_alive()):
+        return False
+    if _build is not None:
+        return True
+    _seen = _entry("runtime", native.key_parts())
+    return _seen is not None
+
+
+def build_runtime() -> None:
+    """Compile the native runtime in a thread of its own; the process does not end before it is stored."""
+    global _build
+    with _lock:
+        if _build is None and not native.loaded():
+            _build = threading.Thread(target=_build_quietly, name="jitfuse-runtime")
+            _build.start()
+
+
+def load_runtime_object(
+    name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int], link: native.Link
+) -> Library:
+    """Return the loaded native runtime, from the cache or compiled: the runtime's loader."""
+    global _seen
+    seen, _seen = _seen, None
+    canonical = _canonical(key_parts)
+    entry = seen if seen is not None and seen.canonical == canonical else _entry(name, key_parts)
+    if entry is not None:
+        try:
+            library = link(entry.code)
+        except CompileError as error:
+            default_store().refuse(entry.key, str(error))
+        else:
+            count("cache_hits")
+            return library
+    from jitfuse.backends.llvm.jit import compile_text
+    from jitfuse.cache.parts import describe
+
+    begin = time.perf_counter()
+    text = make_text()
+    code = compile_text(text, level=int(key_parts["level"]))
+    elapsed = (time.perf_counter() - begin) * 1e3
+    count("compiles")
+    count("cache_misses")
+    metadata = entry_metadata(Origin(f"jitfuse {name}", ""), text)
+    metadata |= {"compile_ms": round(elapsed, 3), "kernels": [], **describe(runtime_parts(name, key_parts), None)}
+    library = link(code)
+    publish(Entry(runtime_key(name, key_parts), metadata, canonical, code))
+    return library
+
+
+def _entry(name: str, key_parts: Mapping[str, str | int]) -> Entry | None:
+    """Return the cached object of the runtime, where there is one."""
+    return find_entry(lambda: runtime_key(name, key_parts), _canonical(key_parts))
+
+
+def _canonical(key_parts: Mapping[str, str | int]) -> bytes:
+    return repr(sorted(key_parts.items())).encode()
+
+
+def _build_quietly() -> None:
+    global _failure
+    time.sleep(_HEAD_START)
+    try:
+        native_runtime()
+    except CompileError as error:
+        _failure = error
+        message = f"kernels are launched from Python, some microseconds slower a call: {str(error).splitlines()[0]}"
+        warnings.warn(message, FallbackWarning, stacklevel=1)
+
+
+def _after_fork() -> None:
+    """In a forked child: a fresh lock, and no thread that builds the runtime; the parent's do not exist here."""
+    global _lock, _build
+    _lock, _build = threading.RLock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,138 @@
+"""Bind the steps of a plan, and of the programs that its steps hold, as ops of the native driver.
+
+Owns where the buffers of a plan lie (`Memory`), the choice of threads, and the host steps. Does not own results
+(`jitfuse.compile.plan_binding`), loops and branches (`jitfuse.compile.control_binding`), nor the ops' format
+(`jitfuse.backends.llvm.runtime.tables`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder
+from jitfuse.compile.bind import BoundEntry
+from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
+from jitfuse.compile.host_functions import host_function
+from jitfuse.compile.objects import KernelObject
+from jitfuse.dtypes import numpy_dtype
+
+PARALLEL_NS: Final = 3_000
+"""Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""
+RELEASE_GIL_NS: Final = 50_000
+"""Launches estimated above this let other Python threads run meanwhile."""
+HOST_NS: Final = 2_000
+"""What a step of the host's is taken to cost."""
+ALIGN: Final = 64
+
+Place = tuple[int, int]
+"""(value, byte offset): where memory lies in a call."""
+
+
+class Memory:
+    """Where the buffers of one plan lie: its feeds and outputs by number, its literal arrays, its arena."""
+
+    def __init__(
+        self, plan: CallPlan, feeds: Mapping[int, Place], outputs: Mapping[int, Place],
+        constants: Callable[[int], Place], arena: int,
+    ) -> None:
+        self.plan = plan
+        self.feeds = feeds
+        self.outputs = outputs
+        self._constants = constants
+        self._arena = arena
+
+    def place(self, buffer: Any, offset: int = 0) -> Place:
+        """Return where a place in a buffer lies."""
+        kind, number = buffer
+        if kind == "feed":
+            value, at = self.feeds[number]
+        elif kind == "const":
+            value, at = self._constants(number)
+        elif kind == "value" and number in self.outputs:
+            value, at = self.outputs[number]
+        else:
+            value, at = ARENA, self._arena + self.plan.offsets[buffer]
+        return value, at + offset
+
+
+class StepBinder:
+    """Writes the steps of plans into the ops of one mode of the function `name`."""
+
+    def __init__(self, bound: BoundEntry, builder: PlanBuilder, kernels: KernelObject | None, name: str) -> None:
+        self.bound = bound
+        self.builder = builder
+        self.cost = 0
+        self._kernels = kernels
+        self._name = name
+        self._slots = {bound.feed_values[feed]: slot for feed, slot in bound.feed_slots.items()
+                       if feed in bound.feed_values}
+        self._slots[bound.anchor_value] = bound.anchor_slot
+        self._arena = 0
+
+    # ------------------------------------------------------------------ memory
+    def reserve(self, nbytes: int) -> int:
+        """Return the byte offset of so much of the arena, taken until `release`."""
+        at, self._arena = self._arena, self._arena + -(-nbytes // ALIGN) * ALIGN
+        if nbytes:
+            self.builder.arena(self._arena)
+        return at
+
+    def room(self, nbytes: int) -> Place:
+        """Return a place in the arena with room for so many bytes."""
+        return ARENA, self.reserve(max(nbytes, 1))
+
+    @property
+    def reserved(self) -> int:
+        """How much of the arena is taken."""
+        return self._arena
+
+    def release(self, reserved: int) -> None:
+        """Give back all that was taken since so much was."""
+        self._arena = reserved
+
+    def constants(self, arrays: Mapping[int, np.ndarray[Any, Any]]) -> Callable[[int], Place]:
+        """Return what places literal arrays, which the caller keeps."""
+        return lambda number: (self.bound.anchor_value, arrays[number].ctypes.data - self.bound.anchor)
+
+    # ------------------------------------------------------------------ steps
+    def steps(self, steps: Sequence[KernelCall | LibraryCall], memory: Memory, repeated: int = 1) -> None:
+        """Write steps that run so many times, as far as is known."""
+        for step in steps:
+            if isinstance(step, KernelCall):
+                self._launch(step, memory)
+                self.cost += repeated * step.cost_ns
+            elif step.bodies:
+                from jitfuse.compile.control_binding import bind_control
+
+                bind_control(self, step, memory, repeated)
+            else:
+                self.host(host_function(step), step, memory)
+                self.cost += repeated * HOST_NS
+
+    def _launch(self, launch: KernelCall, memory: Memory) -> None:
+        cost = launch.cost_ns
+        assert self._kernels is not None
+        self.builder.launch(
+            self._kernels.address(launch.kernel), launch.units,
+            operands=[memory.place(b, o) for b, o in launch.buffers], words=launch.words,
+            threads=0 if cost >= PARALLEL_NS and launch.units > 1 else 1,
+            scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
+        )
+        self.bound.checks.append(launch.checks)
+
+    def host(self, function: Callable[..., None], step: LibraryCall, memory: Memory) -> None:
+        """Write a step of the host's."""
+        reads, writes = ([(w, memory.place(w.buffer, w.offset)) for w in side] for side in (step.inputs, step.outputs))
+        self.builder.host(
+            function, [*(self.array(w, at) for w, at in reads), *(self.array(w, at, True) for w, at in writes)],
+            site=step.step,
+        )
+
+    def array(self, window: Window, place: Place, writeable: bool = False) -> HostArray:
+        """Return memory as an array for a host step."""
+        strides = None if window.contiguous else window.strides
+        value, offset = place
+        return HostArray(value, numpy_dtype(window.dtype), window.shape, strides, offset, self._slots.get(value),
+                         writeable)

@@ -1,0 +1,290 @@
+"""Calls of functions that look at the values of traced data: along the function's tree, or with a new branch of it.
+
+Owns when a call is split, the limits on how often, and when plain Python has to do. Does not own the tree and its
+edges (`jitfuse.splitting`).
+"""
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jitfuse import compile as compiler
+from jitfuse.errors import JitfuseError, VolatileError
+from jitfuse.frameworks import as_eager, as_torch
+from jitfuse.function_signatures import Signatures, random_state
+from jitfuse.ir.program import RANDOM_STATE
+from jitfuse.options import Options
+from jitfuse.splitting.signals import REPLAYED, ChangedSignal, GiveUpSignal, LoopClosedSignal, SplitSignal
+from jitfuse.tracing.look import way_out
+from jitfuse.tracing.tracer import Trace, TraceEnd
+
+if TYPE_CHECKING:
+    from jitfuse.splitting.building import Building
+    from jitfuse.splitting.segment import Segment
+    from jitfuse.splitting.tree import Call, Position, Tree
+    from jitfuse.tracing.cutting import Part
+    from jitfuse.tracing.observing import Answer, Question
+    from jitfuse.tracing.recorder import Recorder
+
+MAX_VALUES: Final = 8
+"""Different values at one place that a function may look at; past that it runs as plain Python."""
+MAX_SHAPES: Final = 64
+"""The same for shapes that depend on data."""
+MAX_SEGMENTS: Final = 512
+"""Segments that a function keeps ready; past that it starts over, with every kernel still cached."""
+MAX_STATES: Final = 20_000
+"""Looks in a tree; past that the function starts over."""
+MAX_CHANGES: Final = 3
+"""Times that a function may ask other questions in the same situation before it runs as plain Python."""
+
+
+class Returned(NamedTuple):
+    """What a call returned that was answered by segments."""
+
+    value: Any
+
+
+class Splits(Signatures):
+    """What a fused function knows of calls in which Python looks at data."""
+
+    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+        super().__init__(fn, options)
+        self._tree: Tree | None = None
+        self._segments: dict[Hashable, Segment] = {}
+        self._values: dict[tuple[str, str], set[Hashable]] = {}
+        self._changes = 0
+        self._states = 0
+        self._run_through: dict[str, int] = {}
+        """How often the rounds of a loop at a place had to be run through to find another end."""
+        self._plain: JitfuseError | None = None
+        """Why every call runs as plain Python."""
+
+    def _answer(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the specialisation that a call belongs to, or what it `Returned` where it was split.
+
+        Raises VolatileError where it has to run as plain Python, and whatever the function raises.
+        """
+        with self._lock:
+            spec = self._known_signature(training, args, kwargs)
+        if spec is not None:
+            return spec
+        if self._plain is not None:
+            raise self._plain
+        if self._options.strict or self._options.device == "gpu":
+            with self._lock:
+                return self._signature(training, args, kwargs)
+        if self._tree is not None and self.native and compiler.runtime_is_ready():
+            compiler.native_runtime().accept_error_state()
+        if self._states > MAX_STATES:
+            with self._lock:
+                self._forget_segments()
+        route = _Route(self, training, args, kwargs)
+        while True:
+            done = route.walk()
+            if done is not None:
+                return done
+            with self._lock:
+                done = self._grow(route)
+                if done is not None:
+                    return done
+
+    def _grow(self, route: _Route) -> Any:
+        """Run the function once more, from where nothing is known of how it goes on; None: go on walking.
+
+        Returns a specialisation where it does not look at data, and what it `Returned` where it does.
+        """
+        if not route.began:
+            known = self._known_signature(route.training, route.args, route.kwargs)
+            if known is not None:
+                return known
+        if route.can_walk():
+            return None  # another thread was here first
+        why = self._why_not(route.args, route.kwargs)
+        try:
+            with self._counting():
+                made = route.grow()
+        except LoopClosedSignal:
+            return None
+        except GiveUpSignal:
+            assert self._plain is not None
+            raise self._plain from None
+        except ChangedSignal:
+            self._changes += 1
+            self._tree = None
+            route.begin_again()
+            if self._changes <= MAX_CHANGES:
+                return None
+            self._plain = VolatileError("Python takes other decisions in the same situation from call to call")
+            raise self._plain from None
+        except VolatileError as error:
+            if route.asked:
+                self._plain = error
+            raise
+        return self._add_signature(made, why) if isinstance(made, Trace) else made
+
+    # ------------------------------------------------------------------ what the tree is made of
+    def segment_of(self, part: Part, training: bool) -> Segment:
+        """Return the segment of a part, compiled; one for all parts that are equal."""
+        from jitfuse.splitting.segment import Segment
+
+        key = part.key, training
+        found = self._segments.get(key)
+        if found is None:
+            if len(self._segments) >= MAX_SEGMENTS:
+                self._forget_segments()
+            note = weakref.WeakMethod(self._note_fallback)
+            found = self._segments[key] = Segment(part, training, self._origin(), self._options, note)
+        return found
+
+    def _forget_segments(self) -> None:
+        """Start over with no tree: its size is bounded, its kernels stay cached. Calls that are walking go on."""
+        self._launches += sum(s.launches for s in self._segments.values())
+        self._segments = {}
+        self._tree = None
+        self._states = 0
+
+    def count_split(self) -> None:
+        """Count a split."""
+        self._counts["splits"] += 1
+        self._states += 1
+
+    def note_rounds(self, question: Question, often: int, traced: bool) -> None:
+        """Hear of a loop that is traced round by round; raises GiveUpSignal where that takes longer than Python."""
+        times = self._run_through[question.place] = self._run_through.get(question.place, 0) + (not traced)
+        if (traced and often == REPLAYED) or (not traced and times <= MAX_VALUES):
+            return
+        self._plain = VolatileError(
+            f"a loop at {question.place} is traced round by round, because each round changes what Python knows (a "
+            "counter, a list that grows, a for loop), and its end changes from call to call. Count in an array, or use "
+            "jf.while_loop."
+        )
+        raise GiveUpSignal
+
+    def note_answer(self, question: Question, answer: Answer) -> None:
+        """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""
+        values = self._values.setdefault((question.place, question.what), set())
+        values.add(answer.key)
+        limit = MAX_SHAPES if answer.arrays else MAX_VALUES
+        if len(values) > limit:
+            what = "shapes" if answer.arrays else "values"
+            self._plain = VolatileError(
+                f"{question.what} at {question.place} has looked at more than {limit} different {what} of traced "
+                f"data, and each is traced anew. {way_out(question.what)} Or use jf.cond and jf.while_loop."
+            )
+            raise GiveUpSignal
+
+    def _explain_split(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+        """Return the report of a function whose calls with such arguments have been split; None where they were not."""
+        tree = self._tree
+        if tree is None or not _Route(self, training, args, kwargs).is_split(tree):
+            return None
+        from jitfuse.splitting.report import tree_report
+
+        title = f"{self.name}, {'training' if training else 'evaluation'}, split where Python looks at data"
+        return f"{title}\n\n{tree_report(tree, {s: k for k, s in enumerate(self._segments.values())})}"
+
+    def _renew_locks(self) -> None:
+        """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
+        self._lock = threading.RLock()
+        self._busy = threading.local()
+        for segment in self._segments.values():
+            segment.lock = threading.Lock()
+
+
+class _Route:
+    """One call on its way through the tree; as a splitter, it answers looks at data where the tree ends."""
+
+    def __init__(self, function: Splits, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function, self.training, self.args, self.kwargs = function, training, args, kwargs
+        self._tree: Tree | None = None
+        self._call: Call | None = None
+        self._position: Position | None = None
+        self._building: Building | None = None
+
+    def begin_again(self) -> None:
+        """Forget how far the call has come."""
+        self._tree = self._call = self._position = self._building = None
+
+    @property
+    def began(self) -> bool:
+        """Whether data has been looked at in the call."""
+        return self._position is not None and self._position.answer is not None
+
+    @property
+    def asked(self) -> bool:
+        """Whether the run of the function that is going on has looked at data."""
+        return self._building is not None
+
+    def walk(self) -> Returned | None:
+        """Go on as far as the way is known; return what the call returns where it is known to the end."""
+        tree = self._tree or self.function._tree
+        if tree is None:
+            return None
+        from jitfuse.splitting.tree import walk
+
+        call, position = self._start(tree)
+        self._position, last = walk(call, position)
+        return None if last is None else self._returned(call, call.finish(last))
+
+    def is_split(self, tree: Tree) -> bool:
+        """Return whether such a call begins in the tree."""
+        call, position = self._start(tree)
+        return call.way_on(position) is not None
+
+    def can_walk(self) -> bool:
+        """Return whether a way on is known."""
+        return self._call is not None and self._position is not None and self._call.way_on(self._position) is not None
+
+    def grow(self) -> Any:
+        """Run the function; return its trace where it does not look at data, else what it `Returned`.
+
+        Raises a SplitSignal where the function did not run to its end.
+        """
+        function, self._building = self.function, None
+        try:
+            made = function._trace(self.training, self.args, self.kwargs, self)
+            if isinstance(made, TraceEnd):
+                assert self._building is not None and self._call is not None
+                return self._returned(self._call, self._building.end(made))
+        except BaseException as error:
+            signal = self._building.signal if self._building is not None else None
+            if isinstance(signal or error, SplitSignal):
+                function._counts["traces"] += 1
+            if signal is not None and signal is not error:
+                raise signal from None  # user code has made another error of it
+            raise
+        finally:
+            if self._building is not None:
+                self._position = self._building.position
+        if self.began:
+            raise ChangedSignal
+        return made
+
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+        """Answer a look at data, as a `jitfuse.tracing.observing.Splitter`."""
+        if self._building is None:
+            from jitfuse.splitting.building import Building
+            from jitfuse.splitting.tree import Tree
+
+            tree = self._tree or self.function._tree
+            if tree is None:
+                tree = self.function._tree = Tree()
+            call, position = self._start(tree)
+            self._building = Building(call, position, self.training, self.function)
+        return self._building.answer(run, question, tensors)
+
+    def _start(self, tree: Tree) -> tuple[Call, Position]:
+        from jitfuse.splitting.tree import Call, Position, start_key
+
+        if self._call is None or self._position is None:
+            self._tree = tree  # held: a tree that nobody holds takes its states apart
+            self._call = Call(self.args, self.kwargs, random_state()[RANDOM_STATE])
+            self._position = Position(tree.start, None, start_key(self.args, self.kwargs, self.training))
+        return self._call, self._position
+
+    def _returned(self, call: Call, value: Any) -> Returned:
+        if self.function._tensor_places:
+            return Returned(value)  # the caller delivers it
+        return Returned(as_torch(value) if call.torch else as_eager(value) if call.eager else value)

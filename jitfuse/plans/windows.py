@@ -1,0 +1,184 @@
+"""Which updates of an array are stored in place: into a window of the memory that the array has already.
+
+An update is a new array in a program. Where a chain of them is long (item assignment in a Python loop), each would
+be a copy of the whole array, or one more mask in a kernel of all of them. Here the updates of a chain share the memory
+of the first: each stores the elements of its region alone. That is allowed where nobody needs the array as it was
+before from then on, and where a kernel that reads the same memory reads each element in the place that it writes, or
+outside of what is written; what else is written is computed into memory of its own first, or the update makes a new
+array. Owns this choice, and what must be stored for it. Does not own when the kernels run (`jitfuse.plans.groups`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Container
+from typing import Final, NamedTuple
+
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.plans.inlining import is_arithmetic, is_tiny
+from jitfuse.plans.updates import SHORTEST, chain_lengths
+
+_NEVER: Final = 1 << 60
+_MOST: Final = 12
+"""Accesses that are told apart; a value that reads more places counts as one that reads everything."""
+
+Region = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+"""Starts, steps and counts along the axes."""
+
+
+class Access(NamedTuple):
+    """What a value reads of an array: nothing outside of a region; `same`: its k-th element the region's k-th alone."""
+
+    region: Region
+    same: bool
+
+
+Reads = dict[int, tuple[Access, ...]]
+"""What a value that is not stored reads, by the array (the first of the chain) that it reads of."""
+
+
+class Windows:
+    """The updates of a program that are stored in place.
+
+    `heads` maps each update of a chain to the one whose memory it has: itself, or an earlier one, into which it is
+    stored. `must` holds what is stored, and grows.
+    """
+
+    def __init__(self, program: FusedProgram, memory: Container[int], must: set[int]) -> None:
+        self.program = program
+        self.heads: dict[int, int] = {}
+        self._memory = memory
+        self._must = must
+        chains = chain_lengths(program)
+        if max(chains.values(), default=0) < SHORTEST:
+            return
+        self._last = _last_uses(program)
+        self._reads: dict[int, Reads] = {}
+        self._readers: dict[int, list[int]] = {}
+        self._newest: dict[int, int] = {}
+        for number, step in enumerate(program.steps):
+            if chains.get(step.result_id, 0) >= SHORTEST:
+                self._update(number, step)
+            else:
+                self._note(step, self._read_by(step))
+
+    # ------------------------------------------------------------------ updates
+    def _update(self, number: int, step: OpStep) -> None:
+        base, result = step.input_ids[0], step.result_id
+        head = self.heads.get(base)
+        stored = None if head is None or self._newest[head] != base else self._to_store(number, step, head)
+        self._must.add(result)
+        if head is None or stored is None:
+            self._note(step, self._read_by(step))  # of what is there before it is stored
+            head = result
+        else:
+            self._must.update(stored)
+        self.heads[result] = head
+        self._newest[head] = result
+        self._readers[head] = self._open(number, head) if head in self._readers else []
+        self._reads[result] = {head: (Access(_whole(self.program.meta[result].shape), True),)}
+
+    def _to_store(self, number: int, step: OpStep, head: int) -> set[int] | None:
+        """Return what must be stored for an update to be in place; None where it cannot be, or had better not."""
+        program, (base, value) = self.program, step.input_ids
+        if self._last[base] > number or program.meta[value].dtype != program.meta[base].dtype:
+            return None
+        stored = {x for x in self._open(number, head) if not self._is_apart(x, step, head)}
+        if not all(map(self._may_store, stored)):
+            return None
+        if value in stored or value in self._must or self._is_safe(step, head):
+            return stored
+        counts = step.attr("counts")
+        small = 2 * math.prod(counts) <= program.meta[base].size
+        return {*stored, value} if small and self._may_store(value) else None
+
+    def _is_safe(self, step: OpStep, head: int) -> bool:
+        """Return whether the kernel that stores an update may read the array's memory meanwhile."""
+        value, region = step.input_ids[1], _region(step)
+        aligned = self.program.meta[value].size == math.prod(region[2])
+        return all(
+            (a.same and aligned and a.region == region) or _are_disjoint(a.region, region)
+            for a in self._reads.get(value, {}).get(head, ())
+        )
+
+    def _open(self, number: int, head: int) -> list[int]:
+        """Return the values that are still to be computed from what an array holds now, but for later updates."""
+        return [x for x in self._readers[head] if self._last[x] > number and x not in self._must]
+
+    def _is_apart(self, value: int, step: OpStep, head: int) -> bool:
+        return all(_are_disjoint(a.region, _region(step)) for a in self._reads[value][head])
+
+    def _may_store(self, value: int) -> bool:
+        step = self.program.producers.get(value)
+        return step is not None and is_arithmetic(step)
+
+    # ------------------------------------------------------------------ what is read
+    def _note(self, step: OpStep, reads: Reads) -> None:
+        for result in step.result_ids:
+            self._reads[result] = reads
+            for head in reads:
+                self._readers[head].append(result)
+
+    def _read_by(self, step: OpStep) -> Reads:
+        """Return what a step that is not stored reads of arrays that are updated in place."""
+        op = ops.get(step.op_name)
+        assert op is not None
+        anchored = op.kind in (ops.REDUCTION, ops.SCAN) and not is_tiny(self.program, step)
+        if anchored or op.kind in ops.ON_HOST or step.result_id in self._must:
+            return {}
+        found: dict[int, set[Access]] = {}
+        for place, i in enumerate(step.input_ids):
+            for head, accesses in self._reads.get(i, {}).items():
+                found.setdefault(head, set()).update(self._moved(step, place, a) for a in accesses)
+        whole = {head: (Access(_whole(self.program.meta[head].shape), False),) for head in found}
+        return {h: tuple(sorted(a)) if len(a) <= _MOST else whole[h] for h, a in found.items()}
+
+    def _moved(self, step: OpStep, place: int, access: Access) -> Access:
+        """Return what a step reads through one of its operands."""
+        meta, source = self.program.meta, step.input_ids[place]
+        op = ops.get(step.op_name)
+        assert op is not None
+        if step.op_name == "slice":
+            if access.same and meta[source].shape == access.region[2]:
+                return Access(_within(access.region, _region(step)), True)
+        elif op.kind == ops.ELEMENTWISE or step.op_name == "reshape" or (step.op_name == "update_slice" and not place):
+            return access._replace(same=access.same and meta[source].size == meta[step.result_id].size)
+        return access._replace(same=False)
+
+
+def _last_uses(program: FusedProgram) -> dict[int, int]:
+    last = dict.fromkeys(program.meta, -1)
+    for number, step in enumerate(program.steps):
+        last.update(dict.fromkeys(step.input_ids, number))
+    delivered = (*program.outputs.values(), *program.writes.values(), *program.state_out.values())
+    last.update(dict.fromkeys(delivered, _NEVER))
+    return last
+
+
+def _region(step: OpStep) -> Region:
+    return tuple(step.attr("starts")), tuple(step.attr("steps")), tuple(step.attr("counts"))
+
+
+def _whole(shape: tuple[int, ...]) -> Region:
+    return (0,) * len(shape), (1,) * len(shape), shape
+
+
+def _within(outer: Region, inner: Region) -> Region:
+    """Return a region of a region."""
+    starts = tuple(a + b * s for a, b, s in zip(outer[0], inner[0], outer[1], strict=True))
+    return starts, tuple(s * t for s, t in zip(outer[1], inner[1], strict=True)), inner[2]
+
+
+def _are_disjoint(a: Region, b: Region) -> bool:
+    return any(_are_apart(x, y) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
+
+
+def _are_apart(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Return whether two (start, step, count) along one axis have no position in common, as far as is easily seen."""
+    if not a[2] or not b[2]:
+        return True
+    ends = [sorted((start, start + step * (count - 1))) for start, step, count in (a, b)]
+    if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
+        return True
+    common = math.gcd(a[1], b[1])
+    return common > 1 and (a[0] - b[0]) % common != 0

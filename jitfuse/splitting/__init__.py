@@ -1,0 +1,1 @@
+"""Programs that are split where Python looks at traced data: see docs/splitting.md."""

@@ -1,0 +1,253 @@
+"""New edges for the tree: the user's function runs once more, and its looks at data are answered as they come.
+
+Owns `Building`, the splitter of one trace. The looks on the known way to where the tree ends are answered by what is
+known; from there on each look ends a segment, which is compiled and run with the call's own data, and the function goes
+on with the answer. Does not own the tree or the walk along it (`jitfuse.splitting.tree`).
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from jitfuse.compile.matching import Conditions
+from jitfuse.errors import OverlapError
+from jitfuse.ir.program import Meta
+from jitfuse.splitting.segment import Segment
+from jitfuse.splitting.signals import REPLAYED, TRACED, ChangedSignal, LoopClosedSignal, SplitSignal
+from jitfuse.splitting.tree import Call, Edge, Position, Result, State
+from jitfuse.tracing.cutting import Part, Place, cut
+from jitfuse.tracing.memory import Storage
+from jitfuse.tracing.observing import Answer, Question
+from jitfuse.tracing.python_state import looking_frame, python_state
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.session import Session
+from jitfuse.tracing.tracer import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
+from jitfuse.tracing.view import Guard
+
+
+class Host(Protocol):
+    """What a fused function does for its tree."""
+
+    def segment_of(self, part: Part, training: bool) -> Segment:
+        """Return the segment of a part."""
+        ...
+
+    def count_split(self) -> None:
+        """Hear that a program has been split."""
+        ...
+
+    def note_rounds(self, question: Question, often: int, traced: bool) -> None:
+        """Hear that a run looks often at one place, tracing or running through it; may raise GiveUpSignal."""
+        ...
+
+    def note_answer(self, question: Question, answer: Answer) -> None:
+        """Hear of an answer; raises GiveUpSignal where there have been too many."""
+        ...
+
+
+class Building:
+    """The splitter of one trace of a call. `position` is where the tree ends, and moves on with it."""
+
+    def __init__(self, call: Call, position: Position, training: bool, host: Host) -> None:
+        self.position = position
+        self._call, self._training, self._host = call, training, host
+        state, answer, _ = position
+        self._known = state.path() + ([(state, answer)] if answer is not None else [])
+        self._count = 0
+        self._ops = 0
+        self._mark: Hashable = None
+        self._guards = 0
+        self._checked: dict[int, Any] = {}
+        self._stopped: BaseException | None = None
+        self._often: dict[str, int] = {}
+
+    @property
+    def signal(self) -> SplitSignal | OverlapError | None:
+        """What has ended the run that plain Python would not have seen; user code may have caught it."""
+        return self._stopped if isinstance(self._stopped, SplitSignal | OverlapError) else None
+
+    # ------------------------------------------------------------------ looks
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+        """Answer one look: from what is known, or by running what has been traced since the last."""
+        if self._stopped is not None:
+            raise self._stopped  # user code has caught it and went on
+        try:
+            self._move_mark(run.session)
+            nth, self._count = self._count, self._count + 1
+            often = self._often[question.place] = self._often.get(question.place, 0) + 1
+            if often in (REPLAYED, TRACED):
+                self._host.note_rounds(question, often, traced=nth >= len(self._known))
+            if nth < len(self._known):
+                return self._replay(run, question, *self._known[nth])
+            return self._run_to(run, question, tensors, _written(run))
+        except BaseException as error:
+            self._stopped = error
+            raise
+
+    def _move_mark(self, session: Session) -> None:
+        """Bring the mark of what has been recorded up to date."""
+        ops = session.graph.ops
+        new = tuple((op.op_name, op.input_ids, repr(op.attrs), op.result_ids) for op in ops[self._ops :])
+        self._ops = len(ops)
+        feeds = tuple((feed.id, feed.kind, feed.meta) for feed in session.feeds.values())
+        self._mark = hash((self._mark, new, feeds))
+
+    def _replay(self, run: Recorder, question: Question, state: State, answer: Answer) -> tuple[Any, tuple[int, ...]]:
+        known = state.question
+        assert known is not None
+        if (state.mark, known.what, known.place) != (self._mark, question.what, question.place):
+            raise ChangedSignal
+        self._conditions(run.session, run.view.trail.guards, _written(run))
+        if self._count == len(self._known):
+            self._host.note_answer(question, answer)  # a walk has come upon it
+        return answer.value, self._adopt(run, state, answer)
+
+    def _adopt(self, run: Recorder, state: State, answer: Answer) -> tuple[int, ...]:
+        """Have what a state keeps at hand; return tensors for the arrays of the answer."""
+        session = run.session
+        for storage in (*_live(run), *run.storages.values()):
+            storage.cache = {(): storage.value}  # views are read anew: what they held before is not kept
+        session.kept = {tensor: place for place, tensor in enumerate(state.kept)}
+        metas: Sequence[Meta] = answer.value if answer.arrays else ()
+        assert state.question is not None
+        new = tuple(session.graph.add_feed(meta, f"found by {state.question.what}") for meta in metas)
+        session.kept.update({tensor: len(state.kept) + k for k, tensor in enumerate(new)})
+        return new
+
+    def _run_to(
+        self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
+    ) -> tuple[Any, tuple[int, ...]]:
+        refuse_overlap(run.session, written)  # a look at what shares memory with what is written would see the old
+        frame = looking_frame()
+        live = _live(run)
+        python = python_state(run, frame, live)
+        kept = self._kept(run, live)
+        loop = self._ancestor(question, python)
+        part, places = self._cut(run.session, (*tensors, *kept))
+        target = loop or State(question, self.position.state, self._answer_here(), kept, self._mark, python)
+        edge = self._edge(
+            run.session, run.view.trail.guards, part, written, asked=places[: len(tensors)],
+            keep=places[len(tensors) :], target=target,
+        )
+        self._attach(edge)
+        self._host.count_split()
+        answer = self._call.run(edge)
+        assert answer is not None
+        self.position = Position(target, answer, answer.key)
+        self._host.note_answer(question, answer)
+        if loop is not None:
+            raise LoopClosedSignal
+        return answer.value, self._adopt(run, target, answer)
+
+    def _answer_here(self) -> Answer:
+        """Return the answer that the next edge belongs to, without the call's arrays."""
+        answer = self.position.answer
+        if answer is None:
+            return Answer(self.position.key, None)
+        return answer._replace(arrays=tuple(np.empty(0) for _ in answer.arrays))
+
+    def _ancestor(self, question: Question, python: Hashable | None) -> State | None:
+        """Return the state on the way here from which the function goes on just as it does from here."""
+        state: State | None = self.position.state if python is not None else None
+        while state is not None:
+            if state.python == python and state.question is not None and state.question.what == question.what:
+                return state
+            state = state.parent
+        return None
+
+    def _kept(self, run: Recorder, live: Sequence[Storage]) -> tuple[int, ...]:
+        """Return the tensors that Python may go on with: those of live arrays, and what written feeds hold."""
+        session = run.session
+        values = [s.value for s in live] + [s.value for s in run.storages.values()]
+        return tuple(dict.fromkeys(t for t in values if t not in session.feeds and not session.graph.metas[t].weak))
+
+    # ------------------------------------------------------------------ the end
+    def end(self, end: TraceEnd) -> Any:
+        """Add the last edge of the path, run it, and return the call's result."""
+        if self._stopped is not None:
+            raise self._stopped
+        if self._count < len(self._known):
+            raise ChangedSignal
+        session, boundary = end.session, end.boundary
+        outputs: dict[str, int] = {}
+        places: dict[str, Place] = {}
+        for path, tensor in boundary.outputs.items():
+            kept = session.kept.get(tensor)
+            if kept is not None and Place("kept", kept) not in places.values():
+                places[path] = Place("kept", kept)
+            else:
+                places[path] = Place("made", len(outputs))
+                outputs[path] = tensor
+        part = cut(session, dict(zip(map(str, range(len(outputs))), outputs.values())), boundary.writes)
+        result = Result(end.result, places, session.torch)
+        edge = self._edge(session, end.guards, part, boundary.writes, result=result)
+        self._attach(edge)
+        return self._call.finish(edge)
+
+    # ------------------------------------------------------------------ edges
+    def _cut(self, session: Session, tensors: Sequence[int]) -> tuple[Part, tuple[Place, ...]]:
+        """Return the part that computes tensors, and where each is then."""
+        places: list[Place] = []
+        made: dict[int, int] = {}
+        for tensor in tensors:
+            kept = session.kept.get(tensor)
+            if kept is not None:
+                places.append(Place("kept", kept))
+            elif tensor in session.feeds:
+                places.append(Place("feed", tensor))
+            else:
+                places.append(Place("made", made.setdefault(tensor, len(made))))
+        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}), tuple(places)
+
+    def _edge(
+        self, session: Session, guards: Sequence[Guard], part: Part, writes: Mapping[int, int], **rest: Any
+    ) -> Edge:
+        conditions, feeds = self._conditions(session, guards, writes)
+        empty = not part.boundary.outputs and not part.boundary.writes
+        for feed in feeds:
+            self._call.bound[feed] = session.feeds[feed].value  # not read again: the function may have written there
+        self._call.eager = self._call.eager or session.eager
+        draws = session.random_feed is not None
+        segment = None if empty else self._host.segment_of(part, self._training)
+        return Edge(conditions, feeds, draws, segment, () if empty else part.places, **rest)
+
+    def _attach(self, edge: Edge) -> None:
+        self.position.state.edges.setdefault(self.position.key, []).append(edge)
+
+    def _conditions(
+        self, session: Session, found: Sequence[Guard], writes: Mapping[int, int]
+    ) -> tuple[Conditions | None, dict[int, FeedSource]]:
+        """Return what the function has come to depend on since the last look, and the feeds that are new."""
+        guards, aliases = guards_of(session, found[self._guards :])
+        self._guards = len(found)
+        looks = {f: self._looks(session, f, f in writes) for f, feed in session.feeds.items() if feed.kind != "state"}
+        if not guards and not aliases and looks == self._checked:
+            return None, {}
+        sources = {f: s for f, s in feed_sources(session).items() if f in looks}
+        new = {f: s for f, s in sources.items() if f not in self._checked}
+        changed = {f: s for f, s in sources.items() if self._checked.get(f) != looks[f]}
+        self._checked.update(looks)
+        values, ranges = dict(session.guarded_values), dict(session.int_ranges)
+        conditions = Conditions(guards, changed, sources, aliases, values, ranges, frozenset(writes))
+        return conditions, new
+
+    @staticmethod
+    def _looks(session: Session, feed: int, written: bool) -> Any:
+        """Return what of a feed is checked."""
+        return repr(session.guarded_values.get(feed)), session.int_ranges.get(feed), written
+
+
+def _written(run: Recorder) -> dict[int, int]:
+    """Return what the feeds hold that have been written so far."""
+    return {feed: storage.value for feed, storage in run.storages.items() if storage.value != feed}
+
+
+def _live(run: Recorder) -> list[Storage]:
+    """Return the storages that Python still holds, in the order in which they were made."""
+    found = [(ref, storage) for ref in run.born if (storage := ref()) is not None]
+    run.born[:] = [ref for ref, _ in found]
+    return [storage for _, storage in found]
+
+

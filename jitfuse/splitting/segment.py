@@ -1,0 +1,107 @@
+"""A segment: one part of a split program, compiled, called with arrays and numbers.
+
+Owns the way from a part to native code, by the same pipeline as a whole program, and its fallbacks. Does not own where
+a segment's arguments come from (`jitfuse.splitting.tree`).
+"""
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import optree
+
+from jitfuse import compile as compiler
+from jitfuse.backends.llvm.runtime.callable import NativeCallable
+from jitfuse.backends.llvm.runtime.entries import StateBlock
+from jitfuse.compile.direct import call_directly
+from jitfuse.errors import CompileError, JitfuseError
+from jitfuse.fallback import interpret
+from jitfuse.function_signatures import raise_status
+from jitfuse.ir.liveness import looks_at_mode
+from jitfuse.options import Options
+from jitfuse.tracing.cutting import Part
+from jitfuse.tracing.results import OutputLeaf, ResultTree
+from jitfuse.tracing.tracer import FeedSource, Trace
+from jitfuse.tracing.view import Chain
+
+Note = Callable[[], Callable[[str, JitfuseError], None] | None]
+"""A weak reference to what is told of fallbacks."""
+
+
+class Segment(NativeCallable):
+    """Called with the part's inputs in order; returns a tuple of new arrays, one for each output, of any rank."""
+
+    def __init__(self, part: Part, training: bool, origin: compiler.Origin, options: Options, note: Note) -> None:
+        program = part.program(options.schedule)
+        leaves = tuple(OutputLeaf(path, "array", program.meta[i].dtype) for path, i in program.outputs.items())
+        spec: Any = optree.tree_structure((0,) * len(leaves), none_is_leaf=True)  # type: ignore[arg-type]
+        trace = Trace(
+            program=program,
+            feeds={
+                k: FeedSource(Chain.arg(k, i.name), i.kind, i.meta, i.strides) for k, i in enumerate(part.inputs)
+            },
+            guards=(), aliases=(), guarded_values={}, int_ranges={}, result=ResultTree(spec, leaves),
+            positional=len(part.inputs), keywords=(), mode_sensitive=looks_at_mode(program), trace_ms=0.0,
+            mode=training,
+        )
+        self._training, self._origin, self._options, self._note = training, origin, options, note
+        self._on_status = functools.partial(raise_status, origin.function)
+        self.lock = threading.Lock()
+        self._state: StateBlock | None = None
+        self._direct_launches = 0
+        self.spec = compiler.specialise(trace, {}, self._on_status)
+
+    @property
+    def launches(self) -> int:
+        """Kernels that were launched so far."""
+        return self._direct_launches + (self._state.launches if self._state is not None else 0)
+
+    def prepare(self) -> None:
+        """Compile the segment; raises CompileError."""
+        with self.lock:
+            if self._training not in self.spec.plans:
+                compiler.compile_mode(
+                    self.spec, self._training, self._origin, use_cache=self._options.cache,
+                    schedule=self._options.schedule,
+                )
+
+    def __call__(self, *values: Any) -> Any:
+        """Run the segment where native code does not take the call: before there is any, and where it refuses."""
+        try:
+            self.prepare()
+        except CompileError as error:
+            note = self._note()
+            if note is not None:
+                note("the interpreter", error)
+            found = interpret(self.spec.trace, self._training, values, {}, {})
+            return tuple(np.array(a, order="C") for a in found)
+        if self._start_native():
+            return self(*values)
+        made = self.spec.plans[self._training]
+        self._direct_launches += made.call.launches
+        try:
+            return call_directly(
+                self.spec.trace, made.call, made.kernels, made.constants, values, {}, {}, self._on_status,
+                self._origin.function,
+            )
+        finally:
+            if self.native:
+                compiler.build_runtime()
+
+    def _start_native(self) -> bool:
+        """Hand calls to native code from now on; False where there is none, or where it has just refused one."""
+        with self.lock:
+            if self._state is not None or not self.native or not compiler.runtime_is_ready():
+                return False
+            runtime = compiler.native_runtime()
+            runtime.accept_error_state()
+            self._state = StateBlock(_on_miss, training=self._training)
+            self._state.prepend(self.spec.bound.entry)
+            return self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
+
+
+def _on_miss(owner: Any, *values: Any) -> Any:
+    return owner.__call__(*values)

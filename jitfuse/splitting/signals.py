@@ -1,0 +1,27 @@
+"""What ends a run of the user's function early, and from where on a loop counts as long.
+
+The signals are no Exceptions, lest user code catches them by accident.
+"""
+from __future__ import annotations
+
+from typing import Final
+
+REPLAYED: Final = 32
+TRACED: Final = 2048
+"""Looks at one place in one run of the function that are worth a note: a loop that is traced round by round."""
+
+
+class SplitSignal(BaseException):
+    """Base of what follows."""
+
+
+class LoopClosedSignal(SplitSignal):
+    """The function has come to a state that is known: the call goes on from there, along the tree."""
+
+
+class ChangedSignal(SplitSignal):
+    """The function does not ask what it asked before in the same situation, so that the tree is wrong."""
+
+
+class GiveUpSignal(SplitSignal):
+    """The function has looked at too many different values."""

@@ -1,0 +1,215 @@
+"""The tree of a split function: states in which Python has looked at data, and edges that lead from one to the next.
+
+A state is a point of the user's function at which it asks about data. From there an edge goes on for each answer: it
+runs a segment and asks the next question, or returns the call's result. Loops are edges back to an earlier state. Owns
+states, edges and the walk along edges that are known, for which no user code runs. Does not own how edges are made
+(`jitfuse.splitting.building`).
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jitfuse.compile.delivery import build_result
+from jitfuse.compile.matching import Conditions
+from jitfuse.records import Record, fresh
+from jitfuse.splitting.segment import Segment
+from jitfuse.tracing.cutting import Place
+from jitfuse.tracing.device_array import HostArray, unwrapped
+from jitfuse.tracing.observing import Answer, Question
+from jitfuse.tracing.results import ResultTree
+from jitfuse.tracing.tracer import FeedSource
+from jitfuse.tracing.view import Chain
+
+
+class State(Record, eq=False):
+    """A question that the function asks, and what is known of how it goes on.
+
+    kept      the tensors that are at hand, by place, as the first run that came here numbers them
+    mark      what that run had recorded so far
+    python    what Python's variables held, where that can be told; states with equal ones go on equally
+    """
+
+    question: Question | None = None
+    parent: State | None = None
+    answer: Answer | None = None
+    """The answer to the parent's question that leads here."""
+    kept: tuple[int, ...] = ()
+    mark: Hashable = None
+    python: Hashable | None = None
+    edges: dict[Hashable, list[Edge]] = fresh(default_factory=dict)
+    """By the answer's key; those of one key differ in their conditions."""
+
+    def path(self) -> list[tuple[State, Answer]]:
+        """Return the states before this one with the answers that led on, from the first."""
+        found: list[tuple[State, Answer]] = []
+        state = self
+        while state.parent is not None:
+            assert state.answer is not None
+            if state.parent.question is not None:
+                found.append((state.parent, state.answer))
+            state = state.parent
+        return found[::-1]
+
+
+class Result(Record, frozen=True):
+    """What a call returns at the end of a path: the tree, where its outputs are, whether they are torch's."""
+
+    tree: ResultTree
+    outputs: Mapping[str, Place]
+    torch: bool = False
+
+
+class Edge(Record, eq=False):
+    """What happens between one look at data and the next, or the end.
+
+    conditions  what must hold of the call for it to go on here; None: nothing more than for the edges before
+    feeds       feeds that are read for the first time
+    draws       whether random numbers have been drawn
+    segment     what runs, with its inputs; None where nothing is left to compute
+    asked       where the question's arrays are
+    keep        what is kept for later, in order
+    target      the next state; None at the end of a path, where there is a `result`
+    """
+
+    conditions: Conditions | None
+    feeds: Mapping[int, FeedSource]
+    draws: bool
+    segment: Segment | None
+    inputs: tuple[Place, ...]
+    asked: tuple[Place, ...] = ()
+    keep: tuple[Place, ...] = ()
+    target: State | None = None
+    result: Result | None = None
+
+
+class Call:
+    """One call of a split function: its arguments, what is bound to feeds, what is kept between segments."""
+
+    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], random: np.ndarray[Any, Any]) -> None:
+        self.args, self.kwargs = args, kwargs
+        self._random = random
+        self._drawn: np.ndarray[Any, Any] | None = None
+        self.bound: dict[int, Any] = {}
+        self.kept: tuple[Any, ...] = ()
+        self.eager = False
+        """Whether an eager array has been read, so that results are eager arrays too."""
+        self.torch = False
+        """Whether results are tensors of torch's."""
+        self._met: set[int] = set()
+
+    def meets(self, edge: Edge) -> bool:
+        """Return whether the call meets an edge's conditions; those of a loop are looked at once."""
+        if edge.conditions is None or id(edge) in self._met:
+            return True
+        if not edge.conditions.hold(self.args, self.kwargs):
+            return False
+        self._met.add(id(edge))
+        return True
+
+    def way_on(self, position: Position) -> Edge | None:
+        """Return the edge by which a call goes on, where one is known."""
+        return next((e for e in position.state.edges.get(position.key, ()) if self.meets(e)), None)
+
+    def bind(self, edge: Edge) -> None:
+        """Read the feeds that an edge needs first."""
+        for feed, source in edge.feeds.items():
+            if feed not in self.bound and isinstance(source.source, Chain):
+                found = source.source.resolve(self.args, self.kwargs)
+                self.eager = self.eager or isinstance(found, HostArray)
+                self.bound[feed] = unwrapped(found)
+
+    def run(self, edge: Edge) -> Answer | None:
+        """Run an edge's segment and move on; return the answer to the next question, None at the end of a path."""
+        if edge.draws:
+            self._draw()
+        made: Sequence[Any] = ()
+        if edge.segment is not None:
+            made = edge.segment(*[self._value(place, ()) for place in edge.inputs])
+        if edge.target is None:
+            self.kept = tuple(made)
+            return None
+        question = edge.target.question
+        assert question is not None
+        answer = question.ask(*[np.asarray(self._value(place, made)) for place in edge.asked])
+        self.kept = (*[self._value(place, made) for place in edge.keep], *answer.arrays)
+        return answer
+
+    def finish(self, edge: Edge) -> Any:
+        """Run the last edge and return the call's result."""
+        assert edge.result is not None
+        before = self.kept
+        self.torch = edge.result.torch
+        self.run(edge)
+        made = self.kept
+        outputs = {
+            path: before[place.number] if place.kind == "kept" else made[place.number]
+            for path, place in edge.result.outputs.items()
+        }
+        return build_result(edge.result.tree, outputs, self.bound)
+
+    def _value(self, place: Place, made: Sequence[Any]) -> Any:
+        if place.kind == "kept":
+            return self.kept[place.number]
+        if place.kind == "made":
+            return made[place.number]
+        found = self.bound.get(place.number, self._drawn)
+        assert found is not None
+        return found
+
+    def _draw(self) -> None:
+        """Take the call's random numbers: a copy of the state, and the state moved on; once."""
+        if self._drawn is None:
+            self._drawn = self._random.copy()
+            self._random[1] += 1
+
+
+class Position(NamedTuple):
+    """Where a call is: a state, the answer to its question, and the key of the edges that it may go on by."""
+
+    state: State
+    answer: Answer | None
+    key: Hashable
+
+
+class Tree:
+    """The states of one function, from the one before its first line."""
+
+    def __init__(self) -> None:
+        self.start = State()
+
+    def __del__(self) -> None:
+        """Take states apart, which hold one another: the last call that walks along them has ended."""
+        todo = [self.start]
+        while todo:
+            state = todo.pop()
+            state.parent = None
+            for edge in (e for edges in state.edges.values() for e in edges):
+                if edge.target is not None and edge.target.parent is state:
+                    todo.append(edge.target)
+                edge.target = None
+            state.edges = {}
+
+
+def start_key(args: Sequence[Any], kwargs: Mapping[str, Any], training: bool) -> Hashable:
+    """Return the key of the edges that a call can begin with."""
+    return len(args), tuple(kwargs), training
+
+
+def walk(call: Call, position: Position) -> tuple[Position, Edge | None]:
+    """Go on along edges that are known; return where the call is then, and the last edge, which has not run yet.
+
+    None stands for an edge that is not known.
+    """
+    while True:
+        edge = call.way_on(position)
+        if edge is None:
+            return position, None
+        call.bind(edge)
+        if edge.target is None:
+            return position, edge
+        answer = call.run(edge)
+        assert answer is not None
+        position = Position(edge.target, answer, answer.key)

@@ -1,0 +1,359 @@
+"""torch's functions and methods that array code uses, with calls in several forms: the list that docs/torch.md shows.
+
+The choice: what networks, losses and numerical code call on tensors: no autograd, devices, sparse, quantised or
+distributed tensors. One line for each function: its name, then expressions over the arguments of `torch_arguments`.
+"""
+from __future__ import annotations
+
+from typing import Final
+
+from jitfuse.surface.page import listed
+
+SECTIONS: Final[dict[str, str]] = {
+    "Arithmetic": """
+        add: torch.add(x, y); x + 2.5; torch.add(x, y, alpha=2); x + n; 1 + x; x + z; torch.add(x, y, out=o)
+        sub: x - y; torch.sub(x, 1.5, alpha=2); 3 - x; torch.subtract(x, y)
+        mul: x * y; x * 3; torch.mul(n, 0.5); torch.multiply(x, y); x * True
+        div: x / y; n / 2; torch.div(x, y, rounding_mode="floor"); torch.div(n, 3, rounding_mode="trunc"); x / 3; \
+            1 / x
+        floor_divide: x // y; n // 2; torch.floor_divide(n, 3)
+        remainder: x % 0.3; n % 3; torch.remainder(x, y)
+        fmod: torch.fmod(x, 0.3); torch.fmod(n, 3)
+        pow: x ** 2; x ** 0.5; x ** y; torch.pow(x, 3); 2 ** x; n ** 2; x ** -1; x ** 1.7
+        float_power: torch.float_power(x, 2)
+        neg: -x; torch.neg(n)
+        abs: abs(x - 0.5); torch.abs(x); x.abs()
+        sign: torch.sign(x - 0.5); torch.sign(n)
+        square: torch.square(x)
+        sqrt: torch.sqrt(x); n.sqrt()
+        rsqrt: torch.rsqrt(x)
+        reciprocal: torch.reciprocal(x)
+        exp: torch.exp(x); x.exp(); torch.exp(n)
+        exp2: torch.exp2(x)
+        expm1: torch.expm1(x)
+        log: torch.log(x); x.log()
+        log2: torch.log2(x)
+        log10: torch.log10(x)
+        log1p: torch.log1p(x)
+        sin: torch.sin(x); x.sin()
+        cos: torch.cos(x)
+        tan: torch.tan(x)
+        asin: torch.asin(x * 0.5)
+        acos: torch.acos(x * 0.5)
+        atan: torch.atan(x)
+        atan2: torch.atan2(x, y)
+        sinh: torch.sinh(x)
+        cosh: torch.cosh(x)
+        tanh: torch.tanh(x)
+        asinh: torch.asinh(x)
+        acosh: torch.acosh(x + 1)
+        atanh: torch.atanh(x * 0.3)
+        erf: torch.erf(x)
+        erfc: torch.erfc(x)
+        sigmoid: torch.sigmoid(x); x.sigmoid()
+        logit: torch.logit(x * 0.5); torch.logit(x, eps=0.1)
+        lgamma: torch.lgamma(x)
+        digamma: torch.digamma(x)
+        sinc: torch.sinc(x)
+        hypot: torch.hypot(x, y)
+        logaddexp: torch.logaddexp(x, y)
+        xlogy: torch.xlogy(x, y)
+        lerp: torch.lerp(x, y, 0.3); torch.lerp(x, y, y)
+        addcmul: torch.addcmul(x, x, y, value=0.5)
+        addcdiv: torch.addcdiv(x, x, y, value=0.5)
+        deg2rad: torch.deg2rad(x)
+        rad2deg: torch.rad2deg(x)
+        copysign: torch.copysign(x, -y)
+        gcd: torch.gcd(n, n + 2)
+        result_type: torch.result_type(x, n); torch.result_type(n, 1.0)
+    """,
+    "Rounding, limits, comparison, logic": """
+        floor: torch.floor(x * 10)
+        ceil: torch.ceil(x * 10)
+        trunc: torch.trunc(x * 10)
+        round: torch.round(x * 10); torch.round(x, decimals=1)
+        frac: torch.frac(x * 10)
+        clamp: torch.clamp(x, 0.2, 0.8); x.clamp(min=0.5); x.clip(max=0.5); torch.clamp(n, 1, 3); torch.clamp(x, y)
+        clamp_min: x.clamp_min(0.5)
+        maximum: torch.maximum(x, y)
+        minimum: torch.minimum(x, y)
+        fmax: torch.fmax(x, y)
+        nan_to_num: torch.nan_to_num(x / 0.0); torch.nan_to_num(x, nan=1.0)
+        isnan: torch.isnan(x / 0.0 * 0.0)
+        isinf: torch.isinf(x / 0.0)
+        isfinite: torch.isfinite(x)
+        eq: x == y; torch.eq(n, 2); x.eq(x)
+        ne: x != y
+        lt: x < 0.5; torch.lt(x, y)
+        le: x <= y
+        gt: x > 0.5; n > 1.5
+        ge: x >= y
+        isclose: torch.isclose(x, x)
+        logical_and: torch.logical_and(b, x > 0.5); torch.logical_and(n, n)
+        logical_or: torch.logical_or(b, b)
+        logical_xor: torch.logical_xor(b, x > 0.5)
+        logical_not: torch.logical_not(b); ~b
+        bitwise_and: n & 3; b & (x > 0.5)
+        bitwise_or: n | 4
+        bitwise_xor: n ^ 1
+        bitwise_not: torch.bitwise_not(n)
+        bitwise_left_shift: n << 1
+        bitwise_right_shift: n >> 1
+        where: torch.where(x > 0.5, x, y); torch.where(b, x, 0.0); torch.where(b, 1.0, 0.0); x.where(b, y); \
+            torch.where(b, x, n)
+        masked_fill: x.masked_fill(b, 0.0); x.masked_fill(b, float("-inf"))
+    """,
+    "Reductions and scans": """
+        sum: x.sum(); torch.sum(x, dim=1); x.sum((0, 1), keepdim=True); n.sum(); b.sum(); \
+            torch.sum(x, -1, dtype=torch.float64); x.sum(axis=0)
+        prod: x.prod(); torch.prod(x, 1); n.prod(dim=0, keepdim=True)
+        mean: x.mean(); x.mean(dim=0); torch.mean(x, (0, 1)); x.mean(-1, keepdim=True); n.mean(dtype=torch.float32)
+        var: x.var(); x.var(dim=1); torch.var(x, dim=0, unbiased=False); x.var(0, correction=0); \
+            x.var(unbiased=False)
+        std: x.std(); x.std(dim=1, keepdim=True); torch.std(x, 0, correction=0)
+        var_mean: torch.var_mean(x, dim=1)
+        std_mean: torch.std_mean(x)
+        max: x.max(); x.max(dim=1); torch.max(x, 0, keepdim=True); torch.max(x, y); x.max(1).values
+        min: x.min(); x.min(dim=0).indices; torch.min(x, y)
+        amax: x.amax(); x.amax(dim=1); torch.amax(x, (0, 1), keepdim=True)
+        amin: x.amin(dim=0)
+        aminmax: torch.aminmax(x); torch.aminmax(x, dim=1)
+        argmax: x.argmax(); x.argmax(dim=1); torch.argmax(x, 0, keepdim=True)
+        argmin: x.argmin(dim=1)
+        any: b.any(); torch.any(b, dim=1); n.any()
+        all: b.all(); b.all(dim=0, keepdim=True)
+        count_nonzero: torch.count_nonzero(n); torch.count_nonzero(n, dim=1)
+        logsumexp: torch.logsumexp(x, dim=1); x.logsumexp((0, 1))
+        norm: x.norm(); torch.norm(x, dim=1); x.norm(p=1, dim=0); torch.linalg.norm(v); \
+            torch.linalg.vector_norm(x, dim=1); x.norm(3)
+        cumsum: x.cumsum(0); torch.cumsum(n, dim=1)
+        cumprod: x.cumprod(1)
+        nansum: torch.nansum(x)
+        nanmean: torch.nanmean(x, dim=1)
+        diff: torch.diff(v); torch.diff(x, dim=0)
+        trapezoid: torch.trapezoid(x, dx=0.5)
+        median: x.median(); x.median(dim=1)
+        quantile: torch.quantile(x, 0.3); torch.quantile(x, 0.5, dim=1)
+        sort: x.sort(dim=1); torch.sort(v, descending=True); x.sort(0).values
+        argsort: v.argsort(); torch.argsort(x, dim=1, descending=True)
+        topk: v.topk(3); torch.topk(x, 2, dim=1); v.topk(2, largest=False)
+        kthvalue: torch.kthvalue(v, 2)
+        searchsorted: torch.searchsorted(v.sort().values, v); torch.searchsorted(v.sort().values, x, right=True)
+        bucketize: torch.bucketize(x, v.sort().values)
+    """,
+    "Shapes, joins, rearrangements": """
+        view: x.view(2, 10); x.view(-1); x.view((5, 4)) if x.is_contiguous() else x
+        reshape: x.reshape(2, -1); torch.reshape(x, (20,))
+        view_as: x.reshape_as(x.reshape(2, 10))
+        permute: x.permute(1, 0); torch.permute(q, (0, 2, 1, 3)); q.permute(3, 0, 1, 2)
+        transpose: x.transpose(0, 1); q.transpose(-1, -2); torch.swapaxes(x, 0, 1)
+        t: x.t(); v.t() + 0
+        T: x.T; x.mT
+        movedim: torch.movedim(q, 1, -1)
+        squeeze: x[None].squeeze(0); torch.squeeze(x[:, :1]); x.squeeze(0); x[:, :1].squeeze(-1)
+        unsqueeze: x.unsqueeze(0); torch.unsqueeze(x, -1)
+        flatten: q.flatten(); torch.flatten(q, 1); q.flatten(1, 2)
+        unflatten: v.unflatten(0, (2, 3)); v.unflatten(0, (-1, 2))
+        expand: x.unsqueeze(0).expand(3, -1, -1) + 0; v.expand(2, 6) + 0
+        expand_as: v[:5].expand_as(x) + 0
+        broadcast_to: torch.broadcast_to(v, (2, 6)) + 0
+        repeat: v.repeat(2); x.repeat(2, 1)
+        tile: torch.tile(v, (2,))
+        repeat_interleave: v.repeat_interleave(2); torch.repeat_interleave(x, 2, dim=1)
+        contiguous: x.contiguous() + 0; x.T.contiguous().view(-1)
+        clone: x.clone()
+        cat: torch.cat([x, y]); torch.cat((x, y), dim=1); torch.cat([x, n], -1)
+        stack: torch.stack([x, y]); torch.stack((x, y), dim=-1)
+        vstack: torch.vstack([x, y])
+        hstack: torch.hstack([x, y])
+        split: torch.split(x, 2, dim=1); x.split([1, 3])
+        chunk: x.chunk(2, dim=0); torch.chunk(v, 4)[1] + 0
+        unbind: x.unbind(1); torch.unbind(x)
+        narrow: x.narrow(1, 1, 3) + 0
+        select: x.select(0, 1) + 0
+        getitem: x[0]; x[:, 1:4:2]; x[..., None]; x[i % 4]; x[i % 4, i]; x[-1, -2]; x[[0, 2]]; x[:, None, :]
+        setitem: (o.__setitem__(0, 1.0), o)[1]; (o.__setitem__((slice(None), 1), x[:, 0].double()), o)[1]
+        flip: x.flip(0); torch.flip(x, (0, 1))
+        roll: torch.roll(v, 2); x.roll(1, 0); torch.roll(x, (1, -1), (0, 1))
+        rot90: torch.rot90(x)
+        tril: torch.tril(x); x.tril(-1)
+        triu: torch.triu(x, 1)
+        diag: torch.diag(v); torch.diag(m)
+        diagonal: torch.diagonal(m) + 0
+        trace: torch.trace(m)
+        meshgrid: torch.meshgrid(v, w, indexing="ij"); torch.meshgrid(v, w, indexing="xy")
+        unfold: v.unfold(0, 3, 1)
+        gather: x.gather(1, n.long() % 5); torch.gather(x, 0, n[:2].long() % 4)
+        scatter: o.scatter(1, n.long() % 5, 1.0); torch.scatter(o, 0, n[:1].long() % 4, x.double())
+        scatter_add: torch.zeros(4, 5, dtype=x.dtype).scatter_add(0, n.long() % 4, x)
+        index_select: x.index_select(0, i % 4); torch.index_select(x, 1, i)
+        index_add: torch.zeros(6, 5, dtype=x.dtype).index_add(0, i[:4], x)
+        take_along_dim: torch.take_along_dim(x, n.long() % 5, dim=1)
+        broadcast_tensors: torch.broadcast_tensors(x, v[:5])[1] + 0
+    """,
+    "Tensors made, cast, asked": """
+        zeros: torch.zeros(2, 3); torch.zeros((4, 5)) + x; torch.zeros(3, dtype=torch.int64)
+        ones: torch.ones(4, 5) * x
+        full: torch.full((2, 2), 3.5); torch.full((2,), 7)
+        tensor: torch.tensor([1.0, 2.0]); torch.tensor([[1, 2], [3, 4]]); torch.tensor(2.5) * x
+        arange: torch.arange(5); torch.arange(1.0, 2.0, 0.25); torch.arange(5) * x
+        linspace: torch.linspace(0, 1, 5)
+        eye: torch.eye(3); torch.eye(2, 3)
+        zeros_like: torch.zeros_like(x); torch.zeros_like(x, dtype=torch.int32)
+        ones_like: torch.ones_like(x)
+        full_like: torch.full_like(x, 2)
+        new_zeros: x.new_zeros(2, 3)
+        new_ones: x.new_ones((2,))
+        to: x.to(torch.float64); x.to("cpu"); x.to(dtype=torch.int32); x.to(y)
+        float: x.float(); n.float()
+        double: x.double()
+        half: x.half()
+        bfloat16: x.bfloat16()
+        int: (x * 10).int()
+        long: (x * 10).long()
+        bool: n.bool()
+        type_as: n.type_as(x)
+        size: x.size(); x.size(0); x.shape[-1]
+        dim: x.dim(); x.ndim
+        numel: x.numel(); torch.numel(x)
+        detach: x.detach() + 1
+        dtype: x.dtype; (x + 1).dtype == x.dtype
+        is_floating_point: x.is_floating_point(); torch.is_floating_point(n)
+    """,
+    "In place": """
+        add_: (o.add_(1.5), o)[1]; (o.add_(x.double(), alpha=2), o)[1]
+        sub_: (o.sub_(1), o)[1]
+        mul_: (o.mul_(x.double()), o)[1]
+        div_: (o.add_(1).div_(4), o)[1]
+        clamp_: (o.add_(x.double()).clamp_(0.2, 0.6), o)[1]
+        copy_: (o.copy_(x), o)[1]
+        fill_: (o.fill_(3), o)[1]; (o[1].fill_(2), o)[1]
+        zero_: (o.add_(1).zero_(), o)[1]
+        relu_: (o.sub_(0.5).relu_(), o)[1]
+        masked_fill_: (o.masked_fill_(b, 2.0), o)[1]
+        exp_: (o.exp_(), o)[1]
+        scatter_: (o.scatter_(1, n.long() % 5, 1.0), o)[1]
+        index_add_: (o.index_add_(0, i[:2], x[:2].double()), o)[1]
+    """,
+    "Products and linear algebra": """
+        matmul: x @ y.T; torch.matmul(q, q.transpose(-1, -2)); x @ v[:5]
+        mm: torch.mm(x, y.t())
+        bmm: torch.bmm(q[0], q[1].transpose(1, 2))
+        mv: torch.mv(x, v[:5])
+        dot: torch.dot(v, w)
+        addmm: torch.addmm(m.to(x.dtype), x, y.T); torch.addmm(m.to(x.dtype), x, y.T, beta=0.5, alpha=2)
+        baddbmm: torch.baddbmm(q[0, :, :, :3] * 0, q[0], q[1].transpose(1, 2))
+        outer: torch.outer(v, w)
+        inner: torch.inner(v, w)
+        tensordot: torch.tensordot(x, y.T, dims=1)
+        einsum: torch.einsum("ij,kj->ik", x, y); torch.einsum("bhid,bhjd->bhij", q, q)
+        kron: torch.kron(v, w)
+        cross: torch.cross(v[:3], w[:3], dim=0)
+        cdist: torch.cdist(x, y)
+        linalg.inv: torch.linalg.inv(m)
+        linalg.det: torch.linalg.det(m); torch.det(m)
+        linalg.solve: torch.linalg.solve(m, m[:, :2])
+        linalg.cholesky: torch.linalg.cholesky(m @ m.T)
+        linalg.svd: torch.linalg.svd(m)[1]
+        linalg.qr: torch.linalg.qr(m)[1].abs()
+        linalg.eigh: torch.linalg.eigh(m + m.T)[0]
+    """,
+    "torch.fft": """
+        fft.fft: torch.fft.fft(x); torch.fft.fft(x, dim=0); torch.fft.fft(v, n=8, norm="ortho")
+        fft.ifft: torch.fft.ifft(torch.fft.fft(x))
+        fft.rfft: torch.fft.rfft(x)
+        fft.irfft: torch.fft.irfft(torch.fft.rfft(v))
+        fft.fft2: torch.fft.fft2(x)
+        fft.ifft2: torch.fft.ifft2(torch.fft.fft2(x))
+        fft.fftn: torch.fft.fftn(x)
+        fft.fftshift: torch.fft.fftshift(v)
+        fft.ifftshift: torch.fft.ifftshift(x, dim=1)
+    """,
+    "torch.nn.functional": """
+        relu: F.relu(x - 0.5); torch.relu(x - 0.5); F.relu(n - 2)
+        relu6: F.relu6(x * 10)
+        leaky_relu: F.leaky_relu(x - 0.5); F.leaky_relu(x - 0.5, 0.2)
+        elu: F.elu(x - 0.5); F.elu(x - 0.5, alpha=0.5)
+        selu: F.selu(x - 0.5)
+        celu: F.celu(x - 0.5, 0.7)
+        gelu: F.gelu(x - 0.5); F.gelu(x, approximate="tanh")
+        silu: F.silu(x - 0.5)
+        mish: F.mish(x - 0.5)
+        softplus: F.softplus(x); F.softplus(x * 10, beta=2, threshold=5)
+        softsign: F.softsign(x - 0.5)
+        hardtanh: F.hardtanh(x * 3 - 1)
+        hardsigmoid: F.hardsigmoid(x * 8 - 4)
+        hardswish: F.hardswish(x * 8 - 4)
+        logsigmoid: F.logsigmoid(x - 0.5)
+        tanhshrink: F.tanhshrink(x)
+        softshrink: F.softshrink(x - 0.5, 0.2)
+        hardshrink: F.hardshrink(x - 0.5, 0.2)
+        threshold: F.threshold(x, 0.5, 9.0)
+        prelu: F.prelu(x - 0.5, v[:5])
+        glu: F.glu(x[:, :4])
+        softmax: F.softmax(x, dim=1); torch.softmax(x, 0); x.softmax(-1); F.softmax(x, dim=1, dtype=torch.float64)
+        log_softmax: F.log_softmax(x, dim=1); x.log_softmax(0)
+        softmin: F.softmin(x, dim=1)
+        normalize: F.normalize(x); F.normalize(x, p=1, dim=0)
+        layer_norm: F.layer_norm(x, (5,)); F.layer_norm(x, (5,), v[:5], w[:5]); F.layer_norm(q, (4, 5))
+        rms_norm: F.rms_norm(x, (5,), v[:5])
+        group_norm: F.group_norm(img, 2); F.group_norm(img, 2, v[:4], w[:4])
+        batch_norm: F.batch_norm(img, v[:4], w[:4]); F.batch_norm(img, None, None, training=True)
+        instance_norm: F.instance_norm(img)
+        linear: F.linear(x, y); F.linear(x, y, v[:4])
+        bilinear: F.bilinear(x, y, q[0, :2, :1].expand(2, 5, 5))
+        embedding: F.embedding(i, x)
+        one_hot: F.one_hot(i, 5)
+        dropout: F.dropout(x, 0.5, training=False); F.dropout(x, 0.0)
+        scaled_dot_product_attention: F.scaled_dot_product_attention(q, q, q); \
+            F.scaled_dot_product_attention(q, q, q, is_causal=True); \
+            F.scaled_dot_product_attention(q, q, q, scale=0.3)
+        cosine_similarity: F.cosine_similarity(x, y)
+        pairwise_distance: F.pairwise_distance(x, y)
+        pad: F.pad(x, (1, 2)); F.pad(x, (1, 1, 2, 0), value=3.0); F.pad(img, (1, 1, 1, 1), mode="reflect"); \
+            F.pad(img, (1, 1), mode="replicate") if img.ndim == 3 else x; F.pad(x, (-1, -1))
+        interpolate: F.interpolate(img, scale_factor=2); F.interpolate(img, size=(3, 9)); \
+            F.interpolate(img, scale_factor=2, mode="bilinear"); \
+            F.interpolate(img, size=(4, 4), mode="bilinear", align_corners=True)
+        conv1d: F.conv1d(img[0], ker[:, :, 0]); F.conv1d(img[0], ker[:, :, 0], v[:2], stride=2, padding=1)
+        conv2d: F.conv2d(img, ker); F.conv2d(img, ker, v[:2], stride=2, padding=1); \
+            F.conv2d(img, ker, padding="same"); \
+            F.conv2d(img, ker[:, :2], groups=2); F.conv2d(img, ker, dilation=2)
+        max_pool2d: F.max_pool2d(img, 2); F.max_pool2d(img, 3, stride=2, padding=1)
+        avg_pool2d: F.avg_pool2d(img, 2); F.avg_pool2d(img, 3, stride=1, padding=1)
+        max_pool1d: F.max_pool1d(img[0], 2)
+        adaptive_avg_pool2d: F.adaptive_avg_pool2d(img, 1); F.adaptive_avg_pool2d(img, (3, 2))
+        adaptive_max_pool2d: F.adaptive_max_pool2d(img, 2)
+        pixel_shuffle: F.pixel_shuffle(img, 2)
+        cross_entropy: F.cross_entropy(x, i[:4]); F.cross_entropy(x, i[:4], weight=v[:5]); \
+            F.cross_entropy(x, i[:4], reduction="none"); F.cross_entropy(x, i[:4], ignore_index=1); \
+            F.cross_entropy(x, F.softmax(y, 1)); F.cross_entropy(x, i[:4], label_smoothing=0.1)
+        nll_loss: F.nll_loss(F.log_softmax(x, 1), i[:4]); F.nll_loss(x, i[:4], v[:5], reduction="sum")
+        mse_loss: F.mse_loss(x, y); F.mse_loss(x, y, reduction="sum"); F.mse_loss(x, y, reduction="none")
+        l1_loss: F.l1_loss(x, y)
+        smooth_l1_loss: F.smooth_l1_loss(x, y); F.smooth_l1_loss(x, y, beta=0.1)
+        huber_loss: F.huber_loss(x, y, delta=0.2)
+        binary_cross_entropy: F.binary_cross_entropy(x.sigmoid(), y)
+        binary_cross_entropy_with_logits: F.binary_cross_entropy_with_logits(x, y); \
+            F.binary_cross_entropy_with_logits(x, y, pos_weight=v[:5])
+        kl_div: F.kl_div(F.log_softmax(x, 1), F.softmax(y, 1), reduction="batchmean")
+    """,
+    "Whose shapes depend on values, and randomness": """
+        nonzero: torch.nonzero(b)
+        masked_select: torch.masked_select(x, b)
+        unique: torch.unique(i)
+        rand: torch.rand(3)
+        randn_like: torch.randn_like(x)
+        bincount: torch.bincount(i)
+        histc: torch.histc(x, 4)
+    """,
+}
+REFUSED: Final = frozenset({"nonzero", "masked_select", "unique", "rand", "randn_like", "bincount", "histc"})
+"""Functions that may raise: their way out is in the table."""
+EXACT: Final = frozenset({"to", "float", "double", "half", "bfloat16", "cat", "stack", "view", "sort"})
+"""Functions that only move and cast elements, for every dtype."""
+
+
+def functions() -> dict[str, dict[str, list[str]]]:
+    """Return section -> function -> its examples."""
+    return listed(SECTIONS)

@@ -1,0 +1,220 @@
+"""Loops in a plan's ops: jumps backwards, values that move, late outputs, signals, the GIL."""
+from __future__ import annotations
+
+import gc
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jitfuse.backends.llvm.runtime.tables import (
+    ARENA,
+    ArrayResult,
+    EntryBuilder,
+    HostArray,
+    ObjectResult,
+    PlanBuilder,
+    ScalarResult,
+    StateBlock,
+)
+
+
+def refuse(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError(("unexpected", args))
+
+
+def function(
+    harness: Any, build: Callable[[PlanBuilder, list[int]], Any], arguments: int = 2, handler: Any = refuse
+) -> tuple[Any, StateBlock]:
+    """Return a function of int64 arrays of one element; `build` fills the plan for their values."""
+    b = EntryBuilder(arguments, handler=handler)
+    values = [b.guard_array(b.argument(k), "int64", (1,)) for k in range(arguments)]
+    entry = b.build()
+    plan = entry.plan_builder()
+    build(plan, values)
+    entry.set_plan(training=False, plan=plan.build())
+    state = StateBlock(refuse)
+    state.prepend(entry)
+    return harness.attach(state), state
+
+
+def counted(p: PlanBuilder, body: Callable[[], Any], low: int, high: int) -> None:
+    """Run a body for the integers between two values; the present one lies at the arena's begin."""
+    p.arena(64)
+    again, test = p.label(), p.label()
+    p.copy((ARENA, 0), (low, 0), 8)
+    p.jump(test)
+    p.place(again)
+    body()
+    p.count(ARENA, 1)
+    p.place(test)
+    p.branch_less((ARENA, 0), (high, 0), again)
+
+
+def one(number: int) -> np.ndarray:
+    return np.array([number], np.int64)
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (3, 3), (4, -4), (-2, 5), (0, 5000)])
+def test_a_counted_loop(harness: Any, bounds: tuple[int, int]) -> None:
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        out = p.output("int64", (1,))
+        p.copy((out.value, 0), (values[0], 0), 8)
+        counted(p, lambda: p.launch(harness.kernel("increment"), 1, operands=[(out.value, 0)]), *values)
+        p.finish(ArrayResult(out))
+
+    f, state = function(harness, build)
+    low, high = bounds
+    for _ in range(3):
+        assert f(one(low), one(high)) == max(low, high)
+    assert state.launches == 3 * max(high - low, 0)
+
+
+def test_values_move_and_change_places(harness: Any) -> None:
+    """The rows of a table are filled by one launch that moves; two values that change places take turns."""
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        table, turns = p.output("int64", (10,)), p.output("int64", (2,))
+        row, a, b = p.value(), p.value(), p.value()
+        p.move([(row, table.value, 0), (a, turns.value, 0), (b, turns.value, 8)])
+        p.copy((a, 0), (values[0], 0), 8)
+        p.copy((b, 0), (values[0], 0), 8)
+
+        def body() -> None:
+            p.copy((row, 0), (ARENA, 0), 8)
+            p.launch(harness.kernel("increment"), 1, operands=[(a, 0)])
+            p.swap([(a, b)])
+            p.move([(row, row, 8)])
+
+        counted(p, body, *values)
+        p.finish(TupleOf(table, turns))
+
+    f, _ = function(harness, build)
+    table, turns = f(one(0), one(10))
+    assert table.tolist() == list(range(10)) and turns.tolist() == [5, 5]
+    assert f(one(3), one(10))[1].tolist() == [7, 6]
+
+
+def TupleOf(*outputs: Any) -> Any:
+    from jitfuse.backends.llvm.runtime.tables import TupleResult
+
+    return TupleResult(tuple(ArrayResult(o) for o in outputs))
+
+
+def test_a_host_step_in_a_loop_ends_it(harness: Any) -> None:
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        again, done = p.label(), p.label()
+        p.arena(64)
+        p.copy((ARENA, 0), (values[0], 0), 8)
+        place = p.value()
+        p.move([(place, ARENA, 0)])
+
+        def step(n: np.ndarray, more: np.ndarray) -> None:
+            n[...] -= 1
+            more[...] = n > 0
+            if n == 13:
+                raise ArithmeticError("thirteen")
+
+        p.place(again)
+        p.host(step, [HostArray(place, "int64", (), writeable=True),
+                      HostArray(ARENA, "bool", (), offset=8, writeable=True)])
+        p.branch(ARENA, done, offset=8, wanted=False)
+        p.jump(again)
+        p.place(done)
+        p.finish(ScalarResult(ARENA, "int64"))
+
+    f, _ = function(harness, build, 1)
+    gc.collect()
+    live = harness.live_bytes()
+    assert f(one(12)) == 0
+    with pytest.raises(ArithmeticError, match="thirteen"):
+        f(one(100))
+    gc.collect()
+    assert harness.live_bytes() == live
+
+
+def test_a_status_ends_a_loop_without_the_gil(harness: Any) -> None:
+    class StatusError(Exception):
+        pass
+
+    def handler(kind: int, site: int, code: int) -> Any:
+        raise StatusError(site, code)
+
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        p.arena(128)
+        kernel = harness.kernel
+        counted(p, lambda: p.launch(kernel("through_scratch"), 8, operands=[(ARENA, 64)], scratch=8), *values)
+        p.copy((ARENA, 8), (values[1], 0), 8)
+        p.launch(kernel("status"), 1, operands=[(ARENA, 8)], site=5)
+        p.finish(ObjectResult("done"))
+
+    f, _ = function(harness, build, handler=handler)
+    assert f(one(-1), one(0)) == "done"
+    with pytest.raises(StatusError) as caught:
+        f(one(0), one(300_000))
+    assert caught.value.args == (5, 300_000)
+
+
+def endless(p: PlanBuilder, values: list[int]) -> None:
+    again = p.label()
+    p.place(again)
+    p.copy((ARENA, 0), (values[0], 0), 8)
+    p.arena(64)
+    p.branch(values[0], again)
+    p.finish(ObjectResult("ended"))
+
+
+def test_a_signal_ends_an_endless_loop(harness: Any) -> None:
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    f, _ = function(harness, endless, 1)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        assert f(one(0)) == "ended"
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            f(one(1))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_other_threads_run_beside_a_long_loop(harness: Any) -> None:
+    f, _ = function(harness, endless, 1)
+    more = one(1)
+
+    def stop() -> None:
+        time.sleep(0.02)
+        more[0] = 0
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    assert f(more) == "ended"
+    thread.join()
+
+
+def test_late_outputs_are_there_where_they_are_allocated(harness: Any) -> None:
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        small, large = p.output("int64", (1,), late=True), p.output("int64", (100_000,), late=True)
+        other = p.label()
+        p.branch(values[0], other, wanted=False)
+        p.allocate(small)
+        p.allocate(small)
+        p.copy((small.value, 0), (values[0], 0), 8)
+        p.finish(ArrayResult(small))
+        p.place(other)
+        p.allocate(large)
+        p.launch(harness.kernel("through_scratch"), 100_000, operands=[(large.value, 0)], scratch=8)
+        p.finish(ArrayResult(large))
+
+    f, _ = function(harness, build, 1)
+    gc.collect()
+    live = harness.live_bytes()
+    assert f(one(7)).tolist() == [7]
+    assert np.array_equal(f(one(0)), np.arange(100_000))
+    gc.collect()
+    assert harness.live_bytes() == live

@@ -1,0 +1,53 @@
+"""Programs of the corpus run unchanged: what they return and what they write equals plain NumPy's."""
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+from numpy_programs import PROGRAMS, Program
+from numpy_programs.judging import difference
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
+def test_fused_as_it_stands(program: Program) -> None:
+    """The second call has other data in the same layout: it runs what the first compiled."""
+    fused = jf.fuse(program.function)
+    for seed in (0, 1):
+        arguments = program.inputs(program.small, np.random.default_rng(seed))
+        theirs = copy.deepcopy(arguments)
+        expected = program.function(*arguments)
+        try:
+            with warnings.catch_warnings(action="ignore" if program.needs else "error"):
+                result: Any = fused(*theirs)
+        except jf.JitfuseError:
+            if program.needs:
+                pytest.skip("refused with a typed error")
+            raise
+        assert difference((expected, arguments), (result, theirs)) <= program.tolerance
+    if not program.needs:
+        assert fused.stats()["traces"] == 1
+        assert fused.stats()["fallbacks"] == 0
+
+
+def test_there_are_many() -> None:
+    names = [p.name for p in PROGRAMS]
+    assert len(set(names)) == len(names) >= 60
+
+
+@pytest.mark.parametrize("actual", [
+    np.ones(3), np.array([1.0, np.nan]), np.array([1.0, 2.1]), np.ones(2, np.float32), [np.ones(2), np.ones(2)], None,
+])
+def test_differences_are_found(actual: Any) -> None:
+    assert difference(np.array([1.0, 2.0]), actual) > 0.04
+    assert difference(np.array([1, 2]), np.array([1, 3])) > 0.04
+    assert difference({"a": (np.inf, np.nan)}, {"a": (np.inf, np.nan)}) == 0
+    assert difference((np.inf,), (-np.inf,)) > 1

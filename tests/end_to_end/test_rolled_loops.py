@@ -1,0 +1,449 @@
+"""Python loops that are rolled back into loop steps, against the same loops written out and against NumPy.
+
+JITFUSE_TEST_SCALE multiplies the number of random loops.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import jitfuse as jf
+from jitfuse.backends.interpreter.runner import ProgramRunner
+from jitfuse.ir.text import parse
+from jitfuse.ir.verify import verify
+from jitfuse.tracing import rolled_step, tracer
+
+SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
+RNG = np.random.default_rng(5)
+
+
+@contextmanager
+def limits(ops: int, iterations: int, fused: int = 64) -> Iterator[None]:
+    """Roll from so many ops and iterations on, with so many ops in one iteration of the loop."""
+    before = tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS, rolled_step.FUSED_OPS
+    tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS, rolled_step.FUSED_OPS = ops, iterations, fused
+    try:
+        yield
+    finally:
+        tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS, rolled_step.FUSED_OPS = before
+
+
+def results(fn: Callable[..., Any], args: tuple[Any, ...], calls: int = 2) -> list[np.ndarray]:
+    """Return what a function returns in its last call, and what it leaves in its arguments."""
+    for _ in range(calls):
+        own = [np.copy(a) if isinstance(a, np.ndarray) else a for a in args]
+        made = fn(*own)
+    made = made if isinstance(made, tuple) else (made,)
+    return [np.asarray(x) for x in (*made, *own)]
+
+
+def loops(program: Any) -> int:
+    """Return the number of rolled loops in a program, those within others included."""
+    found = 0
+    for step in program.steps:
+        found += step.op_name == "rolled_loop"
+        found += sum(loops(v) for _, v in step.attrs if isinstance(v, jf.FusedProgram))
+    return found
+
+
+def check(fn: Callable[..., Any], *args: Any, rolled: int | None = 1, close: float = 0.0) -> Any:
+    """Compare a rolled function with the same one written out, bit by bit, and with NumPy; return its program."""
+    with limits(1 << 60, 4):
+        want = results(jf.fuse(fn), args)
+    plain = results(fn, args, 1)
+    for at_once in (1, 64):
+        with limits(24, 4, at_once):
+            fused = jf.fuse(fn)
+            program = fused.program(*args)
+            if rolled is not None:
+                assert loops(program) == rolled, str(program)
+            verify(program)
+            assert parse(str(program)) == program
+            got = results(fused, args)
+        for a, b, c in zip(got, want, plain, strict=True):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape) == (c.dtype, c.shape)
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_allclose(a, c, rtol=close or 1e-12, atol=close)
+        interpreted(program, args, got)
+    return program
+
+
+def interpreted(program: Any, args: tuple[Any, ...], want: list[np.ndarray]) -> None:
+    names = {f: program.feed_names[f] for f in program.feeds}
+    if not all(name.startswith("args[") for name in names.values()) or len(program.outputs) + len(args) != len(want):
+        return
+    feeds = {f: args[int(name[5:-1])] for f, name in names.items()}
+    result = ProgramRunner(program)(feeds)
+    for a, b in zip(result.outputs.values(), want, strict=False):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    for feed, array in result.writes.items():
+        np.testing.assert_allclose(array, want[len(result.outputs) + int(names[feed][5:-1])], rtol=1e-12)
+
+
+# ---------------------------------------------------------------- what loops are made of
+N = 20
+X, Y, T = RNG.random(N + 3), RNG.random(5), RNG.random((N + 3, 5))
+
+
+def test_a_carried_array() -> None:
+    def fn(x: Any, dt: float) -> Any:
+        for _ in range(N):
+            x = x + dt * (np.sin(x) - x * 0.5)
+        return x
+
+    check(fn, Y, 0.01)
+
+
+def test_values_of_several_iterations_before() -> None:
+    def fn(x: Any) -> Any:
+        a, b, c = x, x * 0.5, x - 1
+        for _ in range(N):
+            a, b, c = b, c, (a + b * 0.3) * 0.5
+        return a, b, c
+
+    check(fn, Y)
+
+
+def test_a_recurrence_in_an_array() -> None:
+    def fn(x: Any) -> Any:
+        y = np.zeros(N)
+        y[0] = x[0]
+        for i in range(1, N):
+            y[i] = 0.5 * y[i - 1] + x[i]
+        return y
+
+    check(fn, X)
+
+
+def test_a_recurrence_backwards_into_an_argument() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(N - 1, -1, -1):
+            x[i] = x[i] - 0.25 * x[i + 1] * x[i + 2]
+
+    check(lambda x: (fn(x), x * 2)[1], X)
+
+
+def test_rows_and_their_borders() -> None:
+    def fn(u: Any) -> Any:
+        for t in range(N):
+            u[t + 1, 1:-1] = u[t, 1:-1] + 0.1 * (u[t, 2:] - 2 * u[t, 1:-1] + u[t, :-2])
+            u[t + 1, 0] = 0
+            u[t + 1, -1] = u[t + 1, 0] + 1
+        return u
+
+    check(fn, T)
+
+
+def test_columns_and_steps() -> None:
+    def fn(u: Any) -> Any:
+        for t in range(N):
+            u[::2, t + 1] = u[1::2, t] * 0.5 + u[::2, t + 1]
+        return u
+
+    check(fn, RNG.random((6, N + 3)))
+    check(fn, RNG.random((6, N + 3), np.float32), close=1e-6)
+
+
+def test_two_axes_apart() -> None:
+    def fn(u: Any, v: Any) -> Any:
+        for t in range(N):
+            v[:, 1:3, t] = u[:, ::2, t + 1] + v[:, 1:3, t + 1]
+        return v
+
+    check(fn, RNG.random((3, 4, N + 3)), RNG.random((3, 4, N + 3)))
+
+
+def test_an_array_that_is_read_as_a_whole() -> None:
+    def fn(a: Any, b: Any) -> Any:
+        x = np.zeros(N)
+        for i in range(N):
+            x[i] = (b[i] - (a[i] * x).sum()) / a[i, i]
+        return x
+
+    check(fn, RNG.random((N, N)) + np.eye(N) * N, RNG.random(N))
+
+
+def test_windows_that_overlap_from_iteration_to_iteration() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(N):
+            x[i : i + 3] = x[i : i + 3] * 0.5 + x[i + 1]
+        return x
+
+    check(fn, X)
+
+
+def test_several_writes_into_one_array() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(N):
+            x[i] = x[i] + 1
+            x[i + 1] = x[i] * 0.5
+            x[i + 2] = x[i + 1] + x[i + 2]
+        return x
+
+    check(fn, X)
+
+
+def test_what_is_written_last_wins() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(N):
+            x[i] = x[i + 2] * 3
+            x[i : i + 2] = x[i + 2] - 1
+        return x
+
+    check(fn, X)
+
+
+def test_numbers_that_differ() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(N):
+            x = x * 0.5 + i + 1.0 / (i + 1) + np.float32(i) * np.array([i, 1.0, 2, 3, i])
+        return x
+
+    check(fn, Y)
+
+
+def test_integers_and_bools() -> None:
+    def fn(x: Any) -> Any:
+        seen = x > 3
+        for i in range(N):
+            seen = seen | (x == i)
+            x = x * 3 + i
+        return x, seen
+
+    check(fn, np.arange(5))
+    check(fn, np.arange(5, dtype=np.int8))
+
+
+@pytest.mark.parametrize("dtype", ["complex128", "complex64", "float16"])
+def test_other_dtypes(dtype: str) -> None:
+    def fn(x: Any) -> Any:
+        y = np.zeros(N, dtype)
+        for i in range(N):
+            x = x * x * 0.5 + 0.1
+            y[i] = x[0] + 1
+        return x, y
+
+    check(fn, (RNG.random(3) * 0.5).astype(dtype), close=1e-2 if dtype == "float16" else 1e-5)
+
+
+def test_powers_that_differ_stay_written_out() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(N):
+            x = x * 0.25 + x**i * 0.25
+        return x
+
+    check(fn, Y, rolled=0)
+
+
+def test_a_first_iteration_of_another_type() -> None:
+    def fn(x: Any) -> Any:
+        total, count = 0.0, 0
+        for i in range(N):
+            total = total + x[i] * 2
+            count = count + (x[i] > 0.5)
+        return total, count
+
+    check(fn, X)
+
+
+def test_iterations_that_differ() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(2 * N):
+            x = x * 0.5 + 1
+            if i == N:
+                x = np.sin(x)
+        return x
+
+    check(fn, Y, rolled=2)
+
+
+def test_iterations_that_take_turns() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        for i in range(2 * N):
+            x = x * 0.5 + (y if i % 2 else x)
+        return x
+
+    check(fn, Y, Y + 1)
+
+
+def test_values_that_are_used_later() -> None:
+    def fn(x: Any) -> Any:
+        kept = []
+        for i in range(3 * N):
+            y = x * 0.5
+            x = y + 1
+            if i % N == N - 3:
+                kept.append(y * 2)
+        return x, y, *kept
+
+    check(fn, Y, rolled=None)
+
+
+@pytest.mark.parametrize("join", [np.array, np.stack, np.vstack, np.concatenate, lambda x: np.stack(x, axis=-1)])
+def test_values_of_all_iterations(join: Any) -> None:
+    def fn(x: Any) -> Any:
+        kept = [x]
+        for _ in range(N):
+            x = x * 0.5 + 1
+            kept.append(x)
+        return join(kept)
+
+    check(fn, Y)
+
+
+def test_several_lists() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        first, second, third = [], [y], []
+        for i in range(N):
+            x = x * 0.5 + i
+            y = y + x
+            first.append(x[0])
+            second.append(y * x)
+            third.append(y[1:3] * x[2])
+        return np.array(first), np.array(second), np.concatenate(third), np.stack(second[:-1]), x
+
+    check(fn, Y, Y + 1)
+
+
+def test_a_list_in_another_order() -> None:
+    def fn(x: Any) -> Any:
+        kept = []
+        for _ in range(N):
+            x = x * 0.5 + 1
+            kept.append(x)
+        return np.stack(kept[::-1])
+
+    check(fn, Y, rolled=0)
+
+
+def test_loops_in_loops() -> None:
+    def fn(x: Any) -> Any:
+        for i in range(N):
+            y = x * 0.5
+            for _ in range(N):
+                y = y * 0.9 + i
+            x = x + y
+        return x
+
+    check(fn, Y, rolled=2)
+
+
+def test_library_steps_in_loops() -> None:
+    def fn(a: Any, x: Any) -> Any:
+        for _ in range(N):
+            x = np.linalg.solve(a, np.sort(x)) * 0.5
+        return x
+
+    check(fn, RNG.random((5, 5)) + np.eye(5) * 5, Y, close=1e-9)
+
+
+def test_matrix_products_in_loops() -> None:
+    def fn(a: Any, b: Any) -> Any:
+        x = b * 0
+        for _ in range(N):
+            x = (b - (a - np.diag(np.diag(a))) @ x) / np.diag(a)
+        return x
+
+    check(fn, RNG.random((5, 5)) + np.eye(5) * 5, Y, close=1e-9, rolled=None)
+
+
+def test_loops_of_this_library_in_loops() -> None:
+    def fn(x: Any, n: int) -> Any:
+        for i in range(N):
+            x = jf.fori_loop(0, n, lambda k, c, i=i: c * 0.5 + k + i, x) + 1
+        return x
+
+    check(fn, Y, 3, rolled=0)  # the number i is part of a body
+
+
+def test_random_numbers_and_the_mode() -> None:
+    def fn(x: Any) -> Any:
+        for _ in range(N):
+            x = jf.nn.dropout(x * 0.5 + jf.random.uniform(x.shape), 0.5)
+        return x
+
+    made = []
+    for ops in (24, 1 << 60):
+        with limits(ops, 4):
+            jf.random.seed(7)
+            fused = jf.fuse(fn)
+            made.append([fused(Y, training=training) for training in (True, False, True, False)])
+            assert loops(fused.program(Y)) == (ops == 24)
+    for a, b in zip(*made, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_mode_in_a_loop() -> None:
+    @jf.fuse
+    def fn(x: Any, training: bool = False) -> Any:
+        for _ in range(N):
+            x = x * 0.5 + 1 if training else x + 0.25
+        return x
+
+    with limits(24, 4):
+        for training in (True, False):
+            want = Y
+            for _ in range(N):
+                want = want * 0.5 + 1 if training else want + 0.25
+            np.testing.assert_array_equal(fn(Y, training=training), want)
+
+
+# ---------------------------------------------------------------- lengths around the limit
+@pytest.mark.parametrize("n", [*range(4), 15, 16, 17, 63, 64, 65, 85, 86, 87, 300])
+def test_lengths(n: int) -> None:
+    def fn(x: Any, y: Any) -> Any:
+        y[0] = 1
+        for i in range(n):
+            y[i + 1] = x[i] * 0.5 + y[i]
+        return y + 1
+
+    x, y = RNG.random(n + 1), RNG.random(n + 2)
+    fused = jf.fuse(fn)
+    for a, b in zip(results(fused, (x, y), 3), results(fn, (x, y), 1), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_ten_thousand_iterations_are_a_short_program() -> None:
+    def fn(x: Any, dt: float) -> Any:
+        for _ in range(10_000):
+            x = x + dt * (x * 0.5 - x * x)
+        return x
+
+    fused = jf.fuse(fn)
+    assert len(fused.program(Y, 1e-3).steps) == 1
+    for a, b in zip(results(fused, (Y, 1e-3)), results(fn, (Y, 1e-3), 1), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# ---------------------------------------------------------------- random loops
+STATEMENTS = [
+    "a = a * 0.5 + b", "a, b = b, a - 0.25", "b = np.sqrt(abs(a)) + i * 0.125", "c = c * 0.5 + y[i]",
+    "y[i + {k}] = y[i + {m}] * 0.5 + c", "y[i + {k}] += c", "T[i + {k}] = T[i + {m}] * 0.5 + a",
+    "T[i + {k}, 1:4] = b[1:4]", "T[i + {k}, {m}] = y[i]", "a = a + T[i + {k}]", "c = c + T[i, {k}] * 0.5",
+    "y[{k}:{k} + 2] = y[i] * 0.5", "c = y.sum() * 0.125", "b = T[{k}] + b * 0.5", "a = np.where(a > i % 3, b, a)",
+    "V[{k}, i] = c", "V[:, i + {k}] = V[:, i + {m}] * 0.5 + 1", "c = c * 0.5 + V[{k}, i] - V[{m}, {k}]",
+    "for _ in range(6): b = b * 0.5 + a", "for j in range(5): T[i, j] = T[i, j] * 0.5 + y[j]",
+    "if i % 7 != 6: a = a + 1", "W = np.array(W); W[i % 3] = c",
+]
+
+
+@settings(max_examples=25 * SCALE, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.tuples(st.sampled_from(STATEMENTS), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5),
+       st.integers(6, 14))
+def test_random_loops(statements: list[tuple[str, int, int]], n: int) -> None:
+    lines = "\n        ".join(text.format(k=k, m=m) for text, k, m in statements)
+    names = "a, b, c, y, T, V, W"
+    source = f"def fn({names}):\n    for i in range({n}):\n        {lines}\n    return {names}\n"
+    scope: dict[str, Any] = {"np": np}
+    exec(compile(source, f"<loop {abs(hash(source))}>", "exec"), scope)
+    rng = np.random.default_rng(n)
+    args = (rng.random(5), rng.random(5), float(rng.random()), rng.random(n + 3), rng.random((n + 3, 5)),
+            rng.random((3, n + 3)), rng.random(3))
+    check(scope["fn"], *args, rolled=None, close=1e-9)

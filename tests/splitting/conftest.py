@@ -1,0 +1,61 @@
+"""Split functions against plain Python: each call of the fused function must do what the function itself does."""
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+
+def same(found: Any, expected: Any) -> None:
+    """Compare results: types, dtypes, shapes and bits."""
+    if isinstance(expected, dict):
+        assert type(found) is dict and found.keys() == expected.keys()
+        for key in expected:
+            same(found[key], expected[key])
+    elif isinstance(expected, list | tuple):
+        assert type(found) is type(expected) and len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            same(a, b)
+    elif isinstance(expected, np.ndarray | np.generic):
+        assert type(found) is type(expected), (type(found), type(expected))
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        np.testing.assert_array_equal(found, expected)
+    else:
+        assert type(found) is type(expected) and (found == expected or found is expected or found != found)
+
+
+def outcome(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return what a call returns or raises, and what its arguments are afterwards."""
+    given = copy.deepcopy((args, kwargs))
+    try:
+        return function(*given[0], **given[1]), None, given
+    except Exception as error:
+        return None, error, given
+
+
+@pytest.fixture
+def check() -> Callable[..., jf.FusedFunction]:
+    """Run a function fused and plain on several calls, all of them three times; return the fused function."""
+    def run(function: Callable[..., Any], *calls: Any, rounds: int = 3, writes: bool = True) -> jf.FusedFunction:
+        fused = jf.fuse(function)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", jf.FallbackWarning)
+            for _ in range(rounds):
+                for call in calls:
+                    args = call if isinstance(call, tuple) else (call,)
+                    expected, error, after = outcome(function, args, {})
+                    found, raised, changed = outcome(fused, args, {})
+                    assert type(raised) is type(error), (raised, error)
+                    assert str(raised).split("\n")[0] == str(error).split("\n")[0]  # pytest adds to assertions
+                    same(found, expected)
+                    if error is None and writes:
+                        same(changed[0], after[0])
+        return fused
+
+    return run

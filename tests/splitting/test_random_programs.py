@@ -1,0 +1,129 @@
+"""Random programs with branches and loops on data, fused against plain Python, over several inputs each."""
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jitfuse as jf
+
+SCALE = float(os.environ.get("JITFUSE_TEST_SCALE", "1"))
+VALUES = ("x", "y", "z")
+EXPRESSIONS = (
+    "{a} + {b}", "{a} * 0.5 - {b}", "np.maximum({a}, {b})", "{a} - {a}.mean()", "np.where({a} > {b}, {a}, -{b})",
+    "-{a}", "np.abs({b})", "{a}[::-1] + {b}", "{a} * {k}", "np.cumsum({a}) * 0.25", "{a}.copy()", "{b}",
+    "helper({a}, {b})", "{a} + n", "np.clip({a}, -3, 3)", "p[0] + {a}", "np.sort({a})",
+)
+CONDITIONS = (
+    "{a}.sum() > {b}.sum()", "{a}[0] > 0", "({a} > {b}).any()", "not ({a} < 1).all()", "{a}.mean() != 0",
+    "{a}.max() > 1 and {b}.min() < 0", "{a}[1] > 0 or n > 1",
+    "0 < {a}.mean() < 1", "min({a}[0], {b}[1]) > -1", "{a}[2] == {a}[2]", "bool({a}.any())",
+    "check({a})", "any(v > 2 for v in {a})", "{a}[{a} > 0].size > 2", "int(np.sum({a} > 0)) % 2", "len(seen) > 1",
+)
+HEADER = """
+def helper(a, b):
+    if a[0] > b[0]:
+        return a - b * 0.25
+    return b * 0.5
+
+def check(a):
+    return a[-1] > a[0]
+
+def program(x, y):
+    z, n, p, seen, w = x * 0.5, 0, [y, x], [], x.copy()
+"""
+
+
+@st.composite
+def statements(draw: Any, depth: int, inside: bool, indent: str) -> list[str]:
+    """Draw a block; `inside` says that it stands in a loop."""
+    lines: list[str] = []
+    for _ in range(draw(st.integers(1, 3))):
+        a, b = draw(st.sampled_from(VALUES)), draw(st.sampled_from(VALUES))
+        k = draw(st.sampled_from((2, 0.5, -1)))
+        condition = draw(st.sampled_from(CONDITIONS)).format(a=a, b=b)
+        kind = draw(st.integers(0, 13 if depth else 6))
+        if kind <= 2:
+            lines.append(f"{indent}{a} = np.clip({draw(st.sampled_from(EXPRESSIONS)).format(a=a, b=b, k=k)}, -9, 9)")
+        elif kind == 3:
+            lines.append(indent + draw(st.sampled_from((
+                "n += 1", "p[0] = {a}", "p = [{a}, p[0]]", "seen.append({a}[0])", "seen = seen[-1:]", "n = n % 2",
+                "x, y = y, x", "z = x", "n = n * 0", "y = z",
+            ))).format(a=a))
+        elif kind == 4:
+            lines.append(indent + draw(st.sampled_from((
+                "{a}[1:3] = {b}[:2] * 0.5", "{a}[0] += 1", "w += {b} * 0.125", "{a} *= 0.5", "{a}[{a} > 1] -= 1",
+                "w[::2] = {a}[::2]", "{a}[{b} < 0] = 0.25",
+            ))).format(a=a, b=b))
+        elif kind == 5 and inside:
+            lines += [f"{indent}if {condition}:", f"{indent}    {draw(st.sampled_from(('break', 'continue')))}"]
+        elif kind == 6:
+            lines += [f"{indent}if {condition}:", f"{indent}    return {a}, {b} * 2, n"]
+        elif kind <= 9:
+            lines += [f"{indent}if {condition}:", *draw(statements(depth - 1, inside, indent + "    "))]
+            if draw(st.booleans()):
+                lines += [f"{indent}else:", *draw(statements(depth - 1, inside, indent + "    "))]
+        elif kind <= 11:
+            turn = f"t{len(indent)}"
+            least = draw(st.sampled_from((1, 3)))
+            lines += [f"{indent}{turn} = np.abs({a}).max() + 1", f"{indent}while {turn} > {least}:",
+                      f"{indent}    {turn} = {turn} * 0.5", *draw(statements(depth - 1, True, indent + "    "))]
+        elif kind == 12:
+            lines += [f"{indent}for i in range(3):", *draw(statements(depth - 1, True, indent + "    "))]
+        elif kind == 13:
+            lines += [f"{indent}try:", f"{indent}    if {condition}:", f"{indent}        raise ValueError('found')",
+                      *draw(statements(depth - 1, inside, indent + "    ")), f"{indent}except ValueError:",
+                      f"{indent}    {a} = {b} + 1"]
+    return lines or [f"{indent}pass"]
+
+
+@st.composite
+def programs(draw: Any) -> str:
+    body = draw(statements(2, False, "    "))
+    return HEADER + "\n".join([*body, "    return x, y + z, n, p[0] * 1, seen, w"])
+
+
+def outcome(function: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
+    given = copy.deepcopy((x, y))
+    try:
+        return function(*given), None, given
+    except ValueError as error:
+        return None, type(error), given
+
+
+@settings(max_examples=int(40 * SCALE), deadline=None)
+@given(source=programs(), seed=st.integers(0, 2**16))
+def test_programs(source: str, seed: int) -> None:
+    space: dict[str, Any] = {"np": np, "__name__": "drawn"}
+    exec(compile(source, "<drawn>", "exec"), space)
+    function = space["program"]
+    fused = jf.fuse(function)
+    rng = np.random.default_rng(seed)
+    calls = [tuple(np.round(rng.standard_normal((2, 5)) * s, 2)) for s in (1, 3, 0.3, 2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for x, y in calls * 2:
+            expected, error, after = outcome(function, x, y)
+            found, raised, changed = outcome(fused, x, y)
+            assert raised == error
+            if error is None:
+                close(found, expected)
+                close(changed, after)
+
+
+def close(found: Any, expected: Any) -> None:
+    """Compare results; sums may differ in their last bits."""
+    if isinstance(expected, list | tuple):
+        assert type(found) is type(expected) and len(found) == len(expected)
+        for a, b in zip(found, expected, strict=True):
+            close(a, b)
+    elif isinstance(expected, np.ndarray | np.floating):
+        assert found.dtype == expected.dtype and found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    else:
+        assert type(found) is type(expected) and found == expected

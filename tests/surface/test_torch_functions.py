@@ -1,0 +1,89 @@
+"""Every function in the list of torch's that people use gives what torch gives, in each form, dtype and layout."""
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import optree
+import pytest
+
+import jitfuse as jf
+from jitfuse.frameworks import Adapted, as_torch, tensor_ids
+from jitfuse.surface.examples import function_of
+from jitfuse.surface.torch_examples import REFUSED, functions
+from jitfuse.tracing.tracer import trace
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+from jitfuse.surface import torch_page  # noqa: E402
+from jitfuse.surface.torch_arguments import KINDS, torch_arguments  # noqa: E402
+
+PAGE = Path(__file__).parents[2] / "docs" / "torch.md"
+ALL = {name: examples for section in functions().values() for name, examples in section.items()}
+SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
+TOLERANCE: Final = {torch.float32: 2e-5, torch.float64: 1e-9, torch.bfloat16: 4e-2, torch.float16: 6e-3,
+                    torch.complex64: 2e-5, torch.complex128: 1e-9}
+NOT_THERE: Final = ("not implemented for", "view size", "must be either float or double", "Unsupported dtype")
+"""What torch says where it has no kernel, or no view, and jitfuse computes."""
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == torch_page.page(), "run: python -m jitfuse.surface.torch_page > docs/torch.md"
+
+
+def test_what_is_listed_is_torchs() -> None:
+    assert len(ALL) >= 250 and ALL.keys() >= REFUSED
+
+
+def _call(function: Any, values: list[Any]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*values)
+        except Exception as error:
+            return error
+
+
+def _judge(got: Any, want: Any, text: str) -> None:
+    got_leaves, want_leaves = (optree.tree_leaves(v, none_is_leaf=True) for v in (got, want))
+    assert len(got_leaves) == len(want_leaves), text
+    for g, w in zip(got_leaves, want_leaves, strict=True):
+        if not isinstance(w, torch.Tensor):
+            assert type(g) is type(w) and g == w, text
+            continue
+        assert isinstance(g, torch.Tensor) and g.dtype == w.dtype and g.shape == w.shape, (text, g, w)
+        rtol = TOLERANCE.get(w.dtype, 0.0)
+        torch.testing.assert_close(g, w, rtol=rtol, atol=rtol * 0.2, equal_nan=True, msg=text)
+
+
+def _compare(text: str, kind: str, name: str, run: Any) -> None:
+    made, again = torch_arguments(kind), torch_arguments(kind)
+    function, used = function_of(text, torch_page.space(), list(made))
+    plain, given = [made[k] for k in used], [again[k] for k in used]
+    want, got = _call(function, plain), _call(lambda *values: run(function, values), given)
+    if isinstance(want, Exception):
+        assert isinstance(got, Exception) or any(words in str(want) for words in NOT_THERE), (text, kind, want)
+    elif isinstance(got, Exception):
+        assert isinstance(got, jf.JitfuseError) and name in REFUSED, (text, kind, got)
+    else:
+        _judge((got, given), (want, plain), f"{text}, {kind}")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_traces_agree_with_torch(name: str, replay: Any) -> None:
+    def run(function: Any, values: Any) -> Any:
+        call = Adapted(tuple(values), {})
+        traced = trace(function, call.args, {}, foreign=tensor_ids(call.tensors, call.args, {}))
+        result = call.delivered(replay(traced, call.args))
+        return as_torch(result) if traced.torch and not call.tensors else result
+
+    for text in ALL[name]:
+        for kind in KINDS:
+            _compare(text, kind, name, run)
+
+
+@pytest.mark.parametrize("name", list(ALL)[:: 1 if SCALE > 1 else 5])
+def test_compiled_functions_agree_with_torch(name: str) -> None:
+    for text in ALL[name]:
+        _compare(text, "float32", name, lambda function, values: jf.fuse(function)(*values))

@@ -1,0 +1,277 @@
+"""torch in fused functions beyond single functions: modules, attributes, views, kinds of results, errors."""
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+F = torch.nn.functional
+
+
+class Network(torch.nn.Module):
+    """Layers, a parameter of its own, a number that forward reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.GELU(), torch.nn.LayerNorm(8))
+        self.scale = torch.nn.Parameter(torch.ones(8))
+        self.factor = 2.0
+
+    def forward(self, x: Any) -> Any:
+        """Return the layers' values, scaled."""
+        return self.layers(x) * self.scale * self.factor
+
+
+@pytest.fixture
+def network() -> Any:
+    torch.manual_seed(1)
+    return Network().eval()
+
+
+@pytest.fixture
+def x() -> Any:
+    return torch.linspace(0, 1, 20).reshape(4, 5)
+
+
+def close(a: Any, b: Any) -> bool:
+    return bool(torch.allclose(a, b, rtol=2e-5, atol=1e-5))
+
+
+class TestModules:
+    def test_parameters_are_read_again(self, network: Any, x: Any) -> None:
+        f = jf.fuse(lambda x: network(x).sum(dim=1))
+        with torch.no_grad():
+            assert close(f(x), network(x).sum(dim=1))
+            network.layers[0].weight.mul_(2)
+            network.scale.add_(1)
+            assert close(f(x), network(x).sum(dim=1))
+            assert f.stats()["traces"] == 1
+            network.scale = torch.nn.Parameter(torch.full((8,), 3.0))
+            network.layers[0].bias = torch.nn.Parameter(torch.ones(8))
+            assert close(f(x), network(x).sum(dim=1))
+
+    def test_what_else_is_in_them_is_guarded(self, network: Any, x: Any) -> None:
+        f = jf.fuse(network.forward)
+        with torch.no_grad():
+            assert close(f(x), network(x))
+            network.factor = 0.5
+            assert close(f(x), network(x))
+            network.layers[2].eps = 0.1
+            assert close(f(x), network(x))
+            network.layers[1] = torch.nn.ReLU()
+            assert close(f(x), network(x))
+            network.layers.append(torch.nn.Tanh())
+            assert close(f(x), network(x))
+
+    def test_a_module_as_an_argument(self, network: Any, x: Any) -> None:
+        f = jf.fuse(lambda module, x: module(x) + 1)
+        other = Network().eval()
+        with torch.no_grad():
+            assert close(f(network, x), network(x) + 1)
+            assert close(f(other, x), other(x) + 1)
+
+    def test_gradients_need_no_grad(self, network: Any, x: Any) -> None:
+        f = jf.fuse(lambda x: network(x))
+        with pytest.raises(jf.ArgumentError, match=r"detach\(\).*no_grad"):
+            f(x)
+        with torch.no_grad():
+            assert close(f(x), network(x))
+
+    def test_layers(self) -> None:
+        torch.manual_seed(2)
+        image = torch.rand(2, 4, 8, 8)
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(4, 6, 3, padding=1), torch.nn.BatchNorm2d(6), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+            torch.nn.Flatten(), torch.nn.Dropout(0.5), torch.nn.Linear(96, 3), torch.nn.Softmax(dim=1),
+        ).eval()
+        f = jf.fuse(lambda image: model(image))
+        with torch.no_grad():
+            assert close(f(image), model(image))
+
+    def test_embedding_and_attention(self) -> None:
+        torch.manual_seed(3)
+        table, tokens = torch.nn.Embedding(11, 8), torch.randint(0, 11, (2, 5))
+
+        def block(tokens: Any) -> Any:
+            h = table(tokens).view(2, 5, 2, 4).transpose(1, 2)
+            return F.scaled_dot_product_attention(h, h, h, is_causal=True).transpose(1, 2).reshape(2, 5, 8)
+
+        with torch.no_grad():
+            assert close(jf.fuse(block)(tokens), block(tokens))
+
+
+def test_transformer_layers_and_cells() -> None:
+    torch.manual_seed(4)
+    x = torch.rand(2, 5, 16)
+    encoder = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    decoder = torch.nn.TransformerDecoderLayer(16, 4, 32, batch_first=True).eval()
+    attention = torch.nn.MultiheadAttention(16, 4, kdim=8, vdim=8).eval()
+    gru, lstm, rnn = torch.nn.GRUCell(16, 8), torch.nn.LSTMCell(16, 8), torch.nn.RNNCell(16, 8)
+    causal = torch.nn.Transformer.generate_square_subsequent_mask(5)
+    padding = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad():
+        for function in (
+            lambda x: encoder(x), lambda x: encoder(x, src_mask=causal), lambda x: encoder(
+                x, src_key_padding_mask=padding), lambda x: decoder(x, x * 2),
+            lambda x: attention(x, x[..., :8], x[..., 8:]), lambda x: attention(
+                x[0], x[0, :, :8], x[1, :, 8:], average_attn_weights=False)[1],
+            lambda x: gru(x[:, 0]), lambda x: lstm(x[:, 0]), lambda x: rnn(x[:, 0], x[:, 1, :8]),
+        ):
+            got, want = jf.fuse(function)(x), function(x)
+            pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+            assert all(close(a, b) and a.shape == b.shape for a, b in pairs)
+
+
+class State:
+    def __init__(self) -> None:
+        self.w = torch.ones(5)
+        self.parts = [torch.zeros(5), {"b": torch.arange(5.0)}]
+        self.lr = 0.5
+
+
+def test_tensors_in_attributes_and_containers(x: Any) -> None:
+    state = State()
+    f = jf.fuse(lambda x: x * state.w * state.lr + state.parts[0] + state.parts[1]["b"])
+
+    def plain() -> Any:
+        return x * state.w * state.lr + state.parts[0] + state.parts[1]["b"]
+
+    assert close(f(x), plain())
+    state.w += 1
+    state.lr = 0.25
+    assert close(f(x), plain()) and f.stats()["traces"] == 1
+    state.w = torch.full((5,), 3.0)
+    state.parts[1]["b"] = torch.ones(5)
+    assert close(f(x), plain())
+    state.w = torch.ones(5, dtype=torch.float64)
+    assert close(f(x), plain()) and f(x).dtype is torch.float64
+
+
+def test_numpy_arguments_and_tensors_of_globals() -> None:
+    weights = torch.arange(4.0)
+    f = jf.fuse(lambda a: a * weights)
+    got = f(np.ones(4, "float32"))
+    assert isinstance(got, torch.Tensor) and torch.equal(got, weights)
+
+
+def test_views_writes_and_identities(x: Any) -> None:
+    @jf.fuse
+    def f(x: Any) -> Any:
+        row = x[1]
+        row.mul_(10)
+        x[0] = 7
+        x += 1
+        return x, x[2:], x.view(-1)[:3] + 0
+
+    mine, plain = x.clone(), x.clone()
+    same, part, flat = f(mine)
+    plain[1].mul_(10)
+    plain[0] = 7
+    plain += 1
+    assert same is mine and torch.equal(mine, plain)
+    assert part.data_ptr() == mine[2:].data_ptr() and torch.equal(flat, mine.view(-1)[:3])
+
+
+def test_kinds_of_results(x: Any) -> None:
+    def f(x: Any) -> Any:
+        return {"max": x.max(dim=0), "size": x.shape, "n": x.size(0), "dtype": x.dtype, "scalar": x.sum()}
+
+    got, want = jf.fuse(f)(x), f(x)
+    assert got["size"] == want["size"] and got["n"] == 4 and got["dtype"] is torch.float32
+    assert torch.equal(got["max"].indices, want["max"].indices) and got["scalar"].ndim == 0
+
+
+def test_the_same_function_with_numpy_and_torch(x: Any) -> None:
+    f = jf.fuse(lambda x: x.mean() / 2)
+    for _ in range(2):
+        assert isinstance(f(x.numpy()), np.float32) and isinstance(f(x), torch.Tensor)
+    assert f.stats()["traces"] == 2
+    assert "mean" in [s.op_name for s in f.program(x).steps]
+
+
+def test_bfloat16_and_ints() -> None:
+    for dtype in (torch.bfloat16, torch.float16, torch.int8, torch.uint8, torch.int32, torch.bool):
+        x = torch.arange(6).to(dtype)
+        f = jf.fuse(lambda x: (x * 2, x + x, x.float() / 3, x.sum()))
+        for got, want in zip(f(x), (x * 2, x + x, x.float() / 3, x.sum()), strict=True):
+            assert got.dtype is want.dtype and torch.equal(got, want)
+
+
+def test_functions_of_jitfuse_take_tensors(x: Any) -> None:
+    f = jf.fuse(lambda x: jf.fori_loop(0, 3, lambda i, v: v.mul(2).add(x.mean(dim=0)), x) + jf.nn.relu(x - 0.5))
+    want = x
+    for _ in range(3):
+        want = want.mul(2).add(x.mean(dim=0))
+    assert close(f(x), want + F.relu(x - 0.5))
+
+
+def test_dropout_draws_anew(x: Any) -> None:
+    f = jf.fuse(lambda x: F.dropout(x, 0.5))
+    many = torch.ones(100, 100)
+    one, two = f(many), f(many)
+    assert not torch.equal(one, two) and set(one.unique().tolist()) == {0.0, 2.0}
+    assert 0.4 < (one == 0).float().mean() < 0.6
+
+
+def test_randomness_and_missing_functions_say_so(x: Any) -> None:
+    with pytest.raises(jf.UntraceableError, match=r"torch\.rand.*every call"):
+        jf.fuse(lambda x: x + torch.rand(5))(x)
+    with pytest.raises(jf.JitfuseError, match=r"histc.*test_torch_tracing\.py"):
+        jf.fuse(lambda x: torch.histc(x))(x)
+    with pytest.raises(jf.JitfuseError, match="can't be cast"):
+        jf.fuse(lambda n: n.add_(0.5))(torch.arange(3))
+
+
+def test_looks_at_data_split_with_tensors_on_both_sides(x: Any) -> None:
+    weights = torch.ones(5)
+
+    def f(x: Any) -> Any:
+        total = x.sum()
+        if total > 0:
+            return {"y": x.mul(2) * weights, "total": total}
+        return {"y": weights - 1, "total": total}
+
+    fused = jf.fuse(f)
+    for sign in (1, -1, 1, -1):
+        got, want = fused(x * sign), f(x * sign)
+        assert close(got["y"], want["y"]) and close(got["total"], want["total"])
+    given = jf.fuse(lambda a: weights * 2 if a.sum() > 0 else torch.zeros(2))
+    for sign in (1, -1, 1):
+        assert isinstance(given(np.full(3, float(sign))), torch.Tensor)
+
+
+def test_functions_of_arrays_do_not_pay_for_torch() -> None:
+    code = (
+        "import sys, torch, numpy as np, jitfuse as jf\n"
+        "jf.fuse(lambda x: np.sin(x) * sum([x, x]))(np.ones(3))\n"
+        "assert not [m for m in sys.modules if 'torch_like' in m]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("part", [
+    lambda x: x.contiguous(), lambda x: x.T.contiguous(), lambda x: x[:, ::2].contiguous(), lambda x: +x,
+    lambda x: x.conj(), lambda x: x.narrow(1, -3, 2), lambda x: x.narrow(0, 1, 3),
+])
+def test_memory_is_shared_where_torch_shares_it(part: Any, x: Any) -> None:
+    def f(x: Any) -> Any:
+        y = part(x)
+        y[0] = 7
+        return y, x.sum()
+
+    for given in (x, x.T.clone().T):
+        ours = given.clone(memory_format=torch.preserve_format)
+        expected, result = f(given), jf.fuse(f)(ours)
+        assert all(map(close, result, expected))
+        assert close(ours, given)
+
+
+def test_narrow_beyond_the_axis(x: Any) -> None:
+    with pytest.raises(IndexError, match="narrow"):
+        jf.fuse(lambda x: x.narrow(1, 3, 9))(x)

@@ -1,0 +1,56 @@
+"""Values as tensors of a trace: Python and NumPy scalars, arrays, nested lists of numbers and traced values."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.tracing.device_array import unwrapped
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.foreign import Foreign, bare
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+
+def lift(run: Recorder, value: Any) -> TracedTensor:
+    """Return a Python scalar as a weak constant, a NumPy scalar, array or nested list as a strong one."""
+    if isinstance(value, TracedTensor):
+        return value
+    kind = type(value)
+    if kind is float or kind is int or kind is bool or kind is complex:
+        return fresh(run, run.literal(value))
+    if isinstance(value, np.generic):
+        return fresh(run, run.scalar(value, dtype_name(value.dtype, "scalar")))
+    value = bare(unwrapped(value))
+    if type(value) is TracedTensor:
+        return value
+    if isinstance(value, np.ndarray):
+        return fresh(run, run.constant(value), scalar=False)
+    if isinstance(value, list | tuple):
+        return stack_nested(run, value)
+    if isinstance(value, bool | int | float | complex):
+        base: Any = next(k for k in (bool, int, float, complex) if isinstance(value, k))
+        return fresh(run, run.literal(base(value)))
+    raise ArgumentError(f"{kind.__name__} is no array or number, at {user_line()}")
+
+
+def stack_nested(run: Recorder, value: Sequence[Any]) -> TracedTensor:
+    """Return a nested list of numbers and traced values as one array, as np.array does."""
+    if not _holds_traced(value):
+        return fresh(run, run.constant(np.array(value)), scalar=False)
+    parts = [stack_nested(run, v) if isinstance(v, list | tuple) else lift(run, v) for v in value]
+    strong = [p.call("astype", dtype=p._meta.dtype) if p.weak else p for p in parts]
+    shapes = {p.shape for p in strong}
+    if len(shapes) > 1:
+        raise ShapeError(f"a nested list has parts of shapes {', '.join(map(str, sorted(shapes)))}, at {user_line()}")
+    rows = [p.call("reshape", shape=(1, *p.shape)) for p in strong]
+    return rows[0].call("concat", *rows[1:], axis=0)  # type: ignore[no-any-return]
+
+
+def _holds_traced(value: Any) -> bool:
+    if type(value) is TracedTensor or isinstance(value, Foreign):
+        return True
+    return isinstance(value, list | tuple) and any(_holds_traced(v) for v in value)

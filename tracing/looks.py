@@ -1,0 +1,152 @@
+"""Python looks at traced values: numbers, truth, texts, items, what they answer isinstance and getattr with.
+
+Owns which look asks for the value. What a look gives is in `jitfuse.tracing.look`, where it splits the program in
+`jitfuse.tracing.observing`.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.errors import UnsupportedAttributeError
+from jitfuse.later import Later
+from jitfuse.tracing import numpy_protocol
+from jitfuse.tracing.array_methods import ArrayMethods
+from jitfuse.tracing.look import UnknownValueError, known_value, look_error
+from jitfuse.tracing.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.ir.program import Meta
+    from jitfuse.tracing import observing
+    from jitfuse.tracing.memory import Storage
+    from jitfuse.tracing.recorder import Recorder
+else:
+    observing = Later("jitfuse.tracing.observing")
+
+_PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
+
+
+class Looks(ArrayMethods):
+    """The looks of Python at a traced value, which a subclass holds."""
+
+    __slots__ = ()
+
+    _run: Recorder
+    _storage: Storage
+    _meta: Meta
+    _scalar: bool
+
+    def _id(self) -> int:
+        """Return the id of the tensor that this holds now; raises LeakedTracerError after the trace."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError
+
+    def _look(self, what: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
+        """Return `convert` of the value; where only data knows it, the program is split here, or TracedValueError."""
+        tensor = self._id()
+        try:
+            value = known_value(self._run.session, tensor)
+        except UnknownValueError:
+            if self._meta.size != 1:
+                convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does
+            return observing.look(self._run, tensor, what, convert)
+        return convert(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._look("bool()", bool))
+
+    def __int__(self) -> int:
+        return int(self._look("int()", int))
+
+    def __float__(self) -> float:
+        return float(self._look("float()", float))
+
+    def __complex__(self) -> complex:
+        return complex(self._look("complex()", complex))
+
+    def __index__(self) -> int:
+        if not self._meta.weak and not dtypes.is_integer(self._meta.dtype):
+            operator.index(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype))[()])  # raises
+        return int(self._look("int()", operator.index))
+
+    def __hash__(self) -> int:
+        if not self._meta.weak and not self._scalar:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._look("hash()"))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._look("round()"), digits)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._look("format()") if self._is_shown() else repr(self), spec)
+
+    def __str__(self) -> str:
+        return str(self._look("str()") if self._is_shown() else repr(self))
+
+    def _is_shown(self) -> bool:
+        """Return whether texts show the value: of numbers, where they are known or the program may be split."""
+        return self._meta.weak or (not self.shape and self._run.alive and observing.may_split(self._run))
+
+    def __repr__(self) -> str:
+        return f"<traced {self._meta}: {self._run.graph.describe(self._storage.value)}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self._look("np.asarray()"), dtype)
+
+    def item(self, *index: Any) -> Any:
+        """Return the value as a Python scalar, where it is known while tracing."""
+        if index or self._meta.size != 1:
+            zeros = np.zeros(self.shape, bool)  # raises where NumPy does
+            zeros.item(*index)
+            at = index[0] if len(index) == 1 else index
+            chosen = self[at] if isinstance(at, tuple) else self.call("reshape", shape=(-1,))[at]
+            return chosen.item()
+        return self._look("item()", _item)
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists, where they are known while tracing."""
+        return np.asarray(self._look("tolist()")).tolist()
+
+    def known(self) -> Any:
+        """Return the value where constants and Python scalars give it; raises TracedValueError otherwise."""
+        try:
+            return known_value(self._run.session, self._id())
+        except UnknownValueError:
+            raise look_error(self._run.graph.describe(self._id()), "the use of its value") from None
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise look_error(self._run.graph.describe(self._id()), "len()")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise look_error(self._run.graph.describe(self._id()), "iter()")
+        return iter([self[k] for k in range(self.shape[0])])
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Answer isinstance as the plain run would: float for a Python float, np.ndarray for an array."""
+        if self.weak:
+            return _PYTHON_TYPE[self._meta.dtype]
+        return dtypes.numpy_dtype(self._meta.dtype).type if self._scalar else np.ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        if self.weak and not name.startswith("__") and hasattr(_PYTHON_TYPE[self._meta.dtype], name):
+            return getattr(self._look(name), name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedAttributeError(
+            f"traced arrays have no attribute {name!r}, at {user_line()}. "
+            f"{numpy_protocol.alternatives(name)}"
+        )
+
+
+def _item(value: Any) -> Any:
+    return np.asarray(value).item()

@@ -1,0 +1,116 @@
+"""Memory of a run: the storages behind arrays and their views, and what reading and writing a view records.
+
+Owns what a name's memory holds now. Does not own the tensor class (`jitfuse.tracing.traced`).
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jitfuse import dtypes
+from jitfuse.errors import ReadOnlyError, UntraceableError
+from jitfuse.ir.program import Attrs, Meta
+from jitfuse.tracing.literals import Literals
+from jitfuse.tracing.session import Feed, Region, Session
+from jitfuse.tracing.source import user_line
+
+Step = tuple[str, Attrs, tuple[int, ...], tuple[int, ...]]
+Path = tuple[Step, ...]
+"""How a view reads its storage: (view operator, attributes, shape before it, other operands), one after the other."""
+
+_READ_ONLY: Final = frozenset({"broadcast_to", "diagonal"})
+"""Views that NumPy lets nobody write into."""
+
+
+class Storage:
+    """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
+
+    __slots__ = ("__weakref__", "cache", "feed", "itemsize", "meta", "part", "region", "value")
+
+    def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: Region | None = None) -> None:
+        self.value = value
+        self.region = region
+        """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
+        self.meta = meta
+        self.feed = feed
+        self.part = False
+        """Whether this is the real or imaginary part of an array, whose memory NumPy would share with it."""
+        self.cache: dict[Path, int] = {(): value}
+
+
+class Memory(Literals):
+    """The storages of one run."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.storages: dict[int, Storage] = {}
+
+    def feed_storage(self, feed: Feed) -> Storage:
+        """Return the storage of a feed in this run; all ways to the same array share it."""
+        found = self.storages.get(feed.id)
+        if found is None:
+            found = self.storages[feed.id] = Storage(feed.id, feed.meta, feed)
+        return found
+
+    def read(self, storage: Storage, path: Path) -> int:
+        """Return the tensor that a view of a storage holds now."""
+        found = storage.cache.get(path)
+        if found is None:
+            name, attrs, _, others = path[-1]
+            found = storage.cache[path] = self.emit(name, (self.read(storage, path[:-1]), *others), attrs)
+        return found
+
+    def write(self, storage: Storage, path: Path, value: int, shape: tuple[int, ...]) -> None:
+        """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
+
+        Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
+        the region of what it was taken from. Raises ReadOnlyError for read-only arguments, broadcasts and diagonals.
+        """
+        if (storage.feed is not None and not storage.feed.writeable) or any(p[0] in _READ_ONLY for p in path):
+            raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
+                                f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
+        if storage.region is not self.session.region:
+            region = self.session.region
+            raise UntraceableError(
+                f"{region.name if region is not None else 'the function'} writes at {user_line()} into an array from "
+                f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "
+                "and returned."
+            )
+        if storage.part:
+            raise ReadOnlyError(f"the real and imaginary parts of traced arrays are read-only, at {user_line()}. "
+                                "Assign both parts: x[...] = real + 1j * imag. Or write into a copy: x.real.copy().")
+        new = value
+        if not path or path[-1][0] != "slice":
+            new = self.fit(value, shape, storage.meta.dtype)
+        prefixes = {path: new}
+        for k in range(len(path) - 1, -1, -1):
+            name, attrs, before, others = path[k]
+            if name == "slice":
+                new = self.emit("update_slice", (self.read(storage, path[:k]), new), attrs)
+            elif name == "gather":
+                scatter = {**dict(attrs), "combine": "set"}
+                new = self.emit("scatter", (self.read(storage, path[:k]), new, *others), scatter)
+            elif name == "reshape":
+                new = self.emit("reshape", (new,), {"shape": before})
+            else:
+                axes: Any = dict(attrs)["axes"]
+                inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+                new = self.emit("transpose", (new,), {"axes": inverse})
+            prefixes[path[:k]] = new
+        storage.value = new
+        last = self.graph.metas[prefixes[path]]
+        if last.shape != shape or last.dtype != storage.meta.dtype or last.weak:
+            del prefixes[path]
+        storage.cache = prefixes
+
+    def fit(self, value: int, shape: tuple[int, ...], dtype: str) -> int:
+        """Return a tensor cast to a dtype and broadcast to a shape; a literal becomes a filled array."""
+        meta = self.graph.metas[value]
+        node = self.graph.node(value)
+        if meta.weak and node is not None and node.op_name == "full":
+            number = dtypes.numpy_dtype(dtype).type(dict(node.attrs)["value"]).item()
+            return self.emit("full", (), {"shape": shape, "value": number, "dtype": dtype, "weak": False})
+        if meta.dtype != dtype or meta.weak:
+            value = self.emit("astype", (value,), {"dtype": dtype})
+        if meta.shape != shape:
+            value = self.emit("broadcast_to", (value,), {"shape": shape})
+        return value

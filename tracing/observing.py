@@ -1,0 +1,107 @@
+"""Questions that Python asks of traced data: what is asked, and who answers.
+
+Owns `Question`, what a question's answer is made of, and the way from a traced tensor to the splitter of the trace.
+Does not own splitting (`jitfuse.splitting`) or values that are known while tracing (`jitfuse.tracing.look`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+
+from jitfuse.ir.program import Meta
+from jitfuse.records import Record
+from jitfuse.tracing.look import look_error
+from jitfuse.tracing.mode import ModeMattersError
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.source import user_line
+
+MAX_LOOKED_AT: Final = 4096
+"""Elements of an array that Python may look at as a whole: its values become part of the program."""
+
+
+class Answer(NamedTuple):
+    """What a question found: a key that tells answers apart, what Python gets, and arrays that the trace goes on with.
+
+    The key of a value is the value itself, bit by bit; that of arrays their shapes and dtypes.
+    """
+
+    key: Hashable
+    value: Any
+    arrays: tuple[np.ndarray[Any, Any], ...] = ()
+
+
+class Question(Record, frozen=True):
+    """A look at traced data: what it is called, the user's line, and how its answer comes from the arrays' values."""
+
+    what: str
+    place: str
+    ask: Callable[..., Answer]
+
+
+class Splitter(Protocol):
+    """Answers questions for one trace."""
+
+    training: bool
+    """The mode of the call that is traced."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether anything has been asked."""
+        ...
+
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+        """Return what Python gets, and the tensors that stand for the answer's arrays from now on."""
+        ...
+
+
+def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any]) -> Any:
+    """Return what Python sees when it looks at a tensor's value; raises TracedValueError where nobody can tell."""
+    if run.graph.metas[tensor].size > MAX_LOOKED_AT:
+        raise look_error(run.graph.describe(tensor), what)
+
+    def ask(array: np.ndarray[Any, Any]) -> Answer:
+        value = convert(array[()])
+        if isinstance(value, np.ndarray):
+            value = value.copy()  # it is kept, and the array may be an argument
+        return Answer((what, exact(value)), value)
+
+    return _ask(run, what, (tensor,), ask)[0]
+
+
+def observe(
+    run: Recorder, what: str, tensors: Sequence[int], compute: Callable[..., tuple[np.ndarray[Any, Any], ...]]
+) -> tuple[int, ...]:
+    """Return tensors for what a function of arrays gives whose shapes depend on the values of these tensors."""
+
+    def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
+        made = tuple(np.array(a, order="C", copy=None if a.base is None else True) for a in compute(*arrays))
+        metas = tuple(Meta(a.shape, a.dtype.name) for a in made)
+        return Answer((what, metas), metas, made)
+
+    return _ask(run, what, tuple(tensors), ask)[1]
+
+
+def may_split(run: Recorder) -> bool:
+    """Return whether somebody answers looks at data where the run is now."""
+    return run.splitter is not None and run.session.region is None and not run.session.on_device
+
+
+def _ask(run: Recorder, what: str, tensors: tuple[int, ...], ask: Callable[..., Answer]) -> tuple[Any, tuple[int, ...]]:
+    splitter = run.splitter
+    if splitter is None or not may_split(run):
+        raise look_error(run.graph.describe(tensors[0]), what)
+    if not splitter.asked:
+        if run.replays or (run.mode != splitter.training and run.mode_read):
+            run.mode_matters = True
+            raise ModeMattersError
+        run.mode = splitter.training
+    return splitter.answer(run, Question(what, user_line(), ask), tensors)
+
+
+def exact(value: Any) -> Hashable:
+    """Return a key that tells values apart bit by bit, and by type."""
+    if isinstance(value, np.ndarray | np.generic):
+        return type(value).__name__, value.shape, value.dtype.str, value.tobytes()
+    return type(value).__name__, repr(value)

@@ -1,0 +1,207 @@
+"""What Python's variables hold at a look at traced data, in a form that can be compared.
+
+Owns `python_state`: two looks of one run with equal states go on equally, whatever the values of what is kept, so that
+the way from the first to the second is a loop. None stands for a state that cannot be told, which equals no other: an
+iterator, a generator or an opaque object among the variables, a helper that is running, a value on the interpreter's
+stack (as inside of a `for` loop), anything outside of the function that it has written. Does not own what is done with
+loops (`jitfuse.splitting`).
+"""
+from __future__ import annotations
+
+import dis
+import enum
+import sys
+import types
+from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.tracing.dtype_name import DTypeName
+from jitfuse.tracing.memory import Storage
+from jitfuse.tracing.mode import ModeFlag
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.traced import TracedTensor
+from jitfuse.tracing.view import reader
+
+_DECIDES: Final = frozenset({
+    "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
+    "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT", "TO_BOOL",
+})
+"""Instructions that ask an operand for its truth and take nothing else from the stack."""
+_CONSTANT: Final = frozenset({
+    type(None), bool, int, str, bytes, range, slice, type(...), DTypeName, np.ufunc, types.ModuleType,
+    *np.sctypeDict.values(),
+}) - {np.void, np.object_}
+"""Types of values that nothing changes; instances of subclasses may have attributes."""
+_LARGE: Final = 4096
+"""Parts of a state, and bytes of an array, up to which it is told."""
+
+
+class _Untold(Exception):  # noqa: N818 -- no error: the state is merely not told
+    pass
+
+
+def python_state(run: Recorder, frame: types.FrameType | None, live: Sequence[Storage]) -> Hashable | None:
+    """Return the state at the look that is going on, or None.
+
+    `frame` is that of the traced function (`looking_frame`), `live` the storages that Python still holds. Equal states
+    have equal numbers of live storages, and correspond storage by storage.
+    """
+    view = run.view
+    if frame is None or any(w.chain is not None for w in view.written.values()):
+        return None
+    if any(shadow.changed() for shadow in view.shadows.values()) or _depth(frame.f_code, frame.f_lasti) != 1:
+        return None
+    telling = _Telling(run, live)
+    try:
+        told = tuple((name, telling.told(value)) for name, value in frame.f_locals.items())
+        storages = tuple(telling.storage(s) for s in live)
+        written = tuple(sorted((feed, telling.tensor(s.value)) for feed, s in run.storages.items()))
+    except (_Untold, RecursionError):
+        return None
+    return frame.f_code, frame.f_lasti, told, storages, written, run.random_calls, run.random_base
+
+
+def looking_frame() -> types.FrameType | None:
+    """Return the frame of the traced function if it is the one that asks for a truth, without anything in between.
+
+    Its mapping of local variables, which CPython keeps and which may hold values of earlier, is brought up to date.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not TracedTensor.__bool__.__code__:
+        frame = frame.f_back
+    frame = frame.f_back if frame is not None else None
+    outer = frame.f_back if frame is not None else None
+    if frame is None or outer is None or outer.f_code is not reader.View.run.__code__:
+        return None
+    assert frame.f_locals is not None
+    return frame
+
+
+class _Telling:
+    """One state being told. Objects are numbered in the order in which they are met, so that sharing is told too."""
+
+    def __init__(self, run: Recorder, live: Sequence[Storage]) -> None:
+        self.run = run
+        self.numbers: dict[int, int] = {}
+        self.met: list[Any] = []
+        self.places = {id(s): k for k, s in enumerate(live)}
+        self.values: dict[int, int] = {}
+        for s in live:
+            self.values.setdefault(s.value, len(self.values))
+
+    def storage(self, storage: Storage) -> Hashable:
+        """Tell what a storage holds and what may be done with it."""
+        feed = None if storage.feed is None else storage.feed.id
+        return self.tensor(storage.value), storage.meta, feed, storage.part
+
+    def tensor(self, tensor: int) -> Hashable:
+        """Tell a tensor: a feed or a Python scalar by its id, which is the same as long as it lives, else its place."""
+        meta = self.run.graph.metas[tensor]
+        if meta.weak or tensor in self.run.session.feeds:
+            return "id", tensor
+        return "kept", self.values.setdefault(tensor, len(self.values)), meta
+
+    def told(self, value: Any) -> Hashable:
+        """Tell any value."""
+        kind = type(value)
+        if kind in (float, complex):
+            return kind.__name__, repr(value)
+        if kind is TracedTensor:
+            return self._traced(value)
+        if kind is ModeFlag:
+            return "mode"
+        if kind in _CONSTANT or isinstance(value, type | np.dtype):
+            return kind, _told_constant(value)
+        known = self.numbers.get(id(value))
+        if known is not None:
+            return "again", known
+        self.numbers[id(value)] = len(self.numbers)
+        self.met.append(value)
+        if len(self.met) > _LARGE:
+            raise _Untold
+        if id(value) in self.run.view.origin:
+            return "outside", self.run.view.origin[id(value)][1]
+        return self._object(value)
+
+    def _traced(self, value: TracedTensor) -> Hashable:
+        place = self.places.get(id(value._storage))
+        storage = ("place", place) if place is not None else self.storage(value._storage)
+        if any(t not in self.values for _, _, _, others in value._path for t in others):
+            raise _Untold  # an index that nobody holds is not kept
+        steps = tuple((name, repr(attrs), shape, tuple(map(self.tensor, others)))
+                      for name, attrs, shape, others in value._path)
+        return "traced", storage, value._meta, steps, value._layout, value._scalar, self._number(value)
+
+    def _number(self, value: Any) -> int:
+        self.met.append(value)
+        return self.numbers.setdefault(id(value), len(self.numbers))
+
+    def _object(self, value: Any) -> Hashable:
+        kind = type(value)
+        if kind in (list, tuple):
+            return kind.__name__, tuple(map(self.told, value))
+        if kind is dict:
+            return "dict", tuple((self.told(k), self.told(v)) for k, v in value.items())
+        if kind is np.ndarray and value.base is None and value.nbytes <= _LARGE and not value.dtype.hasobject:
+            return "ndarray", value.dtype.str, value.shape, value.strides, value.tobytes()
+        if kind is types.FunctionType:
+            cells = tuple(self.told(c.cell_contents) for c in value.__closure__ or ())
+            told = self.told(vars(value)), self.told(value.__defaults__), self.told(value.__kwdefaults__)
+            return "function", value.__code__, id(value.__globals__), cells, told
+        if isinstance(value, enum.Enum):
+            return kind, tuple((k, self.told(v)) for k, v in vars(value).items())
+        if kind is types.BuiltinFunctionType:  # what it is bound to may change: the append of a list
+            return "builtin", value.__name__, self.told(value.__self__)
+        if kind is types.MethodType:
+            return "method", self.told(value.__func__), self.told(value.__self__)
+        fields = getattr(value, "__dict__", None)
+        plain = kind.__flags__ & (1 << 9) and kind.__basicsize__ == _PLAIN_SIZE and kind.__itemsize__ == 0
+        if plain and isinstance(fields, dict):  # an instance of a Python class without slots or a built-in base
+            return "instance", kind, tuple((k, self.told(v)) for k, v in fields.items())
+        raise _Untold
+
+
+class _Plain:
+    pass
+
+
+_PLAIN_SIZE: Final = _Plain.__basicsize__
+
+
+def _told_constant(value: Any) -> Hashable:
+    if isinstance(value, np.generic):
+        return value.dtype.str, value.tobytes()
+    return repr(value) if isinstance(value, slice | range) else value  # empty ranges are equal
+
+
+@lru_cache(maxsize=256)
+def _depths(code: types.CodeType) -> Mapping[int, int]:
+    """Return how many values lie on the stack before each instruction that code reaches without an exception."""
+    steps = list(dis.get_instructions(code))
+    number = {step.offset: k for k, step in enumerate(steps)}
+    depths: dict[int, int] = {}
+    todo = [(0, 0)]
+    while todo:
+        k, depth = todo.pop()
+        while k < len(steps) and steps[k].offset not in depths:
+            step = steps[k]
+            depths[step.offset] = depth
+            operand = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+            if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+                todo.append((number[step.argval], depth + dis.stack_effect(step.opcode, operand, jump=True)))
+            if step.opname in ("RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
+                               "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_CONST"):
+                break
+            depth += dis.stack_effect(step.opcode, operand, jump=False)
+            k += 1
+    return depths
+
+
+def _depth(code: types.CodeType, offset: int) -> int | None:
+    """Return how many values lie on the stack before an instruction that decides by a truth, else None."""
+    depth = _depths(code).get(offset)
+    name = next((s.opname for s in dis.get_instructions(code) if s.offset == offset), None)
+    return depth if name in _DECIDES else None

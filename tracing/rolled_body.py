@@ -1,0 +1,197 @@
+"""The body of a rolled loop as a program. Its feeds: carried values, windows, arrays that are written, other operands.
+
+Literals are operands, so that bodies of loops in loops are alike (`jitfuse.tracing.rolled_literals` puts them back
+inside in the end), but for those that an operator's kernel depends on. Literals that differ from iteration to iteration
+become an array that is read element by element. Does not own what the iterations of a run read
+(`jitfuse.tracing.rolled_run`), nor the arrays that they write (`jitfuse.tracing.rolled_arrays`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from jitfuse.dtypes import numpy_dtype
+from jitfuse.ir import ops
+from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
+from jitfuse.ir.rolled import Access
+from jitfuse.tracing.graph import OpNode
+from jitfuse.tracing.rolled_arrays import WrittenArrays, in_order
+from jitfuse.tracing.rolled_run import Carry, Inner, Iterations, NoLoopError, Outer, Source, Varying, attr
+
+EXACT: Final = frozenset({"power", "float_power"})
+"""Operators whose kernels depend on the value of a literal: it may not differ between iterations."""
+
+
+class BodyWriter:
+    """A body under construction; after `program`, `reads` and `writes` are its windows, `others` its further operands.
+
+    Values of the body are found by what they are: a carried value by its `Carry`, a window by its `Access`, an array by
+    its number, an operand or literal by its tensor, what an op makes by (phase, result).
+    """
+
+    def __init__(self, run: Iterations, arrays: WrittenArrays, carries: Sequence[Carry]) -> None:
+        self.run, self.arrays, self.carries = run, arrays, carries
+        self.others: list[int] = []
+        self.reads: list[Access] = []
+        self.writes: list[Access] = []
+        self._metas = run.place.metas
+        self._scanned: dict[tuple[int, ...], Access] = {}
+        self._meta: dict[int, Meta] = {}
+        self._steps: list[OpStep] = []
+        self._sources: dict[int, str] = {}
+        self._carried: dict[Carry, int] = {}
+        self._windows: dict[Access, int] = {}
+        self._outer: dict[int, int] = {}
+        self._made: dict[tuple[int, int], int] = {}
+        self._written: dict[int, int] = {}
+
+    def program(self) -> FusedProgram:
+        """Return the body."""
+        run, arrays = self.run, self.arrays
+        self._slices = {phase: found for phase in range(run.period) if (found := self._window(phase)) is not None}
+        for phase, sources in enumerate(run.inputs):
+            if phase not in self._slices and phase not in arrays.values:
+                self._collect(sources, run.ops[phase].op_name in EXACT)
+        self._carried = {key: self._feed(self._result_meta(key)) for key in self.carries}
+        self._windows = {access: self._feed(self._window_meta(access)) for access in self.reads}
+        whole = [self._feed(arrays.meta(k)) for k in range(len(arrays.chains))]
+        self._outer = {tensor: self._feed(self._metas[tensor]) for tensor in self.others}
+        feeds = frozenset(self._meta)
+        for phase in range(run.period):
+            self._write(phase, whole)
+        outputs = [self._next(key) for key in self.carries]
+        for number, chain in enumerate(arrays.chains):
+            for phase in chain:
+                self.writes.append(arrays.region(phase).access(number, arrays.meta(number).shape))
+                outputs.append(self._written[phase])
+        named = {str(k): value for k, value in enumerate(outputs)}
+        return FusedProgram(feeds, tuple(self._steps), named, self._meta, sources=self._sources)
+
+    def _feed(self, meta: Meta) -> int:
+        number = len(self._meta)
+        self._meta[number] = meta
+        return number
+
+    def _result_meta(self, key: Carry) -> Meta:
+        return self._metas[self.run.ops[key[0]].result_ids[key[1]]]
+
+    def _window_meta(self, access: Access) -> Meta:
+        number = access.operand - len(self.arrays.chains)
+        of = self.arrays.meta(access.operand) if number < 0 else self._metas[self.others[number]]
+        return Meta(access.shape, of.dtype, of.device, bool(access.weak))
+
+    def _next(self, key: Carry) -> int:
+        """Return what the next iteration has as this carried value."""
+        phase, result, lag = key
+        return self._made[phase, result] if lag == 1 else self._carried[phase, result, lag - 1]
+
+    # ------------------------------------------------------------------ what comes from outside
+    def _window(self, phase: int) -> Access | None:
+        """Return the window that a slice reads, None for what is no window."""
+        arrays, source = self.arrays, self.run.inputs[phase][0] if self.run.inputs[phase] else None
+        if phase in arrays.windows:
+            number = arrays.number[self._inner(phase).phase]
+            return self._add(arrays.windows[phase].access(number, arrays.meta(number).shape))
+        if self.run.ops[phase].op_name == "slice" and arrays.moves(phase) and isinstance(source, Outer):
+            shape = self._metas[source.tensor].shape
+            return self._add(arrays.region(phase).access(self._operand(source.tensor), shape))
+        return None
+
+    def _inner(self, phase: int) -> Inner:
+        source = self.run.inputs[phase][0]
+        assert isinstance(source, Inner)
+        return source
+
+    def _collect(self, sources: Sequence[Source], exact: bool) -> None:
+        """Find the operands and scanned literals that an op reads."""
+        for source in sources:
+            if isinstance(source, Outer):
+                literal = self.run.place.literals.get(source.tensor)
+                if not exact or literal is None or literal.op_name == "constant":
+                    self._operand(source.tensor)
+            elif isinstance(source, Varying) and source.tensors not in self._scanned:
+                self._scanned[source.tensors] = self._add(self._scan(source.tensors))
+
+    def _operand(self, tensor: int) -> int:
+        """Return the number of an operand that the loop only reads."""
+        if tensor not in self.others:
+            self.others.append(tensor)
+        return len(self.arrays.chains) + self.others.index(tensor)
+
+    def _add(self, access: Access) -> Access:
+        if access not in self.reads:
+            self.reads.append(access)
+        return access
+
+    def _scan(self, tensors: Sequence[int]) -> Access:
+        """Return the window into an array of literals."""
+        place = self.run.place
+        literals = [place.literals[t] for t in tensors]
+        meta = self._metas[tensors[0]]
+        if any(self._metas[t] != meta or op.op_name != literals[0].op_name
+               for t, op in zip(tensors, literals, strict=True)):
+            raise NoLoopError
+        if literals[0].op_name == "constant":
+            dtype = numpy_dtype(meta.dtype).newbyteorder("<")
+            array = np.stack([np.frombuffer(attr(op, "data"), dtype) for op in literals])
+        else:
+            array = np.array([attr(op, "value") for op in literals], numpy_dtype(meta.dtype))
+        tensor = place.constant(array.reshape(len(literals), *meta.shape), meta.dtype, literals[0].source)
+        return Access(self._operand(tensor), 0, meta.size, int(meta.weak), meta.shape, in_order(meta.shape))
+
+    # ------------------------------------------------------------------ steps
+    def _write(self, phase: int, whole: Sequence[int]) -> None:
+        """Write the op of a phase, or find what it comes to."""
+        arrays, op = self.arrays, self.run.ops[phase]
+        if phase in arrays.number:
+            self._written[phase] = self._stored(phase, whole)
+        elif phase in self._slices:
+            self._made[phase, 0] = self._windows[self._slices[phase]]
+        elif phase in arrays.values:
+            self._made[phase, 0] = self._written[arrays.values[phase]]
+        else:
+            inputs = tuple(self._read(source, whole, op.op_name in EXACT) for source in self.run.inputs[phase])
+            made = self._emit(op.op_name, inputs, op.attrs, [self._metas[t] for t in op.result_ids], op)
+            self._made.update({(phase, k): value for k, value in enumerate(made)})
+
+    def _read(self, source: Source, whole: Sequence[int], exact: bool = False) -> int:
+        """Return the value that an op reads; `exact`: literals as such."""
+        if isinstance(source, Varying):
+            return self._windows[self._scanned[source.tensors]]
+        if isinstance(source, Outer):
+            literal = self.run.place.literals.get(source.tensor) if exact else None
+            return self._outer[source.tensor] if literal is None or literal.op_name == "constant" else self._literal(
+                literal)
+        if source.phase in self.arrays.number:
+            return whole[self.arrays.number[source.phase]]
+        return self._carried[source] if source.lag else self._made[source.phase, source.result]
+
+    def _literal(self, op: OpNode) -> int:
+        value, = self._emit(op.op_name, (), op.attrs, [self._metas[op.result_ids[0]]], op)
+        return value
+
+    def _stored(self, phase: int, whole: Sequence[int]) -> int:
+        """Return what an update writes, of the array's dtype and the region's shape."""
+        op, counts = self.run.ops[phase], self.arrays.region(phase).counts
+        value, array = self._read(self.run.inputs[phase][1], whole), self._metas[op.result_ids[0]]
+        meta = self._meta[value]
+        if meta.dtype != array.dtype or meta.weak:
+            meta = Meta(meta.shape, array.dtype, array.device)
+            value, = self._emit("astype", (value,), make_attrs({"dtype": array.dtype}), [meta], op)
+        if meta.shape != counts:
+            meta = Meta(counts, array.dtype, array.device)
+            value, = self._emit("broadcast_to", (value,), make_attrs({"shape": counts}), [meta], op)
+        return value
+
+    def _emit(
+        self, name: str, inputs: tuple[int, ...], attrs: Attrs, metas: Sequence[Meta], op: OpNode
+    ) -> tuple[int, ...]:
+        row = ops.get(name)
+        assert row is not None
+        number = len(self._steps)
+        results = tuple(self._feed(meta) for meta in metas)
+        self._steps.append(OpStep(number, name, inputs, attrs, results, row.mode_sensitive, number))
+        self._sources[number] = op.source
+        return results

@@ -1,0 +1,107 @@
+"""Lists that a loop fills and an array is made of: each value goes into the array where it is made.
+
+`np.array(kept)` after ten thousand `kept.append(x)` joins ten thousand values, of each iteration one. Written as an
+array that each iteration writes a row of, the loop is one that can be rolled. Owns this rewriting, which is given up
+where the writes do not disappear in loops. Does not own runs (`jitfuse.tracing.rolling`).
+"""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+from typing import Final, NamedTuple
+
+from jitfuse.ir.program import Meta, make_attrs
+from jitfuse.tracing.graph import OpNode
+from jitfuse.tracing.rolled_run import attr
+
+_LEFT: Final = 16
+"""Writes outside of loops for each list with which the rewriting is still good."""
+
+
+class Rewritten(NamedTuple):
+    """Ops that write into arrays what lists held, and the results of these writes."""
+
+    line: list[OpNode]
+    writes: frozenset[int]
+    lists: int
+
+    def fits(self, line: Collection[OpNode]) -> bool:
+        """Return whether most of the writes have disappeared in loops."""
+        left = sum(op.result_ids[0] in self.writes for op in line)
+        return left <= _LEFT * self.lists and 2 * left <= len(self.writes)
+
+
+def lists_written(line: list[OpNode], metas: list[Meta], least: int, delivered: Collection[int]) -> Rewritten | None:
+    """Return the ops with joins of at least so many values written as writes beside what makes these; None if none."""
+    position = {t: k for k, op in enumerate(line) for t in op.result_ids}
+    joins = [op for op in line if op.op_name in ("concat", "stack") and len(op.input_ids) >= least]
+    added: dict[int, list[OpNode]] = {}
+    gone: set[int] = set()
+    writes: set[int] = set()
+    count = 0
+    for join in joins:
+        parts = _parts(join, line, position, metas)
+        if parts is None:
+            continue
+        count += 1
+        gone.add(join.result_ids[0])
+        for at, ops in parts:
+            added.setdefault(at, []).extend(ops)
+            writes.update(op.result_ids[0] for op in ops if op.op_name == "update_slice")
+    if not count:
+        return None
+    made = added.get(-1, [])
+    for k, op in enumerate(line):
+        if op.result_ids[0] not in gone:
+            made.append(op)
+        made += added.get(k, ())
+    return Rewritten(_needed(made, delivered), frozenset(writes), count)
+
+
+def _needed(line: list[OpNode], delivered: Collection[int]) -> list[OpNode]:
+    live = set(delivered)
+    kept = []
+    for op in reversed(line):
+        if not live.isdisjoint(op.result_ids):
+            live.update(op.input_ids)
+            kept.append(op)
+    return kept[::-1]
+
+
+def _parts(
+    join: OpNode, line: list[OpNode], position: dict[int, int], metas: list[Meta]
+) -> list[tuple[int, list[OpNode]]] | None:
+    """Return the ops that write each value, with the place behind which they stand; None where order forbids it."""
+    whole = metas[join.result_ids[0]]
+    if any((metas[t].dtype, metas[t].weak) != (whole.dtype, False) for t in join.input_ids):
+        return None
+    axis = attr(join, "axis") % len(whole.shape)
+    array = _new(metas, whole)
+    attrs = make_attrs({"shape": whole.shape, "dtype": whole.dtype})
+    parts = [(-1, [join._replace(op_name="zeros", input_ids=(), attrs=attrs, result_ids=(array,))])]
+    start = 0
+    for number, t in enumerate(join.input_ids, 1):
+        source = line[position[t]] if t in position else None
+        value = source.input_ids[0] if source is not None and source.op_name == "reshape" else t
+        shape = list(whole.shape)
+        shape[axis] = 1 if join.op_name == "stack" else metas[t].shape[axis]
+        counts, ops = tuple(shape), []
+        if metas[value].shape != counts:
+            row = _new(metas, Meta(counts, whole.dtype, whole.device))
+            ops.append(join._replace(
+                op_name="reshape", input_ids=(value,), attrs=make_attrs({"shape": counts}), result_ids=(row,)))
+            value = row
+        region = {"starts": tuple(start * (a == axis) for a in range(len(counts))), "counts": counts,
+                  "steps": (1,) * len(counts)}
+        result = join.result_ids[0] if number == len(join.input_ids) else _new(metas, whole)
+        ops.append(join._replace(
+            op_name="update_slice", input_ids=(array, value), attrs=make_attrs(region), result_ids=(result,)))
+        parts.append((position.get(ops[0].input_ids[-1], -1), ops))
+        array, start = result, start + counts[axis]
+    in_order = all(a <= b for (a, _), (b, _) in itertools.pairwise(parts))
+    return parts if in_order else None
+
+
+def _new(metas: list[Meta], meta: Meta) -> int:
+    metas.append(meta)
+    return len(metas) - 1

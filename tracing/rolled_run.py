@@ -1,0 +1,210 @@
+"""What a run of equal iterations is made of: where each op reads, and how far slices move on.
+
+Owns the iterations of one run (`Iterations`) and the tensors of the graph in the making (`Workplace`). Does not own
+where runs are (`jitfuse.tracing.rolling`), nor the loop that they become (`jitfuse.tracing.rolled_step`).
+"""
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from jitfuse.dtypes import numpy_dtype
+from jitfuse.ir.program import Meta, make_attrs
+from jitfuse.tracing.graph import OpNode
+
+SAMPLE: Final = 5
+"""The iteration that stands for all: what reads further back than this is no loop."""
+
+Carry = tuple[int, int, int]
+"""(phase, result, lag): a result of the op that comes at this place in an iteration, so many iterations before."""
+
+
+class NoLoopError(Exception):
+    """A run that cannot become a loop of so many iterations from there; never leaves this package."""
+
+
+class Run(NamedTuple):
+    """Ops begin <= k < end of which each is like the one a period before it.
+
+    The iteration before may belong to them, for it reads other things from before: ops from `first` on are free for it.
+    """
+
+    begin: int
+    end: int
+    period: int
+    first: int
+
+
+class Line(NamedTuple):
+    """The ops of a graph in order, but for literals; where each tensor is made, and where it is read last.
+
+    What is delivered is read after the end. Ops of equal `kinds` differ in operands and moving regions alone.
+    """
+
+    ops: Sequence[OpNode]
+    kinds: Sequence[int]
+    position: Mapping[int, int]
+    last_use: Mapping[int, int]
+
+
+class Workplace:
+    """The tensors of a graph in the making: new ones are added behind the old ones, equal constants are one.
+
+    `least` is the number of iterations from which on they become a loop.
+    """
+
+    def __init__(self, metas: list[Meta], literals: dict[int, OpNode], least: int) -> None:
+        self.metas = metas
+        self.least = least
+        self.literals = literals
+        self.constants: dict[Any, OpNode] = {}
+
+    def tensor(self, meta: Meta) -> int:
+        """Return a new tensor."""
+        self.metas.append(meta)
+        return len(self.metas) - 1
+
+    def constant(self, array: np.ndarray[Any, Any], dtype: str, source: str) -> int:
+        """Return an array that is part of the program."""
+        data = np.ascontiguousarray(array, numpy_dtype(dtype).newbyteorder("<")).tobytes()
+        key = array.shape, dtype, data
+        if key not in self.constants:
+            attrs = make_attrs({"shape": array.shape, "dtype": dtype, "data": data})
+            made = OpNode(0, "constant", (), attrs, (self.tensor(Meta(array.shape, dtype)),), False, source)
+            self.constants[key] = self.literals[made.result_ids[0]] = made
+        return self.constants[key].result_ids[0]
+
+
+def is_literal(op: OpNode) -> bool:
+    """Return whether an op is a number or an array that is part of the program."""
+    return op.op_name == "constant" or (op.op_name == "full" and attr(op, "shape") == ())
+
+
+def attr(op: OpNode, name: str) -> Any:
+    """Return an attribute of an op."""
+    return dict(op.attrs)[name]
+
+
+class Inner(NamedTuple):
+    """What an op reads: a result of an op of the iteration so many before."""
+
+    phase: int
+    result: int
+    lag: int
+
+
+class Outer(NamedTuple):
+    """What an op reads: the same tensor in all iterations."""
+
+    tensor: int
+
+
+class Varying(NamedTuple):
+    """What an op reads: literals that differ from iteration to iteration."""
+
+    tensors: tuple[int, ...]
+
+
+Source = Inner | Outer | Varying
+
+
+class Iterations:
+    """`count` iterations of `period` ops from `begin` on.
+
+    ops      the ops of one of them, by phase
+    inputs   what they read
+    moves    how far the region of a slice or update moves in each iteration, None for other ops
+    initial  what is carried into the first iterations
+    used     the tensors that are used after the run
+    """
+
+    def __init__(self, place: Workplace, line: Line, run: Run) -> None:
+        """Read a run, up to the iteration of which values are used later on; raises NoLoopError."""
+        self.place, self.line, self.position = place, line.ops, line.position
+        self.begin, self.period = run.begin, run.period
+        self.count = (run.end - run.begin) // run.period
+        kinds = line.kinds[run.begin : run.begin + 2 * run.period]
+        if tuple(kinds[: run.period]) != tuple(kinds[run.period :]):
+            raise NoLoopError
+        iterations = (self.place_of(t)[0] for t in self._used(line))
+        self.count = min((k for k in iterations if k < self.count - SAMPLE), default=self.count - 1) + 1
+        if self.count < place.least:
+            raise NoLoopError
+        self.used = self._used(line)
+        self._sample = min(SAMPLE, self.count - 1)
+        self.ops = [self.op(r, self._sample) for r in range(self.period)]
+        self.inputs = [[self._source(r, j) for j in range(len(op.input_ids))] for r, op in enumerate(self.ops)]
+        self.moves = [self._move(r) for r in range(self.period)]
+        self.initial: dict[Carry, int] = {}
+        for phase, sources in enumerate(self.inputs):
+            for slot, source in enumerate(sources):
+                if isinstance(source, Inner):
+                    self._enter(phase, slot, source)
+        self._check_initial()
+
+    @property
+    def end(self) -> int:
+        """One past the last op."""
+        return self.begin + self.count * self.period
+
+    def op(self, phase: int, iteration: int) -> OpNode:
+        """Return an op of an iteration."""
+        return self.line[self.begin + iteration * self.period + phase]
+
+    def place_of(self, tensor: int) -> tuple[int, int, int]:
+        """Return (iteration, phase, result) of a tensor of the run."""
+        at = self.position[tensor]
+        iteration, phase = divmod(at - self.begin, self.period)
+        return iteration, phase, tensor - self.line[at].result_ids[0]
+
+    def _used(self, line: Line) -> list[int]:
+        """Return the tensors that are used after the last iteration."""
+        end, last_use = self.end, line.last_use
+        return [t for op in self.line[self.begin : end] for t in op.result_ids if last_use.get(t, -1) >= end]
+
+    def _source(self, phase: int, slot: int) -> Source:
+        column = [self.op(phase, k).input_ids[slot] for k in range(self.count)]
+        first, sample = column[0], column[self._sample]
+        if all(t == first for t in column):
+            if self.position.get(first, -1) >= self.begin:
+                raise NoLoopError
+            return Outer(first)
+        if all(t in self.place.literals for t in column):
+            return Varying(tuple(column))
+        if self.position.get(sample, -1) < self.begin:
+            raise NoLoopError
+        iteration, producer, result = self.place_of(sample)
+        lag = self._sample - iteration
+        for k in range(lag, self.count):
+            if self.op(producer, k - lag).result_ids[result : result + 1] != (column[k],):
+                raise NoLoopError
+        return Inner(producer, result, lag)
+
+    def _move(self, phase: int) -> tuple[int, ...] | None:
+        if self.ops[phase].op_name not in ("slice", "update_slice"):
+            return None
+        starts = [attr(self.op(phase, k), "starts") for k in range(self.count)]
+        by = tuple(b - a for a, b in zip(starts[0], starts[1], strict=True))
+        for before, after in itertools.pairwise(starts):
+            if any(b - a != d for a, b, d in zip(before, after, by, strict=True)):
+                raise NoLoopError
+        return by
+
+    def _enter(self, phase: int, slot: int, source: Inner) -> None:
+        """Note what an op of the first iterations reads from before them."""
+        for k in range(source.lag):
+            key = source.phase, source.result, source.lag - k
+            tensor = self.op(phase, k).input_ids[slot]
+            if self.initial.setdefault(key, tensor) != tensor or self.position.get(tensor, -1) >= self.begin:
+                raise NoLoopError
+
+    def _check_initial(self) -> None:
+        metas = self.place.metas
+        for (phase, result, lag), tensor in self.initial.items():
+            if any((phase, result, nearer) not in self.initial for nearer in range(1, lag)):
+                raise NoLoopError
+            if metas[tensor] != metas[self.ops[phase].result_ids[result]]:
+                raise NoLoopError

@@ -1,0 +1,212 @@
+"""torch's activations over traced tensors, softmax and its kin among them.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`; `inplace=True` writes into the argument.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import DTypeError
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.elementwise import clamp, mul
+from jitfuse.tracing.torch_like.products import same_dtype
+from jitfuse.tracing.torch_like.promotion import (
+    cast,
+    dtype_named,
+    floating,
+    in_common,
+    narrowed,
+    numbers,
+    operand,
+    strong,
+)
+from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.tensor import assign, wrap
+
+
+def _activation(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function of a tensor and numbers under names, with an `inplace` option."""
+    def register(made: Callable[..., Any]) -> Callable[..., Any]:
+        def function(input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
+            x = operand(input)
+            result = narrowed(wrap(made(x, *args, **kwargs)), x)
+            return assign(input, result, names[0]) if inplace else result
+
+        function.__name__, function.__doc__ = names[0], made.__doc__
+        implements(*names)(function)
+        return function
+
+    return register
+
+
+def _of_floats(name: str, x: Tensor) -> Tensor:
+    if kind(str(x.dtype)) not in ("float", "complex"):
+        raise DTypeError(f"{name} is not implemented for {x.dtype}, at {user_line()}. Cast with x.float().")
+    return x
+
+
+@_activation("relu")
+def relu(x: Tensor) -> Any:
+    """Return max(x, 0)."""
+    return x.call("relu") if kind(str(x.dtype)) == "float" else x.call("maximum", 0)
+
+
+@_activation("relu6")
+def relu6(x: Tensor) -> Any:
+    """Return x limited to [0, 6]."""
+    return x.call("clip", 0, 6)
+
+
+@_activation("leaky_relu")
+def leaky_relu(x: Tensor, negative_slope: Any = 0.01) -> Any:
+    """Return x above 0, a multiple of it below."""
+    return x.call("greater", 0).call("where", x, in_common("multiply", x, negative_slope))
+
+
+@_activation("prelu")
+def prelu(x: Tensor, weight: Any) -> Any:
+    """Return x above 0, a multiple of it below, with a factor for each channel."""
+    x, w = same_dtype("prelu", x, weight)
+    if w.size > 1:
+        w = w.reshape((1, w.size) + (1,) * (x.ndim - 2))
+    return x.call("greater", 0).call("where", x, x * w)
+
+
+@_activation("elu")
+def elu(x: Tensor, alpha: Any = 1.0) -> Any:
+    """Return x above 0, alpha (exp(x) - 1) below."""
+    below = in_common("multiply", _of_floats("elu", x).call("expm1"), alpha)
+    return x.call("greater", 0).call("where", x, below)
+
+
+@_activation("selu")
+def selu(x: Tensor) -> Any:
+    """Return the scaled elu of Klambauer et al. (2017)."""
+    return in_common("multiply", operand(elu(wrap(x), 1.6732632423543772)), 1.0507009873554805)
+
+
+@_activation("celu")
+def celu(x: Tensor, alpha: Any = 1.0) -> Any:
+    """Return x above 0, alpha (exp(x / alpha) - 1) below."""
+    below = in_common("multiply", in_common("divide", x, alpha).call("expm1"), alpha)
+    return x.call("greater", 0).call("where", x, below)
+
+
+@_activation("gelu")
+def gelu(x: Tensor, approximate: str = "none") -> Any:
+    """Return x Phi(x), or its form with tanh."""
+    return _of_floats("gelu", x).call("gelu" if approximate == "none" else "gelu_tanh")
+
+
+@_activation("silu")
+def silu(x: Tensor) -> Any:
+    """Return x sigmoid(x)."""
+    return _of_floats("silu", x).call("silu")
+
+
+@_activation("mish")
+def mish(x: Tensor) -> Any:
+    """Return x tanh(softplus(x))."""
+    return x * _of_floats("mish", x).call("softplus").call("tanh")
+
+
+@_activation("softplus")
+def softplus(x: Tensor, beta: Any = 1.0, threshold: Any = 20.0) -> Any:
+    """Return log(1 + exp(beta x)) / beta; x itself where beta x is above the threshold."""
+    scaled = in_common("multiply", _of_floats("softplus", x), beta)
+    return in_common("greater", scaled, threshold).call("where", x, in_common("divide", scaled.call("softplus"), beta))
+
+
+@_activation("softsign")
+def softsign(x: Tensor) -> Any:
+    """Return x / (1 + |x|)."""
+    return x / (x.call("abs") + 1)
+
+
+@_activation("tanhshrink")
+def tanhshrink(x: Tensor) -> Any:
+    """Return x - tanh(x)."""
+    return floating(x) - floating(x).call("tanh")
+
+
+@_activation("hardshrink")
+def hardshrink(x: Tensor, lambd: Any = 0.5) -> Any:
+    """Return x outside of [-lambda, lambda], 0 inside."""
+    return in_common("greater", x.call("abs"), lambd).call("where", x, 0.0)
+
+
+@_activation("softshrink")
+def softshrink(x: Tensor, lambd: Any = 0.5) -> Any:
+    """Return x moved towards 0 by lambda, 0 inside of it."""
+    size = in_common("subtract", x.call("abs"), lambd)
+    return size.call("greater", 0).call("where", size * x.call("sign"), 0.0)
+
+
+@_activation("hardtanh")
+def hardtanh(x: Tensor, min_val: Any = -1.0, max_val: Any = 1.0) -> Any:
+    """Return x within limits."""
+    return cast(clamp(wrap(x), min_val, max_val).tensor, str(x.dtype))
+
+
+@_activation("hardsigmoid")
+def hardsigmoid(x: Tensor) -> Any:
+    """Return relu6(x + 3) / 6."""
+    return in_common("divide", (x + 3).call("clip", 0, 6), 6.0)
+
+
+@_activation("hardswish")
+def hardswish(x: Tensor) -> Any:
+    """Return x relu6(x + 3) / 6."""
+    return in_common("divide", x * (x + 3).call("clip", 0, 6), 6.0)
+
+
+@_activation("threshold")
+def threshold(x: Tensor, threshold: Any, value: Any) -> Any:
+    """Return x above a threshold, a value elsewhere."""
+    return in_common("greater", x, threshold).call("where", x, cast(operand(value), str(x.dtype)))
+
+
+@_activation("logsigmoid")
+def logsigmoid(x: Tensor) -> Any:
+    """Return log(sigmoid(x))."""
+    return _of_floats("logsigmoid", x).call("log_sigmoid")
+
+
+@implements("glu")
+def glu(input: Any, dim: Any = -1) -> Any:
+    """Return the first half along an axis times the sigmoid of the second."""
+    from jitfuse.tracing.torch_like.shapes import chunk
+
+    one, two = chunk(input, 2, dim)
+    return mul(one, wrap(operand(two).call("sigmoid")))
+
+
+# ---------------------------------------------------------------- softmax
+def _normalised(name: str, op_name: str, sign: int) -> None:
+    @implements(name)
+    def function(input: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+        x = strong(input) if dtype is None else cast(strong(input), dtype_named(dtype))
+        x = _of_floats(name, x)
+        if not x.ndim:
+            return wrap(x.reshape((1,)).call(op_name, axis=0).reshape(()))
+        along = (0 if x.ndim in (1, 3) else 1) if dim is None else int(numbers(dim))
+        return wrap((x if sign > 0 else -x).call(op_name, axis=along))
+
+    function.__name__ = name
+
+
+_normalised("softmax", "softmax", 1)
+_normalised("log_softmax", "log_softmax", 1)
+_normalised("softmin", "softmax", -1)
+
+
+@implements("normalize")
+def normalize(input: Any, p: Any = 2.0, dim: Any = 1, eps: Any = 1e-12, out: Any = None) -> Any:
+    """Return the tensor over its norm along an axis, eps at least."""
+    from jitfuse.tracing.torch_like.reductions import norm
+
+    size = norm(input, p, dim, keepdim=True)
+    return wrap(floating(input) / operand(clamp(size, eps)))

@@ -1,0 +1,245 @@
+"""torch's casts, copies, sizes and tensors made after others, over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. There are no gradients here: `detach` and `requires_grad_`
+give the tensor itself.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, strong
+from jitfuse.tracing.torch_like.shapes import extents
+from jitfuse.tracing.torch_like.table import implements, method
+from jitfuse.tracing.torch_like.tensor import assign, wrap
+
+
+def require_cpu(device: Any) -> None:
+    """Raise ArgumentError for devices other than the CPU."""
+    if device is not None and torch.device(device).type != "cpu":
+        raise ArgumentError(f"a tensor on {device}: fused functions of torch tensors run on the CPU, at {user_line()}")
+
+
+@method("to")
+def to(self: Any, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False, **options: Any) -> Any:
+    """Return the tensor in a dtype; itself where it has it."""
+    for given in args:
+        if isinstance(given, torch.dtype):
+            dtype = given
+        elif isinstance(given, torch.Tensor):
+            dtype = given.dtype
+        elif not isinstance(given, bool):
+            require_cpu(given)
+    require_cpu(device)
+    name = str(self.tensor.dtype) if dtype is None else dtype_named(dtype)
+    if name == str(self.tensor.dtype):
+        return clone(self) if copy else self
+    return wrap(cast(self.tensor, name))
+
+
+@method("type")
+def type_(self: Any, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Return the tensor in a dtype, or the name of its type."""
+    if dtype is None:
+        raise DTypeError(f"Tensor.type() is not available inside a fused function, at {user_line()}. Use x.dtype.")
+    return to(self, dtype)
+
+
+@method("type_as")
+def type_as(self: Any, other: Any) -> Any:
+    """Return the tensor in another's dtype."""
+    return wrap(cast(self.tensor, str(operand(other).dtype)))
+
+
+def _named(name: str) -> Callable[..., Any]:
+    def function(self: Any, **options: Any) -> Any:
+        return to(self, getattr(torch, name))
+
+    function.__name__ = name
+    return function
+
+
+for _name, _dtype in {
+    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "int": "int32",
+    "long": "int64", "short": "int16", "char": "int8", "byte": "uint8", "bool": "bool", "cfloat": "complex64",
+    "cdouble": "complex128",
+}.items():
+    method(_name)(_named(_dtype))
+
+
+# ---------------------------------------------------------------- the tensor itself
+@method("contiguous")
+def contiguous(self: Any, memory_format: Any = None) -> Any:
+    """Return the tensor, a copy where its elements do not lie one after the other."""
+    return self if self.tensor.is_contiguous else clone(self)
+
+
+@method("cpu", "detach", "requires_grad_", "detach_", "pin_memory", "coalesce", "resolve_conj",
+        "resolve_neg", "retain_grad")
+def itself(self: Any, *args: Any, **options: Any) -> Any:
+    """Return the tensor: it is on the CPU, without gradients, and its memory is the program's business."""
+    return self
+
+
+@implements("detach")
+def detach(input: Any) -> Any:
+    """Return the tensor."""
+    return input
+
+
+@method("cuda")
+def cuda(self: Any, *args: Any, **options: Any) -> Any:
+    """Refuse."""
+    require_cpu("cuda")
+
+
+@implements("clone")
+def clone(input: Any, *, memory_format: Any = None) -> Any:
+    """Return a copy."""
+    return wrap(operand(input).as_copy())
+
+
+@method("numpy")
+def numpy(self: Any, *, force: bool = False) -> Any:
+    """Return the traced tensor with NumPy's methods."""
+    return self.tensor
+
+
+@method("item")
+def item(self: Any) -> Any:
+    """Return the value as a Python number, where it is known while tracing."""
+    return self.tensor.item()
+
+
+@method("tolist")
+def tolist(self: Any) -> Any:
+    """Return the values as lists, where they are known while tracing."""
+    return self.tensor.tolist()
+
+
+@method("copy_")
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    """Write another tensor's elements, cast and broadcast."""
+    new = operand(src)
+    self.tensor._assign(cast(new, str(self.tensor.dtype)))
+    return self
+
+
+@method("fill_")
+def fill_(self: Any, value: Any) -> Any:
+    """Write a value."""
+    return copy_(self, value)
+
+
+@method("zero_")
+def zero_(self: Any) -> Any:
+    """Write zeros."""
+    return copy_(self, 0)
+
+
+@method("masked_fill_")
+def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
+    """Write a value where a mask holds."""
+    x = self.tensor
+    return assign(self, operand(mask).call("where", cast(operand(value), str(x.dtype)), x), "masked_fill")
+
+
+# ---------------------------------------------------------------- sizes
+@method("size")
+def size(self: Any, dim: Any = None) -> Any:
+    """Return the extents, or one of them."""
+    return self.shape if dim is None else self.shape[int(numbers(dim))]
+
+
+@implements("numel")
+def numel(input: Any) -> int:
+    """Return the number of elements."""
+    return int(operand(input).size)
+
+
+@method("nelement")
+def nelement(self: Any) -> int:
+    """Return the number of elements."""
+    return int(self.tensor.size)
+
+
+@method("dim", "ndimension")
+def dim(self: Any) -> int:
+    """Return the number of axes."""
+    return int(self.tensor.ndim)
+
+
+@method("element_size")
+def element_size(self: Any) -> int:
+    """Return the bytes of one element."""
+    return int(self.itemsize)
+
+
+@method("is_contiguous")
+def is_contiguous(self: Any, memory_format: Any = None) -> bool:
+    """Return whether the elements lie one after the other."""
+    return bool(self.tensor.is_contiguous)
+
+
+@method("get_device")
+def get_device(self: Any) -> int:
+    """Return -1, the CPU."""
+    return -1
+
+
+# ---------------------------------------------------------------- made after another
+def _like(value: Any, input: Any, dtype: Any, shape: Any = None, device: Any = None) -> Any:
+    require_cpu(device)
+    x = strong(input)
+    name = str(x.dtype) if dtype is None else dtype_named(dtype)
+    number = cast(operand(value), name)
+    return wrap(number.call("broadcast_to", shape=x.shape if shape is None else shape).as_copy())
+
+
+@implements("zeros_like", "empty_like")
+def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return zeros of a tensor's shape and dtype."""
+    return _like(0, input, dtype, device=device)
+
+
+@implements("ones_like")
+def ones_like(input: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return ones of a tensor's shape and dtype."""
+    return _like(1, input, dtype, device=device)
+
+
+@implements("full_like")
+def full_like(input: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return a tensor filled with one value, of another's shape and dtype."""
+    return _like(fill_value, input, dtype, device=device)
+
+
+@method("new_zeros", "new_empty")
+def new_zeros(self: Any, *shape: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return zeros of the tensor's dtype."""
+    return _like(0, self, dtype, extents(shape or (options["size"],)), device)
+
+
+@method("new_ones")
+def new_ones(self: Any, *shape: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return ones of the tensor's dtype."""
+    return _like(1, self, dtype, extents(shape or (options["size"],)), device)
+
+
+@method("new_full")
+def new_full(self: Any, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return a tensor filled with one value, of the tensor's dtype."""
+    return _like(fill_value, self, dtype, extents((shape,)), device)
+
+
+@method("new_tensor")
+def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return data as a tensor of the tensor's dtype."""
+    from jitfuse.tracing.torch_like.creation import tensor
+
+    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=device)
+

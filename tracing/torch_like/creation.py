@@ -1,0 +1,162 @@
+"""What user code gets in place of torch's creation functions in a trace: traced tensors, which take traced values.
+
+torch does not dispatch `torch.zeros` or `torch.tensor` to traced tensors. Random tensors raise, as everything random
+does that would be the same in every call. Owns the list of these functions.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+
+from jitfuse.dtypes import is_integer, kind
+from jitfuse.errors import UntraceableError
+from jitfuse.tracing import substitutes
+from jitfuse.tracing.foreign import Foreign
+from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.casts import require_cpu
+from jitfuse.tracing.torch_like.promotion import (
+    cast,
+    default_float,
+    dtype_named,
+    numbers,
+    operand,
+    run_of_trace,
+    strong,
+)
+from jitfuse.tracing.torch_like.shapes import extents
+from jitfuse.tracing.torch_like.table import by_object
+from jitfuse.tracing.torch_like.tensor import unwrap, wrap
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+_RANDOM: Final = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like",
+                  "randn_like", "randint_like", "manual_seed", "poisson", "empty_permuted", "seed")
+
+
+def _filled(shape: tuple[int, ...], value: Any, dtype: Any, device: Any) -> Any:
+    require_cpu(device)
+    name = default_float() if dtype is None else dtype_named(dtype)
+    run = run_of_trace()
+    return wrap(substitutes.full(shape, cast(operand(value), name), name) if isinstance(value, Foreign | TracedTensor)
+                else fresh(run, run.fit(run.literal(value), shape, name), scalar=False))
+
+
+def _of_value(value: float) -> Callable[..., Any]:
+    def function(*size: Any, dtype: Any = None, device: Any = None, out: Any = None, **options: Any) -> Any:
+        shape = extents(size or (options.pop("size"),))
+        return _filled(shape, value, dtype, device)
+
+    return function
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return a tensor filled with one value, whose dtype it has unless another is given."""
+    if dtype is None:
+        dtype = str(strong(fill_value).dtype)
+    return _filled(extents((size,)), fill_value, dtype, device)
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return numbers, nested lists and traced values as a tensor: floats in torch's default dtype."""
+    require_cpu(device)
+    x = lift(run_of_trace(), unwrap(data))
+    floats = not _holds_tensors(data) and kind(str(x.dtype)) == "float"
+    name = dtype_named(dtype) if dtype is not None else default_float() if floats else str(strong(x).dtype)
+    return wrap(cast(x, name).as_copy())
+
+
+def _holds_tensors(data: Any) -> bool:
+    if isinstance(data, list | tuple):
+        return any(map(_holds_tensors, data))
+    return isinstance(data, Foreign) or (isinstance(data, TracedTensor) and not data.weak) or hasattr(data, "dtype")
+
+
+def as_tensor(data: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return a tensor as it is, anything else as a tensor."""
+    if isinstance(data, Foreign):
+        return wrap(data.tensor) if dtype is None else wrap(cast(data.tensor, dtype_named(dtype)))
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_numpy(array: Any) -> Any:
+    """Return a traced array as torch's tensor."""
+    return wrap(operand(array))
+
+
+def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return start, start + step, ... below end: int64 for integers, else torch's default dtype."""
+    require_cpu(device)
+    given = [numbers(v) for v in bounds] or [numbers(options[k]) for k in ("start", "end", "step") if k in options]
+    whole = all(isinstance(v, int) for v in given)
+    name = dtype_named(dtype) if dtype is not None else "int64" if whole else default_float()
+    made = substitutes.arange(*given, dtype="int64" if whole else "float64")
+    return wrap(cast(made, name))
+
+
+def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return evenly spaced numbers from start to end."""
+    require_cpu(device)
+    name = dtype_named(dtype) if dtype is not None else default_float()
+    made = substitutes.linspace(unwrap(start), unwrap(end), int(numbers(steps)))
+    return wrap(cast(made.call("trunc") if is_integer(name) else made, name))
+
+
+def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+    """Return ones on the diagonal."""
+    require_cpu(device)
+    name = dtype_named(dtype) if dtype is not None else default_float()
+    return wrap(substitutes.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
+
+
+def _places(name: str) -> Callable[..., Any]:
+    def function(row: Any, col: Any, offset: Any = 0, **options: Any) -> Any:
+        return tensor(getattr(torch, name)(*(int(numbers(v)) for v in (row, col, offset))).numpy())
+
+    return function
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise UntraceableError(
+            f"torch.{name} is called inside a fused function, at {user_line()}. Its numbers would be the same in every "
+            "call. Draw outside and pass the numbers as an argument, or use dropout, which draws anew."
+        )
+
+    return function
+
+
+def _dispatched(original: Any, here: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that takes the place of torch's: real tensors and numbers among its operands are traced too."""
+    @functools.wraps(here)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return here(*args, **kwargs)
+
+    function.__name__ = getattr(original, "__name__", here.__name__)
+    return function
+
+
+def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """Yield (torch's function, what takes its place in a trace)."""
+    yield torch.zeros, _of_value(0)
+    yield torch.empty, _of_value(0)
+    yield torch.ones, _of_value(1)
+    yield torch.full, full
+    yield torch.tensor, tensor
+    yield torch.as_tensor, as_tensor
+    yield torch.asarray, as_tensor
+    yield torch.from_numpy, from_numpy
+    yield torch.arange, arange
+    yield torch.linspace, linspace
+    yield torch.eye, eye
+    yield torch.tril_indices, _places("tril_indices")
+    yield torch.triu_indices, _places("triu_indices")
+    for name in _RANDOM:
+        if hasattr(torch, name):
+            yield getattr(torch, name), _refused(name)
+    for original, here in by_object().items():
+        if getattr(original, "__objclass__", None) is None:  # methods of tensors come to the tensors themselves
+            yield original, _dispatched(original, here)
+

@@ -1,0 +1,137 @@
+"""torch's functions that pick and place elements over traced tensors: gather, scatter, index_select and their kin.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. `x[...]` is in `jitfuse.tracing.torch_like.tensor`.
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jitfuse.errors import UnsupportedError
+from jitfuse.tracing import gathering
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
+from jitfuse.tracing.torch_like.shapes import axis_of
+from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+@implements("index_select")
+def index_select(input: Any, dim: Any, index: Any) -> Any:
+    """Return the parts at places of an axis."""
+    x = strong(input)
+    return wrap(gathering.take(x, operand(index), axis_of(x, dim)))
+
+
+@implements("take")
+def take(input: Any, index: Any) -> Any:
+    """Return the elements at places of the flattened tensor."""
+    return wrap(gathering.take(strong(input), operand(index)))
+
+
+@implements("take_along_dim")
+def take_along_dim(input: Any, indices: Any, dim: Any = None) -> Any:
+    """Return elements along an axis at an index for each of the other places."""
+    return wrap(gathering.take_along_axis(strong(input), operand(indices), None if dim is None else int(numbers(dim))))
+
+
+def _places(x: Tensor, along: int, index: Tensor) -> tuple[Any, ...]:
+    """Return an index for each axis: `index` along one, of the others those that index has."""
+    def line(k: int) -> Tensor:
+        shape = tuple(-1 if j == k else 1 for j in range(index.ndim))
+        return x.create("arange", count=index.shape[k], dtype="int64").reshape(shape)
+
+    return tuple(index if k == along else line(k) for k in range(index.ndim))
+
+
+@implements("gather")
+def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+    """Return elements along an axis at an index for each place; the index may be smaller along the others."""
+    x, at = strong(input), operand(index)
+    along = axis_of(x, dim)
+    if not x.ndim:
+        return wrap(x.as_copy())
+    if all(n == m for k, (n, m) in enumerate(zip(at.shape, x.shape, strict=True)) if k != along):
+        return wrap(x.call("take_along_axis", at, axis=along))
+    return wrap(x[_places(x, along, at)])
+
+
+_COMBINE: Final = {None: "set", "add": "add", "sum": "add", "multiply": "multiply", "prod": "multiply",
+                   "amax": "maximum", "amin": "minimum"}
+
+
+@implements("scatter")
+def scatter(input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = None, reduce: Any = None) -> Any:
+    """Return the tensor with elements of src, or a value, at an index along an axis for each place."""
+    x, at = strong(input), operand(index)
+    new = operand(value if src is None else src)
+    if reduce not in _COMBINE:
+        raise UnsupportedError(f"scatter(reduce={reduce!r}) is not available, at {user_line()}")
+    target = x.as_copy()
+    part = new[tuple(slice(0, n) for n in at.shape)] if new.ndim else new
+    gathering.set_item(target, _places(x, axis_of(x, dim), at), cast(part, str(x.dtype)), _COMBINE[reduce])
+    return wrap(target)
+
+
+@implements("scatter_add")
+def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
+    """Return the tensor with elements of src added at an index along an axis for each place."""
+    return scatter(input, dim, index, src, reduce="add")
+
+
+@implements("scatter_reduce")
+def scatter_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """Return the tensor with elements of src combined at an index along an axis for each place."""
+    if reduce == "mean" or not include_self:
+        raise UnsupportedError(f"scatter_reduce of means, or without the tensor's own elements, is not available, at "
+                               f"{user_line()}. Use scatter_add.")
+    return scatter(input, dim, index, src, reduce=reduce)
+
+
+@implements("index_add")
+def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """Return the tensor with parts added at places of an axis."""
+    return _at_places(input, dim, index, operand(source) * numbers(alpha), "add")
+
+
+@implements("index_copy")
+def index_copy(input: Any, dim: Any, index: Any, source: Any) -> Any:
+    """Return the tensor with parts written at places of an axis."""
+    return _at_places(input, dim, index, operand(source), "set")
+
+
+@implements("index_fill")
+def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
+    """Return the tensor with a value at places of an axis."""
+    return _at_places(input, dim, index, operand(value), "set")
+
+
+def _at_places(input: Any, dim: Any, index: Any, value: Tensor, combine: str) -> Any:
+    x = strong(input)
+    target = x.as_copy()
+    places = (*(slice(None),) * axis_of(x, dim), operand(index))
+    gathering.set_item(target, places, cast(value, str(x.dtype)), combine)
+    return wrap(target)
+
+
+@implements("index_put")
+def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """Return the tensor with values at indices."""
+    x = strong(input)
+    target = x.as_copy()
+    places = tuple(slice(None) if i is None else operand(i) for i in indices)
+    gathering.set_item(target, places, cast(operand(values), str(x.dtype)), "add" if accumulate else "set")
+    return wrap(target)
+
+
+def _by_values(name: str) -> None:
+    @implements(name)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        raise UnsupportedError(f"torch.{name} has a shape that depends on values, at {user_line()}. Use torch.where "
+                               "with three arguments, or call it outside the fused function.")
+
+    function.__name__ = name
+
+
+for _name in ("nonzero", "masked_select", "unique", "unique_consecutive", "argwhere", "bincount"):
+    _by_values(_name)

@@ -1,0 +1,178 @@
+"""torch.nn.functional's losses over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`, and what `reduction` means.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.ir import shape_rules
+from jitfuse.tracing import numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.products import same_dtype
+from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand
+from jitfuse.tracing.torch_like.table import of_floats
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+def reduced(loss: Tensor, reduction: str) -> Any:
+    """Return the mean or the sum of losses, or all of them."""
+    if reduction not in ("mean", "sum", "none"):
+        raise ArgumentError(f"{reduction!r} is not a valid value for reduction, at {user_line()}")
+    return wrap(loss if reduction == "none" else loss.call(reduction, axis=None, keepdims=False))
+
+
+def _apart(input: Any, target: Any) -> Tensor:
+    return in_common("subtract", input, target)
+
+
+def _weighed(loss: Tensor, weight: Any) -> Tensor:
+    return loss if weight is None else loss * operand(weight)
+
+
+@of_floats("mse_loss")
+def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+             weight: Any = None) -> Any:
+    """Return squared differences."""
+    apart = _apart(input, target)
+    return reduced(_weighed(apart * apart, weight), reduction)
+
+
+@of_floats("l1_loss")
+def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+            weight: Any = None) -> Any:
+    """Return absolute differences."""
+    return reduced(_weighed(_apart(input, target).call("abs"), weight), reduction)
+
+
+@of_floats("smooth_l1_loss")
+def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+                   beta: Any = 1.0) -> Any:
+    """Return squares of small differences, multiples of beta and linear ones above."""
+    size, b = _apart(input, target).call("abs"), float(numbers(beta))
+    if b == 0.0:
+        return reduced(size, reduction)
+    return reduced(size.call("less", b).call("where", size * size * 0.5 / b, size - 0.5 * b), reduction)
+
+
+@of_floats("huber_loss")
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: Any = 1.0, weight: Any = None) -> Any:
+    """Return half the squares of differences below delta, linear ones above."""
+    size, d = _apart(input, target).call("abs"), float(numbers(delta))
+    made = size.call("less_equal", d).call("where", size * size * 0.5, (size - 0.5 * d) * d)
+    return reduced(_weighed(made, weight), reduction)
+
+
+@of_floats("binary_cross_entropy")
+def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
+                         reduction: str = "mean") -> Any:
+    """Return the cross entropy of probabilities; logarithms are -100 at least."""
+    p, t = same_dtype("binary_cross_entropy", input, target)
+    low = -100.0
+    made = (t - 1) * (-p).call("log1p").call("maximum", low) - t * p.call("log").call("maximum", low)
+    return reduced(_weighed(made, weight), reduction)
+
+
+@of_floats("binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, size_average: Any = None,
+                                     reduce: Any = None, reduction: str = "mean", pos_weight: Any = None) -> Any:
+    """Return the cross entropy of the sigmoids."""
+    x, t = operand(input), operand(target)
+    log_sigmoid = x.call("log_sigmoid")
+    if pos_weight is None:
+        made = (1 - t) * x - log_sigmoid
+    else:
+        made = (1 - t) * x - ((operand(pos_weight) - 1) * t + 1) * log_sigmoid
+    return reduced(_weighed(made, weight), reduction)
+
+
+@of_floats("kl_div")
+def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+           log_target: bool = False) -> Any:
+    """Return the Kullback-Leibler divergence of logarithms of probabilities."""
+    x, t = operand(input), operand(target)
+    made = t.call("exp") * (t - x) if log_target else t.call("xlogy", t) - t * x
+    if reduction == "batchmean":
+        return wrap(made.call("sum", axis=None, keepdims=False) / float(max(x.shape[0], 1)))
+    return reduced(made, reduction)
+
+
+@of_floats("gaussian_nll_loss")
+def gaussian_nll_loss(input: Any, target: Any, var: Any, full: bool = False, eps: Any = 1e-6,
+                      reduction: str = "mean") -> Any:
+    """Return the negative log likelihood of normal distributions."""
+    spread = operand(var).call("maximum", numbers(eps))
+    apart = _apart(input, target)
+    made = (spread.call("log") + apart * apart / spread) * 0.5
+    return reduced(made + 0.5 * math.log(2 * math.pi) if full else made, reduction)
+
+
+# ---------------------------------------------------------------- classes
+@of_floats("nll_loss")
+def nll_loss(input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: Any = -100,
+             reduce: Any = None, reduction: str = "mean") -> Any:
+    """Return the negative log likelihood of classes."""
+    x, t = operand(input), operand(target)
+    losses, weights = _of_classes(x, t, weight, int(numbers(ignore_index)))
+    return _weighted_mean(losses, weights, reduction)
+
+
+def _class_axis(x: Tensor, target: Tensor) -> int:
+    axis = 0 if x.ndim == 1 else 1
+    if target.shape != (*x.shape[:axis], *x.shape[axis + 1 :]):
+        raise ShapeError(f"a loss of classes: predictions of shape {x.shape} and targets of {target.shape} do not fit, "
+                         f"at {user_line()}")
+    return axis
+
+
+def _of_classes(x: Tensor, target: Tensor, weight: Any, ignored: int) -> tuple[Tensor, Tensor]:
+    """Return the weighted losses of targets, 0 for ignored ones, and their weights."""
+    axis = _class_axis(x, target)
+    counts = target.call("not_equal", ignored)
+    place = counts.call("where", cast(target, "int64"), 0)
+    picked = x.call("take_along_axis", numpy_shapes.expand_dims(place, axis), axis=axis)
+    picked = picked.reshape(target.shape)
+    one = x.create("full", shape=(), value=1, dtype=str(x.dtype))
+    each = counts.call("where", one if weight is None else operand(weight)[place], 0.0)
+    return -picked * each, each
+
+
+def _weighted_mean(losses: Tensor, weights: Tensor, reduction: str) -> Any:
+    if reduction != "mean":
+        return reduced(losses, reduction)
+    return wrap(losses.call("sum", axis=None, keepdims=False) / weights.call("sum", axis=None, keepdims=False))
+
+
+@of_floats("cross_entropy")
+def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: Any = -100,
+                  reduce: Any = None, reduction: str = "mean", label_smoothing: Any = 0.0) -> Any:
+    """Return the cross entropy of logits with classes, or with probabilities of classes."""
+    x, t = operand(input), operand(target)
+    axis = 0 if x.ndim == 1 else 1
+    logs, smooth = x.call("log_softmax", axis=axis), float(numbers(label_smoothing))
+    classes = x.shape[axis]
+    if kind(str(t.dtype)) == "float":
+        shares = t * (1.0 - smooth) + smooth / classes if smooth else t
+        if weight is not None:
+            shares = shares * _along(operand(weight), x, axis)
+        losses = -(logs * shares).call("sum", axis=axis, keepdims=False)
+        if reduction == "mean":
+            return wrap(losses.call("sum", axis=None, keepdims=False) / float(max(x.size // max(classes, 1), 1)))
+        return reduced(losses, reduction)
+    losses, weights = _of_classes(logs, t, weight, int(numbers(ignore_index)))
+    made = _weighted_mean(losses, weights, reduction)
+    if not smooth:
+        return made
+    every = logs if weight is None else logs * _along(operand(weight), x, axis)
+    counts = t.call("not_equal", int(numbers(ignore_index)))
+    others = counts.call("where", -every.call("sum", axis=axis, keepdims=False), 0.0)
+    return wrap(made.tensor * (1.0 - smooth) + _weighted_mean(others, weights, reduction).tensor * (smooth / classes))
+
+
+def _along(weight: Tensor, x: Tensor, axis: int) -> Tensor:
+    axis = shape_rules.normalize_axis("classes", axis, x.ndim)
+    return weight.reshape(tuple(-1 if k == axis else 1 for k in range(x.ndim)))

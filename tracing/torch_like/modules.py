@@ -1,0 +1,106 @@
+"""Real tensors of torch's that a trace meets: arguments, globals and attributes, parameters of modules.
+
+A tensor that a chain leads to is a feed, read again in each call. The state of an `nn.Module` that comes from torch or
+another library is guarded whole, because its code runs as it is: parameters and buffers become feeds, everything else
+in it is compared. Of the user's own modules, attributes are guarded as they are read. Owns nothing else.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from jitfuse.errors import UntraceableError
+from jitfuse.tracing.foreign import Foreign, tensor_as_array
+from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.recorder import Recorder, active
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.tensor import TorchTensor, unwrap, wrap
+from jitfuse.tracing.traced import from_feed
+from jitfuse.tracing.view.chain import Chain
+from jitfuse.tracing.view.userland import is_user_class
+
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
+_TENSORS: Final = ("_parameters", "_buffers")
+
+
+def clothed(run: Recorder, feed: Any) -> TorchTensor:
+    """Return the tensor of a feed as torch's, the same object each time in a run."""
+    found = run.clothed.get(feed.id)
+    if found is None:
+        tensor: Tensor | None = run.feed_tensors.get(feed.id)
+        if tensor is None:
+            tensor = run.feed_tensors[feed.id] = from_feed(run, feed)
+        found = run.clothed[feed.id] = TorchTensor(tensor)
+    return found
+
+
+def read(run: Recorder, chain: Chain, tensor: Any) -> TorchTensor:
+    """Return what stands for a real tensor at the end of a chain; raises ArgumentError where gradients need it."""
+    session = run.session
+    known = session.met.get(id(tensor))
+    if known is None:
+        array = tensor_as_array(tensor)
+        feed = session.array_feed(chain, str(chain), array)
+        session.feed_of_array[id(tensor)] = feed.id
+        known = session.met[id(tensor)] = tensor, feed
+    session.torch = True
+    return clothed(run, known[1])
+
+
+def met(tensor: Any) -> Tensor:
+    """Return what stands for a real tensor among the operands of a function; one made in the call is a constant."""
+    run = active()
+    assert run is not None
+    known = run.session.met.get(id(tensor))
+    if known is not None:
+        return clothed(run, known[1]).tensor
+    if isinstance(tensor, torch.nn.Parameter) or tensor.requires_grad:
+        raise UntraceableError(
+            f"a parameter that no name, attribute or module leads to is used at {user_line()}: its changes would not "
+            "be seen. Keep it in an nn.Module or an attribute, or pass it as an argument."
+        )
+    return lift(run, tensor_as_array(tensor))
+
+
+def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of jitfuse's that takes and returns torch's tensors, and whose own arguments' functions do."""
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return wrap(function(*map(_bare, args), **{k: _bare(v) for k, v in kwargs.items()}))
+
+    return call
+
+
+def _bare(value: Any) -> Any:
+    if not callable(value) or isinstance(value, Foreign | type):
+        return unwrap(value)
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return unwrap(value(*map(wrap, args), **{k: wrap(v) for k, v in kwargs.items()}))
+
+    return inner
+
+
+def guard(view: Any, chain: Chain, module: Any) -> None:
+    """Make feeds of a module's tensors and guard the rest of its state, that of the modules in it too."""
+    user = is_user_class(type(module))
+    for name, value in list(vars(module).items()):
+        step = chain.attr(name)
+        if name in _TENSORS or name == "_modules":
+            view.guard(step, "KEYS", tuple(value))
+            for key, part in list(value.items()):
+                view.read(step.key(key), part)
+        elif isinstance(value, dict) and name.endswith("hooks"):
+            view.guard(step, "LEN", len(value))
+        elif user:
+            continue
+        elif isinstance(value, torch.Tensor):
+            view.read(step, value)
+        elif isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(isinstance(v, _PLAIN) for v in value)):
+            view.guard_value(step, value)
+        else:
+            view.guard(step, "IS", value)

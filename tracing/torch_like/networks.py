@@ -1,0 +1,268 @@
+"""torch.nn.functional's layers over traced tensors: linear, embedding, normalisations, attention, dropout, padding.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. Dropout draws jitfuse's random numbers, anew in each call.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.tracing import gathering, numpy_arrangements
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.elementwise import clamp
+from jitfuse.tracing.torch_like.products import product, same_dtype
+from jitfuse.tracing.torch_like.promotion import (
+    TORCH,
+    cast,
+    floating,
+    in_common,
+    numbers,
+    operand,
+    run_of_trace,
+    strong,
+)
+from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.tensor import TorchTensor, assign, wrap
+from jitfuse.tracing.traced import fresh
+
+
+@implements("linear")
+def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+    """Return input @ weight.T + bias."""
+    x, w = same_dtype("linear", input, weight)
+    made = product("linear", x, w.T)
+    return wrap(made if bias is None else made + operand(bias))
+
+
+@implements("bilinear")
+def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
+    """Return x1 @ W @ x2 for each output."""
+    from jitfuse.tracing.torch_like.products import einsum
+
+    made = operand(einsum("...i,oij,...j->...o", input1, weight, input2))
+    return wrap(made if bias is None else made + operand(bias))
+
+
+@implements("embedding")
+def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: Any = 2.0,
+              scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+    """Return the rows of a table at indices."""
+    if max_norm is not None:
+        raise UnsupportedError(f"embedding(max_norm=...) is not available, at {user_line()}. Normalise the table.")
+    return wrap(gathering.take(operand(weight), operand(input), 0))
+
+
+@implements("one_hot")
+def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
+    """Return int64 ones at the classes, zeros elsewhere; how many classes there are must be given."""
+    x, count = operand(tensor), int(numbers(num_classes))
+    if count < 0:
+        raise UnsupportedError(f"one_hot without num_classes has a shape that depends on values, at {user_line()}. "
+                               "Pass num_classes=...")
+    classes = x.create("arange", count=count, dtype="int64")
+    return wrap(cast(x.reshape((*x.shape, 1)).call("equal", classes), "int64"))
+
+
+# ---------------------------------------------------------------- normalisations
+def _scaled(x: Tensor, weight: Any, bias: Any, shape: tuple[int, ...]) -> Tensor:
+    if weight is not None:
+        x = x * operand(weight).reshape(shape)
+    return x + operand(bias).reshape(shape) if bias is not None else x
+
+
+@of_floats("layer_norm")
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    """Return the last axes with mean 0 and variance 1, scaled and moved."""
+    x, shape = operand(input), tuple(numbers(normalized_shape))
+    if x.shape[x.ndim - len(shape) :] != shape:
+        raise ShapeError(f"layer_norm: normalized_shape {shape} does not fit {x.shape}, at {user_line()}")
+    over = tuple(range(x.ndim - len(shape), x.ndim))
+    return wrap(cast(_scaled(_standard(x, over, eps), weight, bias, shape), str(x.dtype)))
+
+
+def _standard(x: Tensor, over: tuple[int, ...], eps: Any) -> Tensor:
+    wide = cast(x, "float32") if str(x.dtype) in ("float16", "bfloat16") else x
+    centred = wide - wide.call("mean", axis=over, keepdims=True)
+    spread = (centred * centred).call("mean", axis=over, keepdims=True)
+    return centred / in_common("add", spread, eps).call("sqrt")
+
+
+@of_floats("rms_norm")
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
+    """Return the last axes over their root mean square, scaled."""
+    x, shape = operand(input), tuple(numbers(normalized_shape))
+    over = tuple(range(x.ndim - len(shape), x.ndim))
+    small = float(torch.finfo(TORCH[str(x.dtype)]).eps) if eps is None else eps
+    size = in_common("add", (x * x).call("mean", axis=over, keepdims=True), small).call("sqrt")
+    return wrap(_scaled(x / size, weight, None, shape))
+
+
+@of_floats("group_norm")
+def group_norm(input: Any, num_groups: Any, weight: Any = None, bias: Any = None, eps: Any = 1e-5) -> Any:
+    """Return groups of channels with mean 0 and variance 1, scaled and moved for each channel."""
+    x, groups = operand(input), int(numbers(num_groups))
+    if x.shape[1] % groups:
+        raise ShapeError(f"group_norm: {x.shape[1]} channels do not divide into {groups} groups, at {user_line()}")
+    parts = x.reshape((x.shape[0], groups, x.size // max(x.shape[0] * groups, 1)))
+    made = _standard(parts, (2,), eps).reshape(x.shape)
+    return wrap(_scaled(made, weight, bias, (1, x.shape[1]) + (1,) * (x.ndim - 2)))
+
+
+@of_floats("instance_norm")
+def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
+                  use_input_stats: bool = True, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
+    """Return each channel of each sample with mean 0 and variance 1, scaled and moved."""
+    if not use_input_stats or running_mean is not None:
+        raise UnsupportedError(f"instance_norm with running statistics is not available, at {user_line()}")
+    return group_norm(input, operand(input).shape[1], weight, bias, eps)
+
+
+@of_floats("batch_norm")
+def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None,
+               training: bool = False, momentum: Any = 0.1, eps: Any = 1e-5) -> Any:
+    """Return channels normalised by running statistics, or in training by their own, which move the running ones."""
+    x = operand(input)
+    shape = (1, x.shape[1]) + (1,) * (x.ndim - 2)
+    if training:
+        over = tuple(k for k in range(x.ndim) if k != 1)
+        mean = x.call("mean", axis=over)
+        variance = x.call("var", axis=over, correction=0.0)
+        count = x.size // max(x.shape[1], 1)
+        if isinstance(running_mean, TorchTensor):
+            _moved(running_mean, mean, momentum)
+            _moved(running_var, variance * (count / max(count - 1, 1)), momentum)
+    else:
+        mean, variance = operand(running_mean), operand(running_var)
+    made = (x - mean.reshape(shape)) / in_common("add", variance, eps).call("sqrt").reshape(shape)
+    return wrap(_scaled(made, weight, bias, shape))
+
+
+def _moved(running: TorchTensor, new: Tensor, momentum: Any) -> None:
+    x = running.tensor
+    running.tensor._assign(x * (1.0 - numbers(momentum)) + new * numbers(momentum))
+
+
+# ---------------------------------------------------------------- dropout
+@implements("dropout")
+def dropout(input: Any, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Return the tensor with elements dropped with probability p, the others scaled up; itself outside of training."""
+    x, drop = operand(input), float(numbers(p))
+    if not 0.0 <= drop <= 1.0:
+        raise ArgumentError(f"dropout probability has to be between 0 and 1, but got {drop}, at {user_line()}")
+    if not training or drop == 0.0:
+        return input if isinstance(input, TorchTensor) else wrap(x)
+    run = run_of_trace()
+    drawn = fresh(run, run.emit("random_uniform", run.random_operands(), {"shape": x.shape, "dtype": "float32"}))
+    scale = 0.0 if drop == 1.0 else 1.0 / (1.0 - drop)
+    kept = drawn.call("greater_equal", drop).call("where", in_common("multiply", x, scale), 0.0)
+    return assign(input, wrap(kept), "dropout") if inplace else wrap(cast(kept, str(x.dtype)))
+
+
+# ---------------------------------------------------------------- attention
+@of_floats("scaled_dot_product_attention")
+def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
+                                 is_causal: bool = False, scale: Any = None, enable_gqa: bool = False) -> Any:
+    """Return softmax(query @ key.T * scale + mask) @ value."""
+    q, k, v = same_dtype("scaled_dot_product_attention", query, key, value)
+    if enable_gqa:
+        k, v = (numpy_arrangements.repeat(t, q.shape[-3] // t.shape[-3], -3) for t in (k, v))
+    factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else numbers(scale)
+    weights = in_common("multiply", product("attention", q, k.swapaxes(-1, -2)), factor)
+    lowest = weights.create("full", shape=(), value=-math.inf, dtype=str(weights.dtype))
+    if is_causal:
+        rows = weights.create("arange", count=q.shape[-2], dtype="int64").reshape((-1, 1))
+        later = rows.call("less", weights.create("arange", count=k.shape[-2], dtype="int64"))
+        weights = later.call("where", lowest, weights)
+    if attn_mask is not None:
+        mask = operand(attn_mask)
+        weights = mask.call("where", weights, lowest) if str(mask.dtype) == "bool" else weights + mask
+    shares = wrap(weights.call("softmax", axis=-1))
+    if numbers(dropout_p) > 0.0:
+        shares = dropout(shares, dropout_p)
+    return wrap(product("attention", shares, v))
+
+
+@of_floats("cosine_similarity")
+def cosine_similarity(x1: Any, x2: Any, dim: Any = 1, eps: Any = 1e-8) -> Any:
+    """Return the cosines of the angles between vectors along an axis."""
+    a, b = floating(x1), floating(x2)
+    along = int(numbers(dim))
+    sizes = [operand(clamp(wrap((t * t).call("sum", axis=along, keepdims=True).call("sqrt")), eps)) for t in (a, b)]
+    return wrap((a / sizes[0] * (b / sizes[1])).call("sum", axis=along))
+
+
+@implements("pairwise_distance")
+def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-6, keepdim: bool = False) -> Any:
+    """Return the norms of differences along the last axis."""
+    from jitfuse.tracing.torch_like.reductions import norm
+
+    apart = in_common("add", in_common("subtract", x1, x2), eps)
+    return norm(wrap(apart), p, -1, keepdim)
+
+
+# ---------------------------------------------------------------- padding and resizing
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+@implements("pad")
+def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+    """Add elements before and after the last axes, given from the last one on; negative counts take away."""
+    x, counts = strong(input), tuple(numbers(pad))
+    if mode not in _PAD_MODES:
+        raise ArgumentError(f"pad: mode {mode!r} is none of {', '.join(_PAD_MODES)}, at {user_line()}")
+    widths = [(0, 0)] * x.ndim
+    for k in range(len(counts) // 2):
+        widths[x.ndim - 1 - k] = (counts[2 * k], counts[2 * k + 1])
+    cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))
+    x = x[cut]
+    grown = [(max(a, 0), max(b, 0)) for a, b in widths]
+    if mode == "constant":
+        number = 0 if value is None else numbers(value)
+        return wrap(numpy_arrangements.pad(x, grown, constant_values=number))
+    return wrap(numpy_arrangements.pad(x, grown, mode=_PAD_MODES[mode]))
+
+
+@of_floats("interpolate")
+def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+                align_corners: Any = None, recompute_scale_factor: Any = None, antialias: bool = False) -> Any:
+    """Return the last axes of another size, by nearest elements or linearly between them."""
+    x = operand(input)
+    rank = x.ndim - 2
+    sizes, scales = _target(x, size, scale_factor)
+    if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear") or antialias:
+        raise UnsupportedError(f"interpolate(mode={mode!r}, antialias={antialias}) is not available, at {user_line()}")
+    for k in range(rank):
+        x = _resized(x, 2 + k, sizes[k], scales[k], mode, bool(align_corners))
+    return wrap(x)
+
+
+def _target(x: Tensor, size: Any, scale: Any) -> tuple[list[int], list[float]]:
+    given, spatial = numbers(size if size is not None else scale), x.shape[2:]
+    each = given if isinstance(given, tuple) else (given,) * len(spatial)
+    if size is not None:
+        return [int(n) for n in each], [n / int(m) for n, m in zip(spatial, each, strict=True)]
+    return [math.floor(n * s) for n, s in zip(spatial, each, strict=True)], [1.0 / s for s in each]
+
+
+def _resized(x: Tensor, axis: int, size: int, scale: float, mode: str, corners: bool) -> Tensor:
+    extent = x.shape[axis]
+    places = np.arange(size)
+    if mode.startswith("nearest"):
+        shift = 0.5 if mode == "nearest-exact" else 0.0
+        at = np.minimum(np.floor((places + shift) * np.float32(scale)).astype("int64"), extent - 1)
+        return gathering.take(x, at, axis)
+    if corners:
+        exact = places * ((extent - 1) / (size - 1) if size > 1 else 0.0)
+    else:
+        exact = np.maximum((places + 0.5) * scale - 0.5, 0.0)
+    low = np.minimum(exact.astype("int64"), extent - 1)
+    high = np.minimum(low + 1, extent - 1)
+    share = (exact - low).astype(str(x.dtype)).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+    one, two = gathering.take(x, low, axis), gathering.take(x, high, axis)
+    return one * (1 - share) + two * share
+

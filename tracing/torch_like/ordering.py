@@ -1,0 +1,132 @@
+"""torch's sorting and order statistics over traced tensors, as library steps.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. Sorting is stable, also in descending order.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jitfuse.errors import ShapeError
+from jitfuse.ir import shape_rules
+from jitfuse.tracing import numpy_library, numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, strong
+from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+def _order(x: Tensor, along: int, descending: bool) -> Tensor:
+    if not descending:
+        return numpy_library.argsort(x, along, stable=True)
+    order = numpy_library.argsort(numpy_shapes.flip(x, along), along, stable=True)
+    return x.shape[along] - 1 - numpy_shapes.flip(order, along)
+
+
+def _sorted(x: Tensor, dim: Any, descending: Any) -> tuple[Tensor, Tensor]:
+    if not x.ndim:
+        return x.as_copy(), x.create("zeros", shape=(), dtype="int64")
+    along = shape_rules.normalize_axis("sort", int(numbers(dim)), x.ndim)
+    order = _order(x, along, bool(descending))
+    return x.call("take_along_axis", order, axis=along), order
+
+
+@implements("sort")
+def sort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Return the elements in order, and their places."""
+    values, order = _sorted(strong(input), dim, descending)
+    return torch.return_types.sort((wrap(values), wrap(order)))
+
+
+@implements("msort")
+def msort(input: Any) -> Any:
+    """Return the elements in order along the first axis."""
+    return wrap(_sorted(strong(input), 0, False)[0])
+
+
+@implements("argsort")
+def argsort(input: Any, dim: Any = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Return the places of the elements in order."""
+    return wrap(_sorted(strong(input), dim, descending)[1])
+
+
+@implements("topk")
+def topk(input: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """Return the k largest or smallest elements in order, and their places."""
+    x, count = strong(input), int(numbers(k))
+    along = shape_rules.normalize_axis("topk", int(numbers(dim)), x.ndim)
+    if not 0 <= count <= x.shape[along]:
+        raise ShapeError(f"topk: selected index k={count} out of range of {x.shape[along]}, at {user_line()}")
+    values, order = _sorted(x, along, largest)
+    part = (*(slice(None),) * along, slice(0, count))
+    return torch.return_types.topk((wrap(values[part].as_copy()), wrap(order[part].as_copy())))
+
+
+@implements("kthvalue")
+def kthvalue(input: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Any:
+    """Return the k-th smallest element, from 1, and its place."""
+    return torch.return_types.kthvalue(_at(strong(input), int(numbers(k)) - 1, dim, keepdim))
+
+
+def _at(x: Tensor, k: int, dim: Any, keepdim: bool) -> tuple[Any, Any]:
+    along = shape_rules.normalize_axis("kthvalue", int(numbers(dim)), x.ndim)
+    values, order = _sorted(x, along, False)
+    part = (*(slice(None),) * along, slice(k, k + 1) if keepdim else k)
+    return wrap(values[part].as_copy()), wrap(order[part].as_copy())
+
+
+@implements("median")
+def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the lower of the middle elements, and its place where an axis is given; NaN where there is one."""
+    x = strong(input)
+    if dim is None:
+        flat = x.ravel()
+        return wrap(_of_nan(flat, numpy_library.sort(flat)[(flat.size - 1) // 2].as_copy(), 0))
+    if not x.ndim:
+        return torch.return_types.median((wrap(x.as_copy()), wrap(x.create("zeros", shape=(), dtype="int64"))))
+    along = shape_rules.normalize_axis("median", int(numbers(dim)), x.ndim)
+    values, places = _at(x, (x.shape[along] - 1) // 2, along, keepdim)
+    wrong = x.call("isnan")
+    nan = wrong.call("any", axis=along, keepdims=keepdim)
+    first = wrong.call("argmax", axis=along, keepdims=keepdim)
+    return torch.return_types.median((
+        wrap(_of_nan(x, values.tensor, along, keepdim)), wrap(nan.call("where", first, places.tensor))))
+
+
+def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tensor:
+    """Return NaN where there is one along an axis."""
+    if not str(x.dtype).startswith(("float", "bfloat")):
+        return value
+    nan = x.call("isnan").call("any", axis=axis, keepdims=keepdim)
+    missing = x.create("full", shape=(), value=float("nan"), dtype=str(x.dtype))
+    return nan.call("where", missing, value)
+
+
+@implements("quantile")
+def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
+    """Return quantiles; the axis of q comes first."""
+    x = floating(input)
+    made = numpy_library.quantile(x, cast(operand(q), str(x.dtype)), None if dim is None else int(numbers(dim)),
+                                  method=interpolation, keepdims=bool(keepdim))
+    return wrap(made)
+
+
+@implements("searchsorted")
+def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
+                 side: Any = None) -> Any:
+    """Return where values would be inserted into a sorted sequence of one axis."""
+    x = strong(sorted_sequence)
+    values = strong(input).astype(str(x.dtype), copy=False)
+    where = "right" if right or side == "right" else "left"
+    if x.ndim != 1:
+        raise ShapeError(f"searchsorted: a sequence of shape {x.shape} is not of one axis, at {user_line()}")
+    made = numpy_library.searchsorted(x, values, where)
+    return wrap(made.astype("int32") if out_int32 else made)
+
+
+@implements("bucketize")
+def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
+    """Return the buckets between boundaries that values belong to."""
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -1,0 +1,161 @@
+"""torch's products and linear algebra over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. Operands of products have one dtype, as in torch.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import DTypeError, ShapeError
+from jitfuse.tracing import numpy_arrangements, numpy_linalg, numpy_products, numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.elementwise import add, delivered, mul
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
+from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+def same_dtype(name: str, *values: Any) -> list[Tensor]:
+    """Return operands, which must have one dtype; raises DTypeError."""
+    found = [operand(v) for v in values]
+    names = {str(t.dtype) for t in found}
+    if len(names) > 1:
+        raise DTypeError(f"{name}: expected operands of the same dtype, but got: {', '.join(sorted(names))}, at "
+                         f"{user_line()}. Cast one of them with x.to(dtype).")
+    return found
+
+
+def product(name: str, a: Any, b: Any) -> Tensor:
+    """Return the matrix product of operands of one dtype, in that dtype."""
+    x, y = same_dtype(name, a, b)
+    return cast(x.call("matmul", y), str(x.dtype))
+
+
+@implements("matmul", "linalg.matmul")
+def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+    """Return the matrix product."""
+    return delivered(product("matmul", input, other), out)
+
+
+def _of_ranks(name: str, first: int, second: int) -> Callable[..., Any]:
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        x, y = operand(input), operand(other)
+        if (x.ndim, y.ndim) != (first, second):
+            raise ShapeError(f"{name}: operands of {first} and {second} axes are expected, not {x.shape} and "
+                             f"{y.shape}, at {user_line()}")
+        return delivered(product(name, x, y), out)
+
+    function.__name__ = name
+    return function
+
+
+for _name, _ranks in {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}.items():
+    implements(_name)(_of_ranks(_name, *_ranks))
+
+
+def _added(name: str) -> Callable[..., Any]:
+    def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+        made = wrap(product(name, one, two))
+        if kind(str(made.tensor.dtype)) not in ("float", "complex"):
+            beta, alpha = int(numbers(beta)), int(numbers(alpha))
+        made = made if isinstance(alpha, int | float) and alpha == 1 else mul(made, alpha)
+        if isinstance(beta, int | float) and beta == 0:
+            return delivered(made.tensor, out)
+        return add(made, input if isinstance(beta, int | float) and beta == 1 else mul(input, beta), out=out)
+
+    function.__name__ = name
+    return function
+
+
+for _name in ("addmm", "baddbmm", "addmv"):
+    implements(_name)(_added(_name))
+
+
+@implements("outer", "ger")
+def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
+    """Return the products of all pairs of elements."""
+    x, y = strong(input), strong(vec2)
+    return mul(wrap(x.reshape((x.size, 1))), wrap(y.reshape((y.size,))), out=out)
+
+
+@implements("inner")
+def inner(input: Any, other: Any) -> Any:
+    """Return the sums of products over the last axes."""
+    x, y = same_dtype("inner", input, other)
+    return wrap(cast(numpy_products.inner(x, y), str(x.dtype)))
+
+
+@implements("tensordot")
+def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+    """Return the sum of products over pairs of axes."""
+    x, y = same_dtype("tensordot", a, b)
+    return delivered(cast(numpy_products.tensordot(x, y, numbers(dims)), str(x.dtype)), out)
+
+
+@implements("einsum")
+def einsum(equation: Any, *operands: Any) -> Any:
+    """Return the sum of products that an equation describes."""
+    given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
+    found = same_dtype("einsum", *given)
+    return wrap(cast(numpy_products.einsum(equation, *found), str(found[0].dtype)))
+
+
+@implements("kron")
+def kron(input: Any, other: Any) -> Any:
+    """Return the Kronecker product."""
+    return wrap(numpy_arrangements.kron(strong(input), strong(other)))
+
+
+@implements("cross", "linalg.cross")
+def cross(input: Any, other: Any, dim: Any = -1) -> Any:
+    """Return the cross products of vectors along an axis."""
+    return wrap(numpy_products.cross(*same_dtype("cross", input, other), axis=int(numbers(dim))))
+
+
+@implements("cdist")
+def cdist(x1: Any, x2: Any, p: Any = 2.0, **options: Any) -> Any:
+    """Return the distances of all pairs of rows."""
+    from jitfuse.tracing.torch_like.reductions import norm
+
+    x, y = same_dtype("cdist", x1, x2)
+    apart = numpy_shapes.expand_dims(x, -2) - numpy_shapes.expand_dims(y, -3)
+    return norm(wrap(apart), p, -1)
+
+
+# ---------------------------------------------------------------- decompositions
+def _of_matrices(name: str) -> Callable[..., Any]:
+    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        x = operand(A)
+        if kind(str(x.dtype)) not in ("float", "complex"):
+            raise DTypeError(f"linalg.{name}: expected a floating point tensor, not {x.dtype}, at {user_line()}")
+        return wrap(getattr(numpy_linalg, name)(x, *(operand(a) for a in args), **kwargs))
+
+    function.__name__ = name
+    return function
+
+
+for _name in ("inv", "det", "solve", "cholesky", "matrix_power", "svdvals", "eigvalsh"):
+    implements(f"linalg.{_name}")(_of_matrices(_name))
+for _name in ("det",):
+    implements(_name)(_of_matrices(_name))
+implements("inverse")(_of_matrices("inv"))
+
+
+def _structured(name: str, torch_name: str) -> None:
+    made = _of_matrices(name)
+
+    @implements(f"linalg.{torch_name}")
+    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        result = made(A, *args, **kwargs)
+        return getattr(torch.return_types, f"linalg_{torch_name}")(tuple(result))
+
+    function.__name__ = torch_name
+
+
+for _name in ("svd", "qr", "eigh", "slogdet"):
+    _structured(_name, _name)

@@ -1,0 +1,167 @@
+"""torch's dtypes and promotion over traced tensors: `torch.result_type`, and operators in the dtype that it gives.
+
+A tensor with axes decides over one of rank 0 of the same category, and both over Python numbers. Arithmetic of 16-bit
+floats with a Python number takes the number in float32, as torch's kernels do.
+"""
+from __future__ import annotations
+
+import functools
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from jitfuse.dtypes import is_narrow, kind
+from jitfuse.errors import DTypeError
+from jitfuse.tracing.foreign import Foreign, bare
+from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.recorder import Recorder, active
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+NAMES: Final[dict[Any, str]] = {
+    torch.bool: "bool", torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32",
+    torch.int64: "int64", torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32",
+    torch.float64: "float64", torch.complex64: "complex64", torch.complex128: "complex128",
+    **{getattr(torch, n): n for n in ("uint16", "uint32", "uint64") if hasattr(torch, n)},
+}
+"""torch's dtypes and the names that programs know them by."""
+TORCH: Final[dict[str, Any]] = {name: dtype for dtype, name in NAMES.items()}
+_CATEGORY: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
+
+
+def dtype_named(dtype: Any) -> str:
+    """Return the name of a dtype of torch's, NumPy's or a name; raises DTypeError for others."""
+    if dtype in NAMES:
+        return NAMES[dtype]
+    if dtype in (float, int, bool, complex):
+        return {float: default_float(), int: "int64", bool: "bool", complex: default_complex()}[dtype]
+    name = str(np.dtype(str(dtype)))
+    if name not in TORCH:
+        raise DTypeError(f"torch has no dtype {dtype}, at {user_line()}")
+    return name
+
+
+def default_float() -> str:
+    """Return the name of torch's default dtype."""
+    return NAMES[torch.get_default_dtype()]
+
+
+def default_complex() -> str:
+    """Return the complex dtype of torch's default dtype."""
+    return "complex128" if default_float() == "float64" else "complex64"
+
+
+@functools.lru_cache(maxsize=1024)
+def _promoted(a: str, b: str) -> str:
+    return NAMES[torch.promote_types(TORCH[a], TORCH[b])]
+
+
+def _joined(names: list[str]) -> str | None:
+    return functools.reduce(_promoted, names) if names else None
+
+
+def _combined(higher: str | None, lower: str | None) -> str | None:
+    """Return what a stronger and a weaker kind of operand make: the weaker adds its category alone."""
+    if higher is None or lower is None:
+        return higher or lower
+    if _CATEGORY[kind(lower)] <= _CATEGORY[kind(higher)]:
+        return higher
+    if kind(lower) == "complex" and kind(higher) == "float":
+        return "complex128" if higher == "float64" else "complex64"
+    return _promoted(higher, lower) if higher == "bool" or kind(lower) in ("float", "complex") else higher
+
+
+def result_dtype(tensors: list[Tensor]) -> str:
+    """Return the dtype that operands have in common; weak ones are Python numbers."""
+    with_axes = [str(t.dtype) for t in tensors if not t.weak and t.ndim]
+    scalars = [str(t.dtype) for t in tensors if not t.weak and not t.ndim]
+    numbers = [{"float": default_float(), "complex": default_complex()}.get(kind(str(t.dtype)), str(t.dtype))
+               for t in tensors if t.weak]
+    found = _combined(_joined(with_axes), _combined(_joined(scalars), _joined(numbers)))
+    assert found is not None
+    return found
+
+
+# ---------------------------------------------------------------- operands and results
+def run_of_trace() -> Recorder:
+    """Return the trace that is going on."""
+    run = active()
+    assert run is not None, "torch's functions over traced tensors run in a trace alone"
+    return run
+
+
+def operand(value: Any) -> Tensor:
+    """Return a tensor, number, array or real tensor of torch's as a traced tensor."""
+    if type(value) is TracedTensor:
+        return value
+    if isinstance(value, Foreign):
+        return value.tensor
+    if isinstance(value, torch.Tensor):
+        from jitfuse.tracing.torch_like.modules import met
+
+        return met(value)
+    return lift(run_of_trace(), value)
+
+
+def strong(value: Any) -> Tensor:
+    """Return an operand with the dtype that torch gives a number."""
+    t = operand(value)
+    return t.call("astype", dtype=result_dtype([t])) if t.weak else t
+
+
+def cast(t: Tensor, dtype: str) -> Tensor:
+    """Return a traced tensor in a dtype, itself where it has it."""
+    if str(t.dtype) == dtype and not t.weak:
+        return t
+    return t.call("astype", dtype=dtype)
+
+
+def floating(value: Any) -> Tensor:
+    """Return an operand in a floating dtype: integers and bools in torch's default."""
+    t = strong(value)
+    return t if kind(str(t.dtype)) in ("float", "complex") else cast(t, default_float())
+
+
+def in_common(op_name: str, *values: Any, dtype: str | None = None, to_float: bool = False) -> Tensor:
+    """Carry out an operator on operands in their common dtype; `to_float`: in a floating one."""
+    tensors = [operand(v) for v in values]
+    common = dtype or result_dtype(tensors)
+    if to_float and kind(common) not in ("float", "complex"):
+        common = default_float()
+    loop = "float32" if is_narrow(common) and any(t.weak for t in tensors) else common
+    cast_ = [cast(t, loop) for t in tensors]
+    result: Tensor = cast_[0].call(op_name, *cast_[1:])
+    return cast(result, common) if loop != common and str(result.dtype) == loop else result
+
+
+def require_float(name: str, value: Any) -> None:
+    """Raise DTypeError for tensors of integers and bools."""
+    t = operand(value)
+    if not t.weak and kind(str(t.dtype)) not in ("float", "complex"):
+        raise DTypeError(f"{name} is not implemented for {t.dtype}, at {user_line()}. Cast with x.float().")
+
+
+def narrowed(result: Any, like: Any) -> Any:
+    """Return a result in the dtype of a tensor of 16-bit floats, where it is a wider float; any other as it is."""
+    dtype = str(operand(like).dtype)
+    wide = isinstance(result, Foreign) and str(result.tensor.dtype) in ("float32", "float64")
+    if not is_narrow(dtype) or not wide:
+        return result
+    return type(result)(cast(result.tensor, dtype))
+
+
+def memory(t: Tensor) -> Tensor:
+    """Return a result as an array that may be written into: torch has no scalars that may not."""
+    return fresh(t._run, t._id(), scalar=False) if t._scalar or t.weak else t
+
+
+def numbers(value: Any) -> Any:
+    """Return a tree with the values of traced numbers in it, which become guards."""
+    from jitfuse.tracing.traced import plain
+
+    value = bare(value)
+    if isinstance(value, list | tuple):
+        return tuple(numbers(v) for v in value)
+    return plain(value)

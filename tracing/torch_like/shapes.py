@@ -1,0 +1,365 @@
+"""torch's functions of shapes, joins and rearrangements over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. Views are views where torch's are.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from jitfuse.errors import ArgumentError, BoundsError, ShapeError
+from jitfuse.ir import shape_rules
+from jitfuse.tracing import numpy_arrangements, numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.promotion import cast, memory, numbers, operand, result_dtype, strong
+from jitfuse.tracing.torch_like.table import implements, method
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+def extents(given: Any) -> tuple[int, ...]:
+    """Return extents given one by one or as a sequence."""
+    found = numbers(given)
+    if len(found) == 1 and isinstance(found[0], tuple):
+        found = found[0]
+    return tuple(int(n) for n in found)
+
+
+def axis_of(x: Tensor, dim: Any) -> int:
+    """Return an axis as a non-negative number; a tensor of rank 0 has the axis 0."""
+    return shape_rules.normalize_axis("dim", int(numbers(dim)), max(x.ndim, 1))
+
+
+# ---------------------------------------------------------------- views
+@implements("reshape")
+def reshape(input: Any, *shape: Any) -> Any:
+    """Return the elements under another shape."""
+    return wrap(strong(input).reshape(extents(shape)))
+
+
+@method("reshape", "view")
+def view(self: Any, *shape: Any, **options: Any) -> Any:
+    """Return the elements under another shape, or with a dtype as `to`."""
+    shape = shape or (options["shape"],)
+    if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+        raise ArgumentError(f"Tensor.view(dtype) is not available inside a fused function, at {user_line()}")
+    return reshape(self, *shape)
+
+
+@method("view_as", "reshape_as")
+def view_as(self: Any, other: Any) -> Any:
+    """Return the elements under another tensor's shape."""
+    return reshape(self, tuple(operand(other).shape))
+
+
+@implements("permute")
+def permute(input: Any, *dims: Any) -> Any:
+    """Permute the axes."""
+    return wrap(strong(input).transpose(extents(dims)))
+
+
+@implements("transpose", "swapaxes", "swapdims")
+def transpose(input: Any, dim0: Any, dim1: Any) -> Any:
+    """Exchange two axes."""
+    x = strong(input)
+    return wrap(x.swapaxes(axis_of(x, dim0), axis_of(x, dim1)) if x.ndim else x[...])
+
+
+@implements("t")
+def t(input: Any) -> Any:
+    """Exchange the axes of a matrix."""
+    x = strong(input)
+    if x.ndim > 2:
+        raise ShapeError(f"t() expects a tensor with <= 2 dimensions, but self is {x.ndim}D, at {user_line()}")
+    return wrap(x.T if x.ndim == 2 else x[...])
+
+
+@implements("adjoint")
+def adjoint(input: Any) -> Any:
+    """Exchange the last two axes, conjugated."""
+    return wrap(strong(input).conj().swapaxes(-1, -2))
+
+
+@implements("movedim", "moveaxis")
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """Move axes."""
+    return wrap(numpy_shapes.moveaxis(strong(input), numbers(source), numbers(destination)))
+
+
+@implements("squeeze")
+def squeeze(input: Any, dim: Any = None) -> Any:
+    """Drop axes of extent 1; one of another extent stays."""
+    x = strong(input)
+    given = numbers(dim)
+    named = given if isinstance(given, tuple) else (given,)
+    over = range(x.ndim) if given is None else [axis_of(x, d) for d in named]
+    return wrap(x.reshape(tuple(n for k, n in enumerate(x.shape) if k not in over or n != 1)))
+
+
+@implements("unsqueeze")
+def unsqueeze(input: Any, dim: Any) -> Any:
+    """Insert an axis."""
+    return wrap(numpy_shapes.expand_dims(strong(input), int(numbers(dim))))
+
+
+@implements("flatten")
+def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
+    """Make one axis of several."""
+    x = strong(input)
+    a, b = axis_of(x, start_dim), axis_of(x, end_dim)
+    return wrap(x.reshape((*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))) if x.ndim else wrap(
+        x.reshape((1,)))
+
+
+@implements("unflatten")
+def unflatten(input: Any, dim: Any, sizes: Any) -> Any:
+    """Make several axes of one."""
+    x = strong(input)
+    a, new = axis_of(x, dim), list(extents((sizes,)))
+    if -1 in new:
+        known = math.prod(n for n in new if n != -1)
+        new[new.index(-1)] = x.shape[a] // max(known, 1)
+    return wrap(x.reshape((*x.shape[:a], *new, *x.shape[a + 1 :])))
+
+
+@implements("ravel")
+def ravel(input: Any) -> Any:
+    """Return all elements as one axis."""
+    return wrap(strong(input).ravel())
+
+
+@implements("broadcast_to")
+def broadcast_to(input: Any, size: Any) -> Any:
+    """Repeat along axes of extent 1 and new leading axes."""
+    return expand(input, size)
+
+
+@method("expand")
+def expand(self: Any, *sizes: Any) -> Any:
+    """Repeat along axes of extent 1; -1 keeps an extent."""
+    x, given = operand(self), extents(sizes)
+    lead = len(given) - x.ndim
+    return wrap(x.call("broadcast_to", shape=tuple(x.shape[k - lead] if n == -1 else n for k, n in enumerate(given))))
+
+
+@method("expand_as")
+def expand_as(self: Any, other: Any) -> Any:
+    """Repeat to another tensor's shape."""
+    return expand(self, tuple(operand(other).shape))
+
+
+@implements("broadcast_tensors")
+def broadcast_tensors(*tensors: Any) -> Any:
+    """Broadcast tensors against each other."""
+    found = [strong(x) for x in (tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors)]
+    shape = shape_rules.broadcast("broadcast_tensors", [x.shape for x in found])
+    return tuple(wrap(x.call("broadcast_to", shape=shape)) for x in found)
+
+
+@implements("diagonal")
+def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
+    """Return the diagonal of two axes as the last axis."""
+    return wrap(numpy_arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2))))
+
+
+@implements("narrow")
+def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
+    """Return a part of an axis."""
+    x = strong(input)
+    axis, begin, count = axis_of(x, dim), int(numbers(start)), int(numbers(length))
+    begin += x.shape[axis] if begin < 0 else 0
+    if not 0 <= begin <= begin + count <= x.shape[axis]:
+        raise BoundsError(f"narrow: {count} from {start} on lie outside of an axis of {x.shape[axis]}, "
+                          f"at {user_line()}")
+    return wrap(x[(*(slice(None),) * axis, slice(begin, begin + count))])
+
+
+@implements("select")
+def select(input: Any, dim: Any, index: Any) -> Any:
+    """Return the part at one place of an axis."""
+    x = strong(input)
+    return wrap(x[(*(slice(None),) * axis_of(x, dim), int(numbers(index)))])
+
+
+@implements("unbind")
+def unbind(input: Any, dim: Any = 0) -> Any:
+    """Return the parts along an axis."""
+    x = strong(input)
+    lead = (slice(None),) * axis_of(x, dim)
+    return tuple(wrap(x[(*lead, k)]) for k in range(x.shape[len(lead)]))
+
+
+@implements("split")
+def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
+    """Cut an axis into parts of a size, or of several."""
+    x, sizes = strong(tensor), numbers(split_size_or_sections)
+    along = axis_of(x, dim)
+    n = x.shape[along]
+    if isinstance(sizes, tuple):
+        if sum(sizes) != n:
+            raise ShapeError(f"split: sizes {sizes} do not sum up to {n}, at {user_line()}")
+        counts = list(sizes)
+    else:
+        counts = [min(sizes, n - k) for k in range(0, n, sizes)] or [0]
+    lead, parts, at = (slice(None),) * along, [], 0
+    for count in counts:
+        parts.append(wrap(x[(*lead, slice(at, at + count))]))
+        at += count
+    return tuple(parts)
+
+
+@implements("chunk")
+def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
+    """Cut an axis into so many parts at most, as equal as can be."""
+    x = strong(input)
+    return split(input, max(-(-x.shape[axis_of(x, dim)] // int(numbers(chunks))), 1), dim)
+
+
+# ---------------------------------------------------------------- joins and repetition
+def _joined(tensors: Any) -> list[Tensor]:
+    found = [strong(x) for x in tensors]
+    common = result_dtype(found)
+    return [cast(x, common) for x in found]
+
+
+@implements("cat", "concat", "concatenate")
+def cat(tensors: Any, dim: Any = 0, *, axis: Any = None, out: Any = None) -> Any:
+    """Join along an axis; empty tensors of one axis are left out."""
+    parts = [x for x in _joined(tensors) if x.shape != (0,)] or _joined(tensors)[:1]
+    return wrap(numpy_shapes.concatenate(parts, int(numbers(dim if axis is None else axis))))
+
+
+@implements("stack")
+def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
+    """Join along a new axis."""
+    return wrap(numpy_shapes.stack(_joined(tensors), int(numbers(dim))))
+
+
+@implements("vstack", "row_stack")
+def vstack(tensors: Any) -> Any:
+    """Join as rows."""
+    return wrap(numpy_shapes.vstack(_joined(tensors)))
+
+
+@implements("hstack")
+def hstack(tensors: Any) -> Any:
+    """Join along the second axis, or the only one."""
+    return wrap(numpy_shapes.hstack(_joined(tensors)))
+
+
+@implements("dstack")
+def dstack(tensors: Any) -> Any:
+    """Join along the third axis."""
+    return wrap(numpy_arrangements.dstack(_joined(tensors)))
+
+
+@implements("column_stack")
+def column_stack(tensors: Any) -> Any:
+    """Join as columns."""
+    return wrap(numpy_shapes.column_stack(_joined(tensors)))
+
+
+@implements("tile")
+def tile(input: Any, *dims: Any) -> Any:
+    """Repeat the whole along each axis."""
+    return wrap(numpy_arrangements.tile(strong(input), extents(dims)))
+
+
+@method("repeat")
+def repeat(self: Any, *sizes: Any) -> Any:
+    """Repeat the whole along each axis."""
+    return tile(self, *sizes)
+
+
+@implements("repeat_interleave")
+def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
+    """Repeat each element along an axis, all as often or each by its own known count."""
+    return wrap(numpy_arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
+
+
+@implements("meshgrid")
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
+    """Return coordinate tensors of a grid."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    return tuple(wrap(x) for x in numpy_arrangements.meshgrid(*map(strong, given), indexing=indexing))
+
+
+# ---------------------------------------------------------------- rearrangements
+@implements("flip")
+def flip(input: Any, *dims: Any, **options: Any) -> Any:
+    """Reverse axes; a copy, as in torch."""
+    given = extents(dims or (options["dims"],))
+    return wrap(numpy_shapes.flip(strong(input), given).as_copy())
+
+
+@implements("fliplr")
+def fliplr(input: Any) -> Any:
+    """Reverse the second axis."""
+    return flip(input, (1,))
+
+
+@implements("flipud")
+def flipud(input: Any) -> Any:
+    """Reverse the first axis."""
+    return flip(input, (0,))
+
+
+@implements("rot90")
+def rot90(input: Any, k: Any = 1, dims: Any = (0, 1)) -> Any:
+    """Rotate by quarter turns."""
+    return wrap(numpy_arrangements.rot90(strong(input), int(numbers(k)), numbers(dims)).as_copy())
+
+
+@implements("roll")
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+    """Move elements along axes, around the ends."""
+    return wrap(numpy_arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
+
+
+@implements("tril")
+def tril(input: Any, diagonal: Any = 0) -> Any:
+    """Keep what lies on or below a diagonal."""
+    return wrap(strong(input).call("tril", k=int(numbers(diagonal))))
+
+
+@implements("triu")
+def triu(input: Any, diagonal: Any = 0) -> Any:
+    """Keep what lies on or above a diagonal."""
+    return wrap(strong(input).call("triu", k=int(numbers(diagonal))))
+
+
+@implements("diag")
+def diag(input: Any, diagonal: Any = 0) -> Any:
+    """Return a matrix with these elements on a diagonal, or a diagonal of a matrix."""
+    return wrap(memory(numpy_arrangements.diag(strong(input), int(numbers(diagonal)))).as_copy())
+
+
+@implements("trace")
+def trace(input: Any) -> Any:
+    """Return the sum of the diagonal of a matrix."""
+    return wrap(numpy_arrangements.trace(strong(input)))
+
+
+@implements("atleast_1d")
+def atleast_1d(input: Any) -> Any:
+    """View as a tensor with one axis at least."""
+    return wrap(numpy_shapes.atleast_1d(strong(input)))
+
+
+@implements("atleast_2d")
+def atleast_2d(input: Any) -> Any:
+    """View as a tensor with two axes at least."""
+    return wrap(numpy_shapes.atleast_2d(strong(input)))
+
+
+@method("unfold")
+def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
+    """Return windows along an axis, their elements as the last axis."""
+    x, count, by = operand(self), int(numbers(size)), int(numbers(step))
+    along = axis_of(x, dimension)
+    windows = (x.shape[along] - count) // by + 1
+    lead = (slice(None),) * along
+    parts = [x[(*lead, slice(k, k + (windows - 1) * by + 1, by))] for k in range(count)]
+    return wrap(numpy_shapes.stack(parts, -1))

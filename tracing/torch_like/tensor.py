@@ -1,0 +1,284 @@
+"""TorchTensor: what a function that was called with torch tensors sees of them while it is traced.
+
+It has torch's methods, operators and `__torch_function__`, all of them over one traced tensor. Owns Python's protocols,
+items, attributes and in-place methods. NumPy's functions over it give one again: torch wins. Does not own any function.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import torch
+
+from jitfuse.dtypes import itemsize, kind
+from jitfuse.errors import DTypeError, ShapeError
+from jitfuse.tracing.foreign import Foreign
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like import table
+from jitfuse.tracing.torch_like.promotion import TORCH, cast, memory, operand
+from jitfuse.tracing.traced import TracedTensor
+
+
+class TorchTensor(Foreign):
+    """A traced tensor under torch's methods."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Answer isinstance as the plain run would."""
+        return torch.Tensor  # type: ignore[no-any-return]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return table.carry_out(func, args, kwargs or {})
+
+    # ------------------------------------------------------------------ attributes
+    @property
+    def shape(self) -> Any:
+        """Extents."""
+        return torch.Size(self.tensor.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """torch's dtype."""
+        return TORCH[str(self.tensor.dtype)]
+
+    @property
+    def device(self) -> Any:
+        """The CPU."""
+        return torch.device("cpu")
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.tensor.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return itemsize(str(self.tensor.dtype))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return int(self.itemsize * self.tensor.size)
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """All axes reversed."""
+        return TorchTensor(self.tensor.T)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        """The last two axes exchanged."""
+        return TorchTensor(self.tensor.swapaxes(-1, -2))
+
+    @property
+    def data(self) -> Any:
+        """The same tensor: there are no gradients here."""
+        return self
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return TorchTensor(self.tensor.real)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return TorchTensor(memory(self.tensor.imag))
+
+    requires_grad: Final = False
+    grad: Final = None
+    grad_fn: Final = None
+    is_leaf: Final = True
+    is_cuda: Final = False
+    is_sparse: Final = False
+    is_quantized: Final = False
+    is_nested: Final = False
+    is_meta: Final = False
+    layout: Final = torch.strided
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        table.loaded()
+        function = table.METHODS.get(name) or table.FUNCTIONS.get(name)
+        if function is not None and hasattr(torch.Tensor, name):
+            return functools.partial(function, self)
+        base = table.FUNCTIONS.get(name[:-1]) if name.endswith("_") else None
+        if base is not None and hasattr(torch.Tensor, name):
+            return functools.partial(_written, base, self)
+        if not hasattr(torch.Tensor, name):
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+        raise table.missing(name, "Tensor")
+
+    # ------------------------------------------------------------------ items
+    def __getitem__(self, index: Any) -> Any:
+        return TorchTensor(memory(self.tensor[_index(index)]))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        new = operand(value)
+        if not new.weak and new.ndim > self.ndim and not [n for n in new.shape[: new.ndim - self.ndim] if n != 1]:
+            new = new.reshape(new.shape[new.ndim - self.ndim :])
+        own = str(self.tensor.dtype)
+        self.tensor[_index(index)] = cast(new, own) if not new.weak or kind(own) in ("int", "uint", "bool") else new
+
+    def __len__(self) -> int:
+        if not self.tensor.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.tensor.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.tensor.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self[k] for k in range(self.tensor.shape[0])])
+
+    # ------------------------------------------------------------------ Python looks
+    def __bool__(self) -> bool:
+        return bool(self.tensor)
+
+    def __int__(self) -> int:
+        return int(self.tensor)
+
+    def __float__(self) -> float:
+        return float(self.tensor)
+
+    def __complex__(self) -> complex:
+        return complex(self.tensor)
+
+    def __index__(self) -> int:
+        return int(self.tensor.__index__())
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self.tensor == operand(value)).any())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return repr(self.tensor)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.tensor, spec)
+
+    # ------------------------------------------------------------------ NumPy
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return self.tensor.__array__(dtype, copy)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _by_numpy(lambda *args, **options: self.tensor.__array_ufunc__(ufunc, method, *args, **options),
+                         inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _by_numpy(lambda *given, **options: self.tensor.__array_function__(func, types, given, options),
+                         args, kwargs)
+
+
+def wrap(value: Any) -> Any:
+    """Return traced tensors in a result as torch's."""
+    if type(value) is TracedTensor:
+        return value if value.weak else TorchTensor(memory(value))
+    if isinstance(value, tuple | list):
+        parts = [wrap(v) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def unwrap(value: Any) -> Any:
+    """Return torch's tensors in arguments as traced tensors, in containers too."""
+    if isinstance(value, Foreign):
+        return value.tensor
+    if type(value) in (list, tuple):
+        return type(value)(map(unwrap, value))
+    if type(value) is dict:
+        return {k: unwrap(v) for k, v in value.items()}
+    return value
+
+
+def _by_numpy(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    return wrap(function(*unwrap(tuple(args)), **unwrap(dict(kwargs))))
+
+
+def _index(index: Any) -> Any:
+    """Return an index with traced tensors in it; torch refuses slices that go backwards."""
+    items = index if isinstance(index, tuple) else (index,)
+    for item in items:
+        if isinstance(item, slice) and item.step is not None and item.step < 1:
+            raise ShapeError(f"step must be greater than zero, at {user_line()}. Use torch.flip.")
+    return tuple(_item(i) for i in index) if isinstance(index, tuple) else _item(index)
+
+
+def _item(item: Any) -> Any:
+    if isinstance(item, slice):
+        return slice(*(unwrap(v) for v in (item.start, item.stop, item.step)))
+    if isinstance(item, torch.Tensor):
+        return operand(item)
+    return unwrap(item)
+
+
+def assign(target: TorchTensor, result: Any, name: str) -> TorchTensor:
+    """Write a result into a tensor as torch's in-place methods do; raises DTypeError and ShapeError."""
+    new = operand(result)
+    own, other = str(target.tensor.dtype), str(new.dtype)
+    order = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
+    if not new.weak and order[kind(other)] > order[kind(own)]:
+        raise DTypeError(f"{name}_: result type {TORCH[other]} can't be cast to the desired output type {TORCH[own]}, "
+                         f"at {user_line()}")
+    if not new.weak and new.shape != target.tensor.shape:
+        raise ShapeError(f"{name}_: output with shape {target.tensor.shape} doesn't match the broadcast shape "
+                         f"{new.shape}, at {user_line()}")
+    target.tensor._assign(cast(new, own))
+    return target
+
+
+def _written(function: Callable[..., Any], self: TorchTensor, *args: Any, **kwargs: Any) -> Any:
+    """Carry out a method and write its result into the tensor."""
+    return assign(self, function(self, *args, **kwargs), getattr(function, "__name__", "in-place"))
+
+
+# ---------------------------------------------------------------- operators
+_BINARY: Final = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
+}
+_COMPARISONS: Final = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq", "ne": "ne"}
+_UNARY: Final = {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
+
+
+def _operator(name: str, reflected: bool) -> Callable[..., Any]:
+    def operator(self: TorchTensor, other: Any) -> Any:
+        if other is None or isinstance(other, str | list | tuple | dict):
+            return NotImplemented
+        function = _function(name)
+        return function(other, self) if reflected else function(self, other)
+
+    return operator
+
+
+def _inplace(name: str) -> Callable[..., Any]:
+    def operator(self: TorchTensor, other: Any) -> Any:
+        return assign(self, _function(name)(self, other), name)
+
+    return operator
+
+
+def _function(name: str) -> Callable[..., Any]:
+    table.loaded()
+    return table.FUNCTIONS[name]
+
+
+for _dunder, _name in {**_BINARY, **_COMPARISONS}.items():
+    setattr(TorchTensor, f"__{_dunder}__", _operator(_name, reflected=False))
+for _dunder, _name in _BINARY.items():
+    setattr(TorchTensor, f"__r{_dunder}__", _operator(_name, reflected=True))
+    setattr(TorchTensor, f"__i{_dunder}__", _inplace(_name))
+for _dunder, _name in _UNARY.items():
+    setattr(TorchTensor, f"__{_dunder}__", (lambda n: lambda self: _function(n)(self))(_name))

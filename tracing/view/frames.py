@@ -1,0 +1,22 @@
+"""Tracebacks without the frames that users have not written."""
+from __future__ import annotations
+
+import os
+import types
+from typing import Final
+
+_FOLDER: Final = os.path.dirname(__file__) + os.sep
+
+
+def hide_frames(error: BaseException, folders: tuple[str, ...] = (_FOLDER,)) -> None:
+    """Take the frames of files in some folders, the view's own, out of a traceback; the others stay in order."""
+    trace = error.__traceback__
+    frames = []
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(folders):
+            frames.append(trace)
+        trace = trace.tb_next
+    head: types.TracebackType | None = None
+    for frame in reversed(frames):
+        head = types.TracebackType(head, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    error.__traceback__ = head
