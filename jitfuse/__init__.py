@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from jitfuse import forks as _forks  # noqa: F401 (first: see there)
 from jitfuse.errors import (
     ArgumentError,
     CacheWarning,

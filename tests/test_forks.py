@@ -80,6 +80,44 @@ def test_forks_beside_threads_that_compile(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
+# a thread is in the middle of an import of ours while the process forks
+IMPORTING = """
+import importlib.machinery, os, signal, sys, threading
+import jitfuse
+
+begun = threading.Event()
+
+class Slow:
+    def find_spec(self, name, path, target=None):
+        return importlib.machinery.ModuleSpec(name, self) if name == "jitfuse.slow" else None
+    def create_module(self, spec): return None
+    def exec_module(self, module):
+        begun.set()
+        threading.Event().wait(0.3)
+        module.ran = True
+
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=__import__, args=("jitfuse.slow",))
+thread.start()
+assert begun.wait(20)
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    import jitfuse.slow
+    os._exit(0 if jitfuse.slow.ran else 1)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+print("fine")
+"""
+
+
+def test_a_fork_waits_for_imports_of_other_threads() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+
+
 @pytest.mark.parametrize("same", [True, False])
 def test_thirty_two_threads_that_call_first_compile_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
