@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
@@ -148,14 +149,36 @@ def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def reads_eager(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a feed of a trace, such as a global, is an eager array or a tensor, which are read from Python."""
-    if trace.torch:
-        feeds = (f.source.resolve(args, kwargs) for f in trace.feeds.values() if f.kind == "array")
-        return any(isinstance(x, HostArray) or is_torch_tensor(x) for x in feeds)
+    """Return whether a feed of a trace, such as a global, is an eager array, which are read from Python."""
     if "jitfuse.arrays.base" not in sys.modules:
         return False
-    return any(f.kind == "array" and isinstance(f.source.resolve(args, kwargs), HostArray)
-               for f in trace.feeds.values())
+    return any(isinstance(x, HostArray) for _, x in _arrays(trace, args, kwargs))
+
+
+def reads_tensors(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a feed of a trace, such as a global, is a tensor."""
+    return trace.torch and any(is_torch_tensor(x) for _, x in _arrays(trace, args, kwargs))
+
+
+def tensor_feeds(
+    trace: Any, places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> frozenset[int] | None:
+    """Return the feeds of a trace that are tensors in the call, of whose tensors among the arguments arrays are given.
+
+    None where native code cannot tell: where this torch has no way to read them, or no feed stands for one of these
+    tensors, so that nothing would notice another kind of argument in its place.
+    """
+    given = tensor_ids(places, args, kwargs)
+    arrays = _arrays(trace, args, kwargs) if given or trace.torch else []
+    found = {feed: id(x) for feed, x in arrays if id(x) in given or is_torch_tensor(x)}
+    if not found and not given:
+        return frozenset()
+    return frozenset(found) if exchange() is not None and given <= set(found.values()) else None
+
+
+def _arrays(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int, Any]]:
+    """Return (feed, the object behind it) for the feeds of a trace that are arrays."""
+    return [(feed, f.source.resolve(args, kwargs)) for feed, f in trace.feeds.items() if f.kind == "array"]
 
 
 def as_eager(result: Any) -> Any:

@@ -11,6 +11,7 @@ import inspect
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import StateBlock
 from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError
-from jitfuse.frameworks import tensor_ids
+from jitfuse.frameworks import tensor_feeds, tensor_ids
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
 from jitfuse.tracing.device_array import DeviceArray
@@ -56,6 +57,7 @@ class Signatures(NativeCallable):
         self._launches = 0
         self._tensor_places: tuple[int, ...] = ()
         self._twins: dict[tuple[int, ...], Any] = {}
+        self._home: weakref.ref[Signatures] | None = None
         self._busy = threading.local()
         self._why_new: tuple[str, ...] | None = None
         self._missed: tuple[str, ...] = ()
@@ -70,18 +72,24 @@ class Signatures(NativeCallable):
         spec = self._known_signature(training, args, kwargs)
         if spec is None:
             why = self._why_not(args, kwargs)
-            spec = self._add_signature(self._whole_trace(training, args, kwargs), why)
+            spec = self._add_signature(self._whole_trace(training, args, kwargs), why, args, kwargs)
         return spec
 
     def _known_signature(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the specialisation that a call belongs to, or None."""
         return next((s for s in self._specs if s.matches(args, kwargs, training)), None)
 
-    def _add_signature(self, trace: Trace, why: tuple[str, ...]) -> Any:
+    def _add_signature(
+        self, trace: Trace, why: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Return the specialisation of a new trace; `why` no other would do is for reports."""
         if len(self._specs) >= MAX_SIGNATURES:
             self._forget_signatures()
-        spec = compiler.specialise(trace, random_state(), functools.partial(raise_status, self.name))
+        tensors = tensor_feeds(trace, self._tensor_places, args, kwargs)
+        spec = compiler.specialise(
+            trace, random_state(), functools.partial(raise_status, self.name), tensors or (),
+            tensors is not None and (trace.torch or bool(self._tensor_places)),
+        )
         self._specs.insert(0, spec)
         self._why_new, self._missed = why, ()
         self._warn_of_many_values(trace)
@@ -136,12 +144,26 @@ class Signatures(NativeCallable):
 
     def _forget_signatures(self) -> None:
         """Start over with no signatures: their number is bounded, their kernels stay cached."""
-        if self._state is not None:
-            self._launches += self._state.launches
-            # another thread may be running the old entries and their kernels: they die with the next round
-            self._retired, self._state = (self._state, self._specs), None
+        # another thread may be running the old entries and their kernels: they die with the next round
+        self._retired, self._specs = (self._retired_state(), self._specs), []
+        home = self._native_home()
+        if home is not self:
+            with home._lock:
+                home._retired = home._retired_state() or home._retired
+
+    def _retired_state(self) -> Any:
+        """Take the native state out of use and return it: it has the entries of twins too."""
+        state, self._state = self._state, None
+        if state is not None:
+            self._launches += state.launches
             self.detach()
-        self._specs = []
+        return state
+
+    def _native_home(self) -> Signatures:
+        """Return the function whose native state has the entries that take tensors: the one that is called."""
+        home = self._home() if self._home is not None else self
+        assert home is not None, "a twin is called by the function that it belongs to"
+        return home
 
     def _compile(self, spec: Any, training: bool) -> None:
         """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
@@ -168,17 +190,26 @@ class Signatures(NativeCallable):
                 self._counts[key] += value - before[key]
 
     def _start_native(self, spec: Any) -> bool:
-        """Have native code try a signature in calls; return False while the runtime is not there."""
+        """Have native code try a signature in calls; return False while the runtime is not there.
+
+        False also where native code tries a signature with tensors already: these are others than it can read.
+        """
         if not self.native or not compiler.runtime_is_ready():
             return False
         compiler.native_runtime().accept_error_state()
+        home = self._native_home() if spec.tensors else self
+        with home._lock:
+            return home._prepend(spec.bound.entry) or not spec.tensors
+
+    def _prepend(self, entry: Any) -> bool:
+        """Have native code try an entry; return whether it did not before."""
         if self._state is None:
-            runtime = compiler.native_runtime()
             self._state = StateBlock(_on_miss, training=self._options.training)
-            self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
-        if spec.bound.entry not in self._state.entries:
-            self._state.prepend(spec.bound.entry)
-        return True
+            self.attach(compiler.native_runtime().address("jf_fastcall"), self._state.address, keep=self._state)
+        known = entry in self._state.entries
+        if not known:
+            self._state.prepend(entry)
+        return not known
 
     @contextlib.contextmanager
     def _going_native(self, spec: Any) -> Iterator[None]:

@@ -122,7 +122,7 @@ class Splits(Signatures):
             if route.asked:
                 self._plain = error
             raise
-        return self._add_signature(made, why) if isinstance(made, Trace) else made
+        return self._add_signature(made, why, route.args, route.kwargs) if isinstance(made, Trace) else made
 
     # ------------------------------------------------------------------ what the tree is made of
     def segment_of(self, part: Part, training: bool) -> Segment:

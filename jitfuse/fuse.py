@@ -12,7 +12,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 from jitfuse import compile as compiler
 from jitfuse.errors import ArgumentError, CompileError, OverlapError, VolatileError
@@ -23,6 +23,7 @@ from jitfuse.frameworks import (
     holds_eager,
     needs_adapting,
     reads_eager,
+    reads_tensors,
     refuse_raising,
     with_tensors,
 )
@@ -33,6 +34,9 @@ from jitfuse.options import Options, refuse_unknown
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
 from jitfuse.tracing.source import hide_own_frames
+
+_NATIVE_NOW: Final = object()
+"""What a twin returns where the function itself can answer the call natively from now on."""
 
 
 def fuse(
@@ -104,7 +108,8 @@ class FusedFunction(Faces):
         refuse_raising(self.name)
         if needs_adapting(args, kwargs):
             adapted = Adapted(args, kwargs)
-            return adapted.delivered(self.twin(adapted.tensors)(*adapted.args, **adapted.kwargs))
+            result = self.twin(adapted.tensors)(*adapted.args, **adapted.kwargs)
+            return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
         try:
             spec = self._answer(training, args, kwargs)
@@ -116,17 +121,18 @@ class FusedFunction(Faces):
         if self._runs_on_gpu(spec, args, kwargs):
             return self._call_on_gpu(spec, training, args, kwargs)
         try:
-            direct = reads_eager(spec.trace, args, kwargs) or (spec.trace.torch and not self._tensor_places)
+            eager = reads_eager(spec.trace, args, kwargs)
+            direct = eager or (not spec.tensors and reads_tensors(spec.trace, args, kwargs))
             with self._lock:
                 self._compile(spec, training)
                 ready = not direct and self._start_native(spec)
-            if direct:
+            if not ready:
                 result = self._call_directly(spec, training, args, kwargs)
                 if self._tensor_places:
                     return result  # the caller delivers it
-                return as_torch(result) if spec.trace.torch else as_eager(result)
-            if not ready:
-                return self._call_directly(spec, training, args, kwargs)
+                return as_torch(result) if spec.trace.torch else as_eager(result) if eager else result
+            if spec.tensors and self._tensor_places:
+                return _NATIVE_NOW
             with self._going_native(spec):
                 return self(*args, training=training, **kwargs)
         except CompileError as error:
@@ -146,7 +152,7 @@ class FusedFunction(Faces):
             found = self._twins.get(places)
             if found is None:
                 found = self._twins[places] = FusedFunction(self._fn, self._options)
-                found._tensor_places, found._warned = places, self._warned
+                found._tensor_places, found._warned, found._home = places, self._warned, weakref.ref(self)
         return found
 
     def _call_on_gpu(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -5,33 +5,42 @@ Owns the translation of chains and feed sources. Does not own the tables' format
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.entries import Handler
 from jitfuse.backends.llvm.runtime.entry_builder import EntryBuilder
+from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.compile.call_plan import IndexCheck
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.ir.program import RANDOM_STATE, Meta
-from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.foreign import tensor_as_array
+from jitfuse.tracing.tracer import FeedSource, Trace
 from jitfuse.tracing.view import Chain, Guard
 
 
 class BoundEntry:
-    """The entry of one trace under construction, and where each feed's data is found in it."""
+    """The entry of one trace under construction, and where each feed's data is found in it.
+
+    `tensors` are the feeds that are torch tensors in calls; what calls return are tensors where `torch`.
+    """
 
     def __init__(
-        self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler
+        self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler,
+        tensors: Collection[int] = (), torch: bool = False,
     ) -> None:
         self.trace = trace
+        self.tensors = tensors
+        self.torch = torch
         self._state = state
         self.checks: list[tuple[IndexCheck, ...]] = []
         self._builder = EntryBuilder(trace.positional, trace.keywords, handler=_with_checks(handler, self.checks))
         self._slots: dict[Chain, int] = {}
         self.feed_slots: dict[int, int] = {}
         self.feed_values: dict[int, int] = {}
+        self._grad_enabled = self._grad_mode() if tensors else None
         self._exact = {g.chain for g in trace.guards if g.kind == "TYPE" and g.expected in (list, tuple, dict)}
         self._bind_arguments_first()
         for guard in trace.guards:
@@ -112,7 +121,9 @@ class BoundEntry:
             self.feed_slots[feed] = slot
             return
         slot = self.feed_slots[feed] = self.slot(source.source)
-        if source.kind == "array":
+        if feed in self.tensors:
+            self._bind_tensor(feed, slot, source)
+        elif source.kind == "array":
             exact = None if is_c_order(source.meta, source.strides) else source.strides
             self.feed_values[feed] = b.guard_array(
                 slot, numpy_dtype(source.meta.dtype), source.meta.shape, exact, writeable=feed in trace.program.writes
@@ -123,6 +134,24 @@ class BoundEntry:
             self.feed_values[feed] = b.guard_numpy_scalar(slot, numpy_dtype(source.meta.dtype))
         else:
             self._bind_number(feed, slot)
+
+    def _grad_mode(self) -> int:
+        """Return the slot that holds whether gradients are recorded."""
+        found, b = exchange(), self._builder
+        assert found is not None
+        return b.call(b.constant(found.grad_enabled), _called)
+
+    def _bind_tensor(self, feed: int, slot: int, source: FeedSource) -> None:
+        found, b, shape = exchange(), self._builder, source.meta.shape
+        assert found is not None and self._grad_enabled is not None
+        element = itemsize(source.meta.dtype)
+        strides: list[int | None] = [s // element for s in source.strides]
+        if is_c_order(source.meta, source.strides):
+            strides = [None if n == 1 or 0 in shape else s for n, s in zip(shape, strides, strict=True)]
+        self.feed_values[feed] = b.guard_tensor(slot, source.meta.dtype, shape, strides, found)
+        b.guard_no_gradient(slot, self._grad_enabled, found)
+        if feed in self.trace.guarded_values:
+            b.guard_equal(b.call(slot, _bytes), self.trace.guarded_values[feed])
 
     def _bind_number(self, feed: int, slot: int) -> None:
         b, dtype = self._builder, self.trace.feeds[feed].meta.dtype
@@ -154,6 +183,14 @@ class BoundEntry:
 def _with_checks(handler: Handler, checks: Sequence[Any]) -> Handler:
     """Return a handler that is given a launch's checks in place of its site."""
     return lambda kind, site, status: handler(kind, checks[site], status)
+
+
+def _called(function: Callable[[], Any]) -> Any:
+    return function()
+
+
+def _bytes(tensor: Any) -> bytes:
+    return tensor_as_array(tensor).tobytes()
 
 
 def _has(key: Any) -> Callable[[Any], bool]:

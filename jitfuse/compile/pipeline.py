@@ -5,7 +5,7 @@ at that mode's first call. Owns the order of the stages and nothing of what is i
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +67,8 @@ class Specialisation(Record):
 
     trace: Trace
     bound: BoundEntry
+    tensors: bool = False
+    """Whether native calls take or return torch tensors."""
     plans: dict[bool, ModePlan] = fresh(default_factory=dict)
     gpu_plans: dict[Any, Any] = fresh(default_factory=dict)
     """What the modes compiled to on a GPU, by mode and by what lies on the host (`jitfuse.gpu.call`)."""
@@ -87,10 +89,11 @@ class Specialisation(Record):
 
 
 def specialise(
-    trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler
+    trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler, tensors: Collection[int] = (),
+    torch: bool = False,
 ) -> Specialisation:
-    """Return the signature's native entry, with no mode compiled yet."""
-    return Specialisation(trace, BoundEntry(trace, state, handler))
+    """Return the signature's native entry, with no mode compiled yet; `tensors` and `torch` as in `BoundEntry`."""
+    return Specialisation(trace, BoundEntry(trace, state, handler, tensors, torch), tensors=torch)
 
 
 def compile_mode(

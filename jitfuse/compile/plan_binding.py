@@ -5,12 +5,14 @@ Owns outputs and result trees. Does not own steps (`jitfuse.compile.step_binding
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.result_tree import (
+    AppliedResult,
     ArrayResult,
     CallResult,
     DictResult,
@@ -25,7 +27,8 @@ from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.objects import KernelObject
 from jitfuse.compile.step_binding import Memory, StepBinder
-from jitfuse.dtypes import numpy_dtype
+from jitfuse.dtypes import itemsize, numpy_dtype
+from jitfuse.tracing.foreign import array_as_tensor
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
 
 
@@ -72,6 +75,15 @@ class PlanBinder:
         return assemble(tree.spec, leaves, tree.rebuild)
 
     def _leaf(self, leaf: Any) -> Any:
+        if isinstance(leaf, SameLeaf) and leaf.feed in self.bound.tensors:
+            return SlotResult(self.bound.feed_slots[leaf.feed])
+        if isinstance(leaf, ViewLeaf) and leaf.feed in self.bound.tensors:
+            return _tensor_view(self.bound.feed_slots[leaf.feed], leaf, self.bound.trace.feeds[leaf.feed].meta.dtype)
+        made = self._as_numpy(leaf)
+        return _as_tensor(leaf, made) if self.bound.torch else made
+
+    def _as_numpy(self, leaf: Any) -> Any:
+        """Return a leaf as the program has it: an array, a NumPy scalar, a Python object."""
         if isinstance(leaf, ConstantLeaf):
             return ObjectResult(leaf.value)
         if isinstance(leaf, SameLeaf):
@@ -96,6 +108,35 @@ class PlanBinder:
             return whole
         shape, strides = view.shape, view.strides
         return CallResult(lambda items: np.ndarray(shape, items[0].dtype, items[0], 0, strides), (whole,))
+
+
+# ---------------------------------------------------------------- torch tensors
+def _as_tensor(leaf: Any, made: Any) -> Any:
+    """Return a leaf as a tensor of torch's, where it is an array or a NumPy scalar."""
+    if isinstance(leaf, ConstantLeaf):
+        return AppliedResult(array_as_tensor, made) if isinstance(leaf.value, np.ndarray | np.generic) else made
+    if isinstance(leaf, OutputLeaf) and leaf.kind == "python":
+        return made
+    if not isinstance(leaf, OutputLeaf) or leaf.dtype == "bfloat16" or not isinstance(made, ArrayResult | ScalarResult):
+        return AppliedResult(_if_array, made)
+    array = made if isinstance(made, ArrayResult) else AppliedResult(np.array, made)
+    return AppliedResult(sys.modules["torch"].from_numpy, array)
+
+
+def _if_array(value: Any) -> Any:
+    return array_as_tensor(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _tensor_view(slot: int, leaf: ViewLeaf, dtype: str) -> Any:
+    """Return the view of a tensor in a slot."""
+    element = itemsize(dtype)
+    shape, strides = leaf.shape, tuple(s // element for s in leaf.strides)
+    offset = leaf.offset // element
+
+    def view(tensor: Any) -> Any:
+        return tensor.as_strided(shape, strides, tensor.storage_offset() + offset)
+
+    return AppliedResult(view, SlotResult(slot))
 
 
 def assemble(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:

@@ -13,10 +13,11 @@ import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.backends.llvm.runtime.exchange import Exchange, questions, rank_and_dtype
 from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
 from jitfuse.backends.llvm.runtime.layout import Guard
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
-from jitfuse.dtypes import KINDS
+from jitfuse.dtypes import KINDS, itemsize
 
 ANY_OVERLAP: Final = -(1 << 63)
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
@@ -191,6 +192,30 @@ class EntryBuilder:
             0 if strides is None else self._keep.words(strides), flags,
         )
         return value
+
+    def guard_tensor(
+        self, slot: int, dtype: str, shape: Sequence[int], strides: Sequence[int | None], found: Exchange
+    ) -> int:
+        """Pass for a torch tensor or parameter on the CPU of this dtype and shape; returns the value of its data.
+
+        `strides` are in elements; None stands for one that does not matter.
+        """
+        assert len(strides) == len(shape), (shape, strides)
+        asked = [self._keep.ref(q) for q in questions(found, dtype)]
+        reading = self._keep.words([
+            found.read, *map(self._keep.ref, found.types), min(itemsize(dtype), layout.WORD) - 1,
+            self._keep.words(asked), len(asked),
+        ])
+        value = self._new_value()
+        self._guard(
+            Guard.TENSOR, self._known(slot), value, rank_and_dtype(len(shape), dtype), self._keep.words(shape),
+            self._keep.words([layout.ANY_STRIDE if s is None else s for s in strides]), 0, reading,
+        )
+        return value
+
+    def guard_no_gradient(self, slot: int, enabled: int, found: Exchange) -> None:
+        """Pass where the slot `enabled` holds False, or the tensor does not require gradients."""
+        self._guard(Guard.NO_GRAD, self._known(slot), self._known(enabled), self._keep.ref(found.requires_grad))
 
     # ------------------------------------------------------------------ the end
     def build(self) -> Entry:

@@ -8,13 +8,14 @@ entries or let other threads run: so each object that a guard finds is held by a
 from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Module, Value
-from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Config, Entry, Guard
+from jitfuse.backends.llvm.runtime import exchange, layout
+from jitfuse.backends.llvm.runtime.layout import Config, Entry, Guard, Reading
 from jitfuse.backends.llvm.runtime.pyobject import (
     I32_ZERO,
     ZERO,
     address,
     config,
+    decref,
     equal,
     has_type,
     incref,
@@ -64,7 +65,7 @@ class _Guards:
             Guard.TYPE: self.type_, Guard.IS: self.identity, Guard.EQ: self.equal, Guard.LEN: self.length,
             Guard.FLOAT: self.float_, Guard.INT: self.int_, Guard.BOOL: self.bool_,
             Guard.NPSCALAR: self.numpy_scalar, Guard.ARRAY: self.array, Guard.OVERLAP: self.overlap,
-            Guard.CALL: self.call, Guard.SAME: self.same,
+            Guard.CALL: self.call, Guard.SAME: self.same, Guard.TENSOR: self.tensor, Guard.NO_GRAD: self.no_grad,
         }
         f.switch(self.word(0), "failed", [(op, f"guard{op}") for op in kinds])
         for op, emit in kinds.items():
@@ -289,6 +290,50 @@ class _Guards:
         with f.loop(ZERO, count) as loop:
             a, b = (f.load("i64", f.offset(t, loop.index, "i64")) for t in (have, want))
             self.require(f.icmp("eq", a, b))
+
+    def tensor(self) -> None:
+        """Read a tensor of torch's through DLPack's exchange table."""
+        f = self.f
+        target, reading = self.source(), self.address(7)
+        types = (address(f, reading, Reading.TENSOR), address(f, reading, Reading.PARAMETER))
+        type_ = type_of(f, target)
+        self.require(f.or_(*(f.icmp("eq", type_, t) for t in types)))
+        read = f.alloca("i64", exchange.TENSOR_WORDS)
+        failed = f.call_pointer(address(f, reading, Reading.FUNCTION), "i32", [target, read])
+        self.require(f.icmp("eq", failed, I32_ZERO), "raised")
+        self.require(f.icmp("eq", f.field("i64", read, exchange.DEVICE), f.const("i64", exchange.CPU)))
+        kind = f.field("i64", read, exchange.RANK_AND_DTYPE)
+        self.require(f.icmp("eq", kind, self.word(3)))
+        ndim = f.cast("zext", f.cast("trunc", kind, "i32"), "i64")
+        self.extents(f.field("ptr", read, exchange.SHAPE), self.address(4), ndim)
+        strides, wanted = f.field("ptr", read, exchange.STRIDES), self.address(5)
+        with f.loop(ZERO, ndim) as loop:
+            have, want = (f.load("i64", f.offset(t, loop.index, "i64")) for t in (strides, wanted))
+            self.require(f.or_(f.icmp("eq", want, f.const("i64", layout.ANY_STRIDE)), f.icmp("eq", have, want)))
+        data = f.field("i64", read, exchange.DATA)
+        self.require(f.icmp("eq", f.and_(data, word(f, reading, Reading.MASK)), ZERO))
+        questions = address(f, reading, Reading.QUESTIONS)
+        with f.loop(ZERO, word(f, reading, Reading.QUESTION_COUNT)) as loop:
+            self.answer_no(item(f, questions, loop.index), target)
+        set_item(f, data, self.values, self.word(2))
+        f.br("pass")
+
+    def answer_no(self, question: Value, target: Value) -> None:
+        """Require that a callable returns False for an object."""
+        f = self.f
+        answer = f.call("PyObject_CallOneArg", "ptr", [question, target])
+        self.require(f.icmp("ne", answer, f.null), "raised")
+        decref(f, answer)  # True and False outlive it
+        self.require(f.icmp("eq", answer, config(f, Config.FALSE)))
+
+    def no_grad(self) -> None:
+        """Pass where gradients are off, or the tensor needs none."""
+        f = self.f
+        enabled = f.fresh("enabled")
+        f.cond_br(f.icmp("eq", self.source(2), config(f, Config.FALSE)), "pass", enabled)
+        f.label(enabled)
+        self.answer_no(self.address(3), self.source(1))
+        f.br("pass")
 
     def overlap(self) -> None:
         f = self.f

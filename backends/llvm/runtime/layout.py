@@ -140,6 +140,19 @@ class Spec:
     LATE: Final = 7
 
 
+class Reading:
+    """Words of the block that says how a tensor is read."""
+
+    FUNCTION: Final = 0
+    TENSOR: Final = 1
+    PARAMETER: Final = 2
+    MASK: Final = 3
+    QUESTIONS: Final = 4
+    QUESTION_COUNT: Final = 5
+
+
+ANY_STRIDE: Final = -(1 << 63)
+"""What a tensor guard has in place of a stride that does not matter."""
 SPEC_WORDS: Final = 8
 GUARD_WORDS: Final = 8
 RESULT_WORDS: Final = 4
@@ -169,6 +182,8 @@ class Guard:
     OVERLAP: Final = 16
     CALL: Final = 17
     SAME: Final = 18
+    TENSOR: Final = 19
+    NO_GRAD: Final = 20
 
 
 class Op:
@@ -216,6 +231,7 @@ class Result:
     LIST: Final = 6
     DICT: Final = 7
     CALL: Final = 8
+    APPLY: Final = 9
 
 
 class Code:

@@ -86,9 +86,16 @@ class CallResult(Record, frozen=True):
     items: tuple[ResultTree, ...]
 
 
+class AppliedResult(Record, frozen=True):
+    """What a callable returns for one result."""
+
+    function: Callable[[Any], object]
+    of: ResultTree
+
+
 ResultTree = (
     ArrayResult | ScalarResult | SlotResult | ObjectResult | ViewResult
-    | TupleResult | ListResult | DictResult | CallResult
+    | TupleResult | ListResult | DictResult | CallResult | AppliedResult
 )
 
 
@@ -119,6 +126,10 @@ class ResultTable:
                 assert 0 <= slot < self._slots, slot
                 spec = keep.spec(dtype, shape, strides, flags=layout.FLAGS_BEHAVED)
                 table += [Result.VIEW, slot, spec, offset]
+            case AppliedResult(function, of):
+                depth = self.add(of)
+                table += [Result.APPLY, keep.ref(function), 0, 0]
+                return depth
             case _:
                 return self._container(tree)
         return 1

@@ -150,7 +150,7 @@ class _Results:
         kinds: dict[int, Callable[[], None]] = {
             Result.ARRAY: self.array, Result.SCALAR: self.scalar, Result.SLOT: self.slot,
             Result.OBJECT: self.object_, Result.VIEW: self.view, Result.TUPLE: self.tuple_,
-            Result.LIST: self.list_, Result.DICT: self.dict_, Result.CALL: self.call,
+            Result.LIST: self.list_, Result.DICT: self.dict_, Result.CALL: self.call, Result.APPLY: self.apply,
         }
         f.switch(self.word(0), "invalid", [(op, f"result{op}") for op in kinds])
         for op, emit in kinds.items():
@@ -270,6 +270,15 @@ class _Results:
                 f.br("failed")
         decref_range(f, items, ZERO, n)
         self.push(target, rest)
+
+    def apply(self) -> None:
+        f = self.f
+        below = f.sub(self.height, ONE)
+        argument = item(f, self.stack, below)
+        target = f.call("PyObject_CallOneArg", "ptr", [address(f, self.record, 1), argument])
+        decref(f, argument)
+        self.fail_where_null(target, below)
+        self.push(target, below)
 
     def call(self) -> None:
         f = self.f

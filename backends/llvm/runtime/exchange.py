@@ -1,0 +1,77 @@
+"""torch tensors in native calls: the C function of DLPack's exchange table that reads one, and what it must find.
+
+Owns the way to the table (DLPack 1.x, `Tensor.__dlpack_c_exchange_api__`), the layout of a DLTensor, and the words of
+dtypes. torch is never imported here: a tensor can only come from a process that has imported it. Does not own the code
+that reads tensors (`jitfuse.backends.llvm.runtime.guards`).
+"""
+from __future__ import annotations
+
+import ctypes
+import functools
+import operator
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+from jitfuse.dtypes import itemsize, kind
+from jitfuse.records import Record
+
+DATA: Final = 0
+DEVICE: Final = 8
+"""Device type and number, 32 bits each."""
+RANK_AND_DTYPE: Final = 16
+"""Number of axes in the lower 32 bits; code, bits and lanes of the dtype in the upper ones."""
+SHAPE: Final = 24
+STRIDES: Final = 32
+"""In elements."""
+TENSOR_WORDS: Final = 6
+CPU: Final = 1
+
+_READ: Final = 5
+"""Position of `dltensor_from_py_object_no_sync` in the table, after the header's two words and three functions."""
+_CODES: Final = {"int": 0, "uint": 1, "float": 2, "complex": 5, "bool": 6}
+
+
+class Exchange(Record, frozen=True):
+    """What native code needs to read tensors: a C function, the types that it reads, questions about them."""
+
+    read: int
+    types: tuple[type, type]
+    grad_enabled: Callable[[], bool]
+    requires_grad: Callable[[Any], bool]
+    unresolved: tuple[Callable[[Any], bool], Callable[[Any], bool]]
+    """Whether a tensor's memory has the negative of its elements, and whether it has their conjugates."""
+
+
+@functools.cache
+def _exchange_of(torch: Any) -> Exchange | None:
+    capsule = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        return None
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    table = (ctypes.c_uint64 * (_READ + 1)).from_address(pointer(capsule, b"dlpack_exchange_api"))
+    major = table[0] & 0xFFFFFFFF
+    if major != 1 or not table[_READ]:
+        return None
+    return Exchange(table[_READ], (torch.Tensor, torch.nn.Parameter), torch.is_grad_enabled,
+                    operator.attrgetter("requires_grad"), (torch.Tensor.is_neg, torch.Tensor.is_conj))
+
+
+def exchange() -> Exchange | None:
+    """Return how native code reads torch's tensors; None where torch is not there, or too old for it."""
+    torch = sys.modules.get("torch")
+    return None if torch is None else _exchange_of(torch)
+
+
+def rank_and_dtype(ndim: int, dtype: str) -> int:
+    """Return the word of a DLTensor that holds its number of axes and its dtype."""
+    code = 4 if dtype == "bfloat16" else _CODES[kind(dtype)]
+    return ndim | (code | itemsize(dtype) * 8 << 8 | 1 << 16) << 32
+
+
+def questions(found: Exchange, dtype: str) -> tuple[Callable[[Any], bool], ...]:
+    """Return what must be False of a tensor of a dtype for its memory to hold its elements."""
+    if kind(dtype) == "complex":
+        return found.unresolved
+    return found.unresolved[:1] if dtype in ("float16", "float32", "float64") else ()
