@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jitfuse.digests import digest
+from jitfuse.records import NamedTuple
 
 if TYPE_CHECKING:
     from json.encoder import encode_basestring_ascii as _quoted

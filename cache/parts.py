@@ -6,10 +6,11 @@ never looks at this.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitfuse.cache.entry import Entry, expand_text
 from jitfuse.cache.keys import Part, cache_key
+from jitfuse.records import NamedTuple
 
 _MEANING = {
     "abi": "the layout of tables that the call path reads",

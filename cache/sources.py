@@ -12,11 +12,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from jitfuse.cache.entry import Entry
 from jitfuse.cache.store import Store, default_store
 from jitfuse.digests import digest, hex_digest, new_digest
+from jitfuse.records import NamedTuple
 
 _FOLDERS = ("ir", "passes", "plans", "backends", "compile")
 _FILES = (

@@ -14,13 +14,13 @@ import re
 import threading
 import time
 import weakref
-from typing import NamedTuple
 
 from jitfuse.cache import folder as files
 from jitfuse.cache import location
 from jitfuse.cache.entry import Entry, EntryError, decode, encode, is_key
 from jitfuse.cache.memory import MemoryLayer
 from jitfuse.cache.notices import warn_once
+from jitfuse.records import NamedTuple
 
 DEFAULT_MAX_BYTES = 1 << 30
 DEFAULT_MAX_FILES = 32_768

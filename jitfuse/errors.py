@@ -1,11 +1,13 @@
 """Every exception and warning that jitfuse raises: what went wrong, where, why, and the way out.
 
 User mistakes raise subclasses of `JitfuseError`; `assert` is for jitfuse's own invariants. Nothing here
-imports anything else of jitfuse.
+imports anything else of jitfuse but records.
 """
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from jitfuse.records import NamedTuple
 
 
 class JitfuseError(Exception):

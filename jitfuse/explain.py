@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitfuse.cache import Entry
 from jitfuse.compile.described import Described
@@ -17,6 +17,7 @@ from jitfuse.ir.kernel_text import form_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.ir.text import step_text
 from jitfuse.plans import HostCall, Launch, RuntimePlan
+from jitfuse.records import NamedTuple
 
 
 @dataclass(frozen=True)

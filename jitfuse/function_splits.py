@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
 from jitfuse.errors import JitfuseError, VolatileError
@@ -16,6 +16,7 @@ from jitfuse.frameworks import as_eager, as_torch
 from jitfuse.function_signatures import Signatures, random_state
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
+from jitfuse.records import NamedTuple
 from jitfuse.splitting.signals import REPLAYED, ChangedSignal, GiveUpSignal, LoopClosedSignal, SplitSignal
 from jitfuse.tracing.look import way_out
 from jitfuse.tracing.tracer import Trace, TraceEnd

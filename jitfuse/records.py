@@ -1,14 +1,16 @@
-"""Records: classes of named fields that cost next to nothing to define.
+"""Records and named tuples: classes of named fields that cost next to nothing to define.
 
-`dataclasses` writes the methods of every class as text and compiles it when the class is made, which is a third of
-what importing a package of many small classes takes. A `Record` shares its methods with all others. To type checkers,
-and to `dataclasses.replace`, `fields` and `asdict`, it is a dataclass. A NamedTuple is the better choice for what is
-made by the thousand.
+`dataclasses` and `typing.NamedTuple` write methods of every class as text and compile it when the class is made, and
+each annotation of a named tuple too: a third of what importing a package of many small classes takes. A `Record`
+shares its methods with all others. To type checkers, and to `dataclasses.replace`, `fields` and `asdict`, it is a
+dataclass. A `NamedTuple` is the better choice for what is made by the thousand.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, Self, dataclass_transform
+from collections import _tuplegetter  # type: ignore[attr-defined]
+from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, dataclass_transform
 
 
 class _Fresh:
@@ -114,3 +116,70 @@ def _hash(self: Record) -> int:
 
 def _refuse(self: Record, name: str, *value: Any) -> None:
     raise AttributeError(f"{type(self).__name__}.{name} cannot be changed: it is a frozen record")
+
+
+if TYPE_CHECKING:
+    from typing import NamedTuple as NamedTuple
+else:
+    _new = tuple.__new__
+    _NEW: Final = (
+        lambda cls, a: _new(cls, (a,)),
+        lambda cls, a, b: _new(cls, (a, b)),
+        lambda cls, a, b, c: _new(cls, (a, b, c)),
+        lambda cls, a, b, c, d: _new(cls, (a, b, c, d)),
+        lambda cls, a, b, c, d, e: _new(cls, (a, b, c, d, e)),
+        lambda cls, a, b, c, d, e, f: _new(cls, (a, b, c, d, e, f)),
+        lambda cls, a, b, c, d, e, f, g: _new(cls, (a, b, c, d, e, f, g)),
+        lambda cls, a, b, c, d, e, f, g, h: _new(cls, (a, b, c, d, e, f, g, h)),
+        lambda cls, a, b, c, d, e, f, g, h, i: _new(cls, (a, b, c, d, e, f, g, h, i)),
+    )
+    """What makes a tuple of one field, of two and so on; every class gets one under the names of its own fields."""
+
+    class _Kind(type):
+        """The class of named tuples: makes fields of a class body's annotations."""
+
+        def __new__(mcs, name: str, bases: tuple[type, ...], own: dict[str, Any]) -> type:
+            names = tuple(own.get("__annotations__", ()))
+            if names:
+                defaults = {field: own[field] for field in names if field in own}
+                if names[len(names) - len(defaults) :] != tuple(defaults):
+                    raise TypeError(f"{name} has a field without a default behind one that has one")
+                own |= {field: _tuplegetter(k, "") for k, field in enumerate(names)}
+                own |= {"__slots__": (), "_fields": names, "_field_defaults": defaults, "__match_args__": names}
+                own["__new__"] = _maker(names, tuple(defaults.values()))
+            return type.__new__(mcs, name, bases, own)
+
+    def _maker(names: tuple[str, ...], defaults: tuple[Any, ...]) -> FunctionType:
+        """Return the ``__new__`` of a named tuple, which is as quick as one that is written out."""
+        listed = ", ".join(names)
+        made = _NEW[len(names) - 1] if len(names) <= len(_NEW) else eval(f"lambda cls, {listed}: _new(cls, ({listed}))")
+        code = made.__code__.replace(co_varnames=("cls", *names), co_name="__new__")
+        return FunctionType(code, globals(), "__new__", defaults)
+
+    class NamedTuple(tuple, metaclass=_Kind):
+        """Base of tuples with names for their items: `typing.NamedTuple`, which type checkers see, without its cost."""
+
+        __slots__ = ()
+
+        @classmethod
+        def _make(cls, values: Iterable[Any]) -> Self:
+            made = _new(cls, values)
+            if len(made) != len(cls._fields):
+                raise TypeError(f"{cls.__name__} has {len(cls._fields)} fields, not {len(made)}")
+            return made
+
+        def _replace(self, **changes: Any) -> Self:
+            made = _new(type(self), map(changes.pop, self._fields, self))
+            if changes:
+                raise ValueError(f"{type(self).__name__} has no field {next(iter(changes))!r}")
+            return made
+
+        def _asdict(self) -> dict[str, Any]:
+            return dict(zip(self._fields, self, strict=True))
+
+        def __repr__(self) -> str:
+            inner = ", ".join(f"{field}={value!r}" for field, value in zip(self._fields, self, strict=True))
+            return f"{type(self).__name__}({inner})"
+
+        def __getnewargs__(self) -> tuple[Any, ...]:
+            return tuple(self)

@@ -22,7 +22,7 @@ PARTS = BASE | PASSES | BACKENDS | CACHE | {"ir", "tracing", "compile", "exporti
 TOP = {"__main__", "cli", "demo"}
 # what users call ("fuse", "nn", "random", the namespace) is everything that has no row here
 MAY_IMPORT = {
-    "errors": set(),
+    "errors": {"records"},
     "dtypes": {"errors"},
     "beside": set(),
     "digests": set(),

@@ -1,14 +1,15 @@
-"""Records behave as the dataclasses that they stand for, class by class."""
+"""Records and named tuples behave as the classes of the standard library that they stand for."""
 from __future__ import annotations
 
 import copy
 import dataclasses
 import pickle
+import typing
 from typing import Any
 
 import pytest
 
-from jitfuse.records import Record, fresh
+from jitfuse.records import NamedTuple, Record, fresh
 
 
 class Point(Record, frozen=True):
@@ -93,3 +94,88 @@ def test_they_match_by_position() -> None:
 
 def test_copies_are_equal() -> None:
     assert copy.copy(Point(1)) == copy.deepcopy(Point(1)) == pickle.loads(pickle.dumps(Point(1))) == Point(1)
+
+
+class Pair(NamedTuple):
+    """Unpacked and compared as the tuple that it is."""
+
+    x: int
+    y: int = 2
+
+    @property
+    def total(self) -> int:
+        """A method of its own."""
+        return self.x + self.y
+
+
+class StandardPair(typing.NamedTuple):
+    """What `Pair` stands for."""
+
+    x: int
+    y: int = 2
+
+
+class Wide(NamedTuple):
+    """Has more fields than most."""
+
+    a: int
+    b: int
+    c: int
+    d: int
+    e: int
+    f: int
+    g: int
+    h: int
+    i: int
+    j: int
+    k: int = 11
+
+
+class Narrow(NamedTuple):
+    """Has one."""
+
+    a: tuple[int, ...]
+
+
+@pytest.mark.parametrize(("args", "kwargs"), [((1, 5), {}), ((1,), {}), ((), {"y": 3, "x": 1}), ((4,), {"y": 3})])
+def test_named_tuples_are_those_of_the_standard_library(args: Any, kwargs: Any) -> None:
+    ours, other = Pair(*args, **kwargs), StandardPair(*args, **kwargs)
+    assert ours == other and tuple(ours) == tuple(other) and hash(ours) == hash(other)
+    assert (ours.x, ours.y, ours[1], len(ours), ours.total) == (other.x, other.y, other[1], 2, other.x + other.y)
+    assert repr(ours) == f"Pair(x={ours.x}, y={ours.y})" and ours._asdict() == other._asdict()
+    assert ours._replace(y=9) == other._replace(y=9) and type(ours._replace(y=9)) is Pair
+    assert Pair._make([1, 2]) == StandardPair._make([1, 2])
+    for copied in (copy.copy(ours), copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        assert copied == ours and type(copied) is Pair
+    assert Pair._fields == StandardPair._fields and Pair._field_defaults == StandardPair._field_defaults
+    assert not hasattr(ours, "__dict__")
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda kind: kind(), lambda kind: kind(1, 2, 3), lambda kind: kind(1, x=2), lambda kind: kind(1, z=2),
+    lambda kind: kind._make([1]), lambda kind: kind._make([1, 2, 3]),
+])
+def test_wrong_items_of_named_tuples_are_type_errors(wrong: Any) -> None:
+    for kind in (Pair, StandardPair):
+        with pytest.raises(TypeError):
+            wrong(kind)
+
+
+def test_named_tuples_refuse_changes() -> None:
+    pair: Any = Pair(1)
+    with pytest.raises(AttributeError):
+        pair.x = 2
+    with pytest.raises(AttributeError):
+        pair.z = 2
+    with pytest.raises(ValueError, match="z"):
+        pair._replace(z=1)
+    with pytest.raises(TypeError, match="without a default"):
+        type(NamedTuple)("Wrong", (NamedTuple,), {"__annotations__": {"x": "int", "y": "int"}, "x": 1})
+
+
+def test_named_tuples_of_any_width() -> None:
+    assert tuple(Wide(*range(10))) == (*range(10), 11) and Wide(*range(11)).k == 10
+    assert Narrow((1, 2)).a == (1, 2) and Narrow((1, 2)) == ((1, 2),)
+    match Pair(1, 3):
+        case Pair(x, y):
+            assert (x, y) == (1, 3)

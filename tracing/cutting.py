@@ -7,12 +7,11 @@ stand. Does not own what is kept or when a program is split (`jitfuse.splitting`
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import NamedTuple
 
 from jitfuse.dtypes import itemsize
 from jitfuse.errors import UntraceableError
 from jitfuse.ir.program import FusedProgram, Meta
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 from jitfuse.tracing import layout
 from jitfuse.tracing.graph import OpNode, ProcessGraph
 from jitfuse.tracing.session import Session

@@ -6,7 +6,7 @@ where their axes stand; and NumPy's functions take, put and their kin. Basic ind
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, BoundsError, ShapeError, UnsupportedError
 from jitfuse.ir import gathers, ops, shape_rules
 from jitfuse.later import Later
+from jitfuse.records import NamedTuple
 from jitfuse.tracing import indexing
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, strong

@@ -7,9 +7,9 @@ nothing of Python values, storage or views (`jitfuse.tracing.run`), nor of order
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from jitfuse.ir.program import Attrs, Meta
+from jitfuse.records import NamedTuple
 
 
 class OpNode(NamedTuple):

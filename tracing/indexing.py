@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
 from jitfuse.ir.program import Attrs, make_attrs
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.memory import Path
 from jitfuse.tracing.source import user_line

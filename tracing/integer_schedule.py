@@ -11,9 +11,10 @@ bounds on nodes, never on time: the same schedule everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.errors import ArgumentError
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.scheduler import SchedulingProblem, load_of
 
 WHOLE: Final = 10

@@ -5,7 +5,9 @@ here is arithmetic on tuples; no array is touched.
 """
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
+
+from jitfuse.records import NamedTuple
 
 
 class Layout(NamedTuple):

@@ -6,12 +6,12 @@ Does not own splitting (`jitfuse.splitting`) or values that are known while trac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
 from jitfuse.ir.program import Meta
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 from jitfuse.tracing.look import look_error
 from jitfuse.tracing.mode import ModeMattersError
 from jitfuse.tracing.recorder import Recorder

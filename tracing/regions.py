@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
 
 from jitfuse.errors import LeakedTracerError
 from jitfuse.ir import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram, Meta, OpStep
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Region, Session

@@ -8,10 +8,10 @@ windows (`jitfuse.ir.rolled`), nor the body (`jitfuse.tracing.rolled_body`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from jitfuse.ir.program import Meta
 from jitfuse.ir.rolled import Access
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.rolled_run import Inner, Iterations, NoLoopError, Outer, attr
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.ir.program import Meta, make_attrs
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_run import attr
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir.program import Meta, make_attrs
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 
 SAMPLE: Final = 5

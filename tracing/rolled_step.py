@@ -7,10 +7,11 @@ iteration in between are used too, a loop ends there and another goes on. Does n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta, make_attrs
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import WrittenArrays
 from jitfuse.tracing.rolled_body import BodyWriter

@@ -9,12 +9,13 @@ loops are found inner ones first. Owns finding runs, and putting loops in their 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Meta, OpStep
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode, ProcessGraph
 from jitfuse.tracing.rolled_body import EXACT
 from jitfuse.tracing.rolled_lists import lists_written

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.errors import ArgumentError
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 METHODS: Final = ("asap", "alap", "slack", "ilp")
 SIZE_CLASSES: Final = ((1 << 16, 1 << 12), (1 << 24, 1 << 20), (None, 1 << 28))

@@ -5,11 +5,12 @@ Shared by traced and plain runs, so that both accept and refuse the same. Does n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir.program import Meta
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.results import flatten
 from jitfuse.tracing.source import user_line
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.errors import (
     ArgumentError,
@@ -22,6 +22,7 @@ from jitfuse.errors import (
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.ir.text import meta_text, step_text
+from jitfuse.records import NamedTuple
 
 DEPTH: Final = 2
 

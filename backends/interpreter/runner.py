@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from jitfuse.ir import ops
 from jitfuse.ir.attributes import check_attrs
 from jitfuse.ir.liveness import inputs_in_mode, live_steps
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.abstract import normalize_attrs
 
 Store = dict[int, Any]

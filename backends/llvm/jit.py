@@ -19,11 +19,12 @@ import os
 import re
 from collections.abc import Callable, Container, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from jitfuse.backends.llvm.elf import object_symbols
 from jitfuse.backends.llvm.process import import_addresses, process_lock
 from jitfuse.errors import CompileError
+from jitfuse.records import NamedTuple
 
 _T = TypeVar("_T")
 

@@ -6,7 +6,8 @@ Types are LLVM's own strings (``"<16 x float>"``, ``"i64"``, ``"ptr"``). Does no
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+
+from jitfuse.records import NamedTuple
 
 
 class Value(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from jitfuse.compile.call_plan import BodyPlan, LibraryCall, Window
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize
+from jitfuse.records import NamedTuple
 
 GUESSED: Final = 32
 """How many iterations a loop of unknown length is taken to have, in estimates."""

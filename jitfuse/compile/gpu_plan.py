@@ -7,7 +7,7 @@ which take the place of the old ones at the end. Random states are moved on by t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, Block, Pool, pool_of
 from jitfuse.backends.wgsl.runtime.device import Device
@@ -21,6 +21,7 @@ from jitfuse.compile.planning import literals_of
 from jitfuse.dtypes import itemsize
 from jitfuse.plans import HostCall, Launch, RuntimePlan
 from jitfuse.plans.kernels import partial_bytes
+from jitfuse.records import NamedTuple
 
 
 class Results(NamedTuple):

@@ -5,7 +5,7 @@ Does not own what is the same for all calls (`jitfuse.compile.gpu_plan`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from jitfuse.compile.gpu_step import Step
 from jitfuse.compile.host_functions import host_function
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.plans import HostCall, HostOperand, RuntimePlan
+from jitfuse.records import NamedTuple
 
 Buffer = tuple[str, int]
 

@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jitfuse.backends.llvm.loader import load
 from jitfuse.beside import Beside
@@ -29,6 +29,7 @@ from jitfuse.compile.keys import LEVEL, kernel_parts, object_key
 from jitfuse.compile.origin import Origin, entry_metadata, recorded_milliseconds
 from jitfuse.compile.totals import count
 from jitfuse.errors import CompileError
+from jitfuse.records import NamedTuple
 
 if TYPE_CHECKING:
     from jitfuse.ir.kernel import KernelForm

@@ -9,7 +9,7 @@ import ast
 import importlib
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from jitfuse.exporting.literals import is_literal, literal
 from jitfuse.exporting.sources import source
 from jitfuse.ir import library, ops, reference
 from jitfuse.ir.program import Meta
+from jitfuse.records import NamedTuple
 
 _INFIX: Final[dict[Any, ast.operator | ast.cmpop | ast.unaryop]] = {
     np.add: ast.Add(), np.subtract: ast.Sub(), np.multiply: ast.Mult(), np.divide: ast.Div(),

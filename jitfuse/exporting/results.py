@@ -8,10 +8,11 @@ import ast
 import collections
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitfuse.errors import UnsupportedError
 from jitfuse.exporting.literals import literal
+from jitfuse.records import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,9 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import NamedTuple
 
 from jitfuse.errors import UnsupportedError
+from jitfuse.records import NamedTuple
 
 Rename = Callable[[str, str], str | None]
 """(module, global name) -> the expression that stands for it, or None where the name stays."""

@@ -6,10 +6,11 @@ what sums every unshared label is a product and a sum. Does not own how a path i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.dtypes import kind, result_type
 from jitfuse.errors import ShapeError
+from jitfuse.records import NamedTuple
 
 Tensor = Any
 LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

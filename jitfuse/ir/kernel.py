@@ -19,13 +19,13 @@ What stages hold, and which instructions there are: `jitfuse.ir.stages`. The ord
 """
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.digests import hex_digest
 from jitfuse.ir.launch_words import LaunchWords
 from jitfuse.ir.stages import Contraction, Instr, NumberedStage, Reduction, Stage
 from jitfuse.lazy import cached_property
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 FORM_VERSION: Final = 2
 MAX_STATIC_EXTENT: Final = 4

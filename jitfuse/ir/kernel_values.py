@@ -6,10 +6,11 @@ backend concludes.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.stages import Instr
+from jitfuse.records import NamedTuple
 
 
 class Access(NamedTuple):

@@ -7,11 +7,12 @@ fits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.dtypes import component, is_integer, itemsize, kind, result_type, ufunc_type
 from jitfuse.errors import DTypeError
 from jitfuse.ir.program import Meta
+from jitfuse.records import NamedTuple
 
 
 class Loop(NamedTuple):

@@ -17,11 +17,12 @@ from __future__ import annotations
 import ast
 import math
 import re
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.floats import text_float
 from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
+from jitfuse.records import NamedTuple
 
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s+) | (?P<comment>\#[^\n]*) | (?P<id>%-?\d+) | (?P<bytes>h'[0-9a-f]*')

@@ -7,11 +7,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.ir.picture_layout import Box, Layout, lay_out
 from jitfuse.ir.program import FusedProgram
 from jitfuse.ir.text import meta_text, step_text
+from jitfuse.records import NamedTuple
 
 MAX_STEPS: Final = 400
 """Steps up to which a program is drawn step by step; larger ones by their kernels."""

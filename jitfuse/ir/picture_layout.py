@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+from jitfuse.records import NamedTuple
 
 SWEEPS: Final = 8
 GAP: Final = 24.0

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Union
+from typing import Any, Final, Union
 
 from jitfuse.lazy import cached_property
-from jitfuse.records import DataclassFields, Record, fresh
+from jitfuse.records import DataclassFields, NamedTuple, Record, fresh
 
 PROGRAM_VERSION: Final = 1
 """Raised with every change to the schema, to an operator's meaning or to the meaning of an attribute."""

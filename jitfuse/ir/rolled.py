@@ -6,11 +6,12 @@ loops are found (`jitfuse.tracing.rolling`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jitfuse.ir.control import Array, Body
+from jitfuse.records import NamedTuple
 
 
 class Access(NamedTuple):

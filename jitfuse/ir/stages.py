@@ -28,10 +28,11 @@ Does not own the index space and the operands that they work on (`jitfuse.ir.ker
 """
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.sum_tree import sum_lanes
+from jitfuse.records import NamedTuple
 
 POSITIONS: Final = ("argmin", "argmax")
 """Reductions that find a position."""

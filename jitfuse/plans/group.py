@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import OpStep
@@ -16,7 +16,7 @@ from jitfuse.plans.contraction import MAX_SWEPT
 from jitfuse.plans.frame import Frame, Key
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.layout import Flat, Lin
-from jitfuse.records import Record, fresh
+from jitfuse.records import NamedTuple, Record, fresh
 
 SPLIT_GRID: Final = 8
 """Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import MAX_STATIC_EXTENT
@@ -21,6 +21,7 @@ from jitfuse.plans.frame import reduced_axes
 from jitfuse.plans.index_maps import GATHERS
 from jitfuse.plans.nodes import operation_cost
 from jitfuse.plans.policy import LoweringPolicy
+from jitfuse.records import NamedTuple
 
 DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""

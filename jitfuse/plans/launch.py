@@ -7,13 +7,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import is_narrow, itemsize, numpy_dtype
 from jitfuse.ir.blocking import block_counts
 from jitfuse.ir.kernel import KernelForm
+from jitfuse.records import NamedTuple
 
 STREAM_BYTES: Final = 1 << 24
 """A launch that moves at least this much stores past the caches."""

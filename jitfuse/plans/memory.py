@@ -6,7 +6,9 @@ Owns offsets. The algorithm is greedy best fit over live intervals, largest firs
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+from jitfuse.records import NamedTuple
 
 ALIGN: Final = 64
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
@@ -28,7 +28,7 @@ from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.updates import updated_in_place
 from jitfuse.plans.values import Values, View
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 LONG: Final = 1000
 """Programs of more steps have the default of all choices but who computes products: each costs one more planning."""

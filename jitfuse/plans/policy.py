@@ -6,7 +6,9 @@ means for groups is in `jitfuse.plans.groups`, what it costs in `jitfuse.plans.s
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
+
+from jitfuse.records import NamedTuple
 
 
 class LoweringPolicy(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.blocking import block_counts, chained
@@ -19,6 +19,7 @@ from jitfuse.ir.sum_tree import CHUNK
 from jitfuse.plans.contraction_cost import THREADS, contraction_ns, size_class
 from jitfuse.plans.launch import Launch, bytes_moved
 from jitfuse.plans.nodes import operation_cost
+from jitfuse.records import NamedTuple
 
 LAUNCH_NS: Final = 200
 MEMORY_BYTES_PER_NS: Final = 16

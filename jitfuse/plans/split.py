@@ -7,7 +7,7 @@ the two forms. Does not own when to split (`jitfuse.plans.groups`).
 from __future__ import annotations
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import Axis, KernelForm
@@ -21,6 +21,7 @@ from jitfuse.plans.launch import Launch, make_launch
 from jitfuse.plans.nodes import INNER
 from jitfuse.plans.numbering import Numbering, live_nodes, needed, used_operands
 from jitfuse.plans.stages import StageDraft
+from jitfuse.records import NamedTuple
 
 _BUFFERS: Final = ("partial", "positions")
 """Names of the buffers that hold what chunks come to."""

@@ -7,7 +7,7 @@ and library operands are strided views of a buffer rather than buffers of their 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
@@ -18,6 +18,7 @@ from jitfuse.plans.inlining import Inlining
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 from jitfuse.plans.windows import Windows
+from jitfuse.records import NamedTuple
 
 _ALIASED: Final = ("reshape", "transpose")
 _HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.inlining import is_arithmetic, is_tiny
 from jitfuse.plans.updates import SHORTEST, chain_lengths
+from jitfuse.records import NamedTuple
 
 _NEVER: Final = 1 << 60
 _MOST: Final = 12

@@ -8,13 +8,13 @@ states, edges and the walk along edges that are known, for which no user code ru
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from jitfuse.compile.delivery import build_result
 from jitfuse.compile.matching import Conditions
-from jitfuse.records import Record, fresh
+from jitfuse.records import NamedTuple, Record, fresh
 from jitfuse.splitting.segment import Segment
 from jitfuse.tracing.cutting import Place
 from jitfuse.tracing.device_array import HostArray, unwrapped

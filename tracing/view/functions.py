@@ -4,10 +4,11 @@ from __future__ import annotations
 import enum
 import functools
 import types
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.view import swap
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.hooks import Hooks

@@ -9,7 +9,9 @@ from __future__ import annotations
 import opcode
 import types
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from jitfuse.records import NamedTuple
 
 _EXTENDED: Final = opcode.opmap["EXTENDED_ARG"]
 _CACHES: Final[Any] = getattr(opcode, "_inline_cache_entries", {})

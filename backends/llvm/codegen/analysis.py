@@ -6,14 +6,14 @@ number of lanes of a vector, the number of vectors side by side. Does not own ad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
 from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import access
 from jitfuse.ir.stages import Instr, Stage
 from jitfuse.lazy import cached_property
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 TRANSCENDENTAL: Final = frozenset({
     "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "power", "remainder", "floor_divide",

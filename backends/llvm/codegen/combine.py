@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.backends.llvm.builder import Value, lanes
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, LARGEST, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.ir.stages import Reduction
 from jitfuse.ir.sum_tree import SUM_DEPTH, sum_lanes
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 State = tuple[Batch, ...]
 Constant = Callable[[str, "float | int | bool"], Batch]

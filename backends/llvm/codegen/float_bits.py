@@ -6,11 +6,11 @@ not own arithmetic, see `elementwise`.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from jitfuse.backends.llvm.builder import element
 from jitfuse.backends.llvm.codegen.narrow_floats import widened
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.records import NamedTuple
 
 
 class Format(NamedTuple):

@@ -6,14 +6,14 @@ a number of vectors side by side. Does not own loads and stores (`jitfuse.backen
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import Analysis
 from jitfuse.backends.llvm.codegen.odometer import decode
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 from jitfuse.ir.kernel import KernelForm
-from jitfuse.records import Record, fresh
+from jitfuse.records import NamedTuple, Record, fresh
 
 
 class Launch:

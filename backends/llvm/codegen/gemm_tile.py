@@ -5,13 +5,11 @@ packed panels. Does not own panels (`gemm_panels`) or the loops around a tile (`
 """
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from jitfuse.backends.llvm.builder import Function, Module, Value, vector
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, REGISTER, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.stages import Contraction
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 
 class Tile(Record, frozen=True):

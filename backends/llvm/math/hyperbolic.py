@@ -6,8 +6,6 @@ Does not own: the exponential and its reduction, see `exponential`.
 """
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import (
@@ -19,6 +17,7 @@ from jitfuse.backends.llvm.math.exponential import (
     reduce_64,
 )
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.records import NamedTuple
 
 
 def tanh_32(x: Batch) -> Batch:

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, constant
 from jitfuse.backends.wgsl.codegen.types import REGISTER
 from jitfuse.dtypes import integer_range, itemsize, kind
 from jitfuse.ir.stages import Reduction
 from jitfuse.ir.sum_tree import SUM_DEPTH, sum_lanes
+from jitfuse.records import NamedTuple
 
 _COMBINES: Final = ("sum", "prod", "min", "max", "any", "all")
 

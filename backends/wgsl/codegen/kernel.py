@@ -6,7 +6,6 @@ group 0: the words (uniform), the buffers of the operands, a buffer for each kep
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from jitfuse.backends.wgsl import library
 from jitfuse.backends.wgsl.codegen import words
@@ -22,6 +21,7 @@ from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import needed
 from jitfuse.ir.stages import POSITIONS, Reduction
 from jitfuse.ir.sum_tree import CHUNK
+from jitfuse.records import NamedTuple
 
 ENTRY = "main"
 

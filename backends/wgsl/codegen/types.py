@@ -5,9 +5,10 @@ are two words there, low one first.
 """
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.dtypes import itemsize
+from jitfuse.records import NamedTuple
 
 REGISTER: Final = {
     "bool": "bool", "int8": "i32", "int16": "i32", "int32": "i32", "uint8": "u32", "uint16": "u32", "uint32": "u32",

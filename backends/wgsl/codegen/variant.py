@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.backends.wgsl.codegen.ranges import narrow_values
 from jitfuse.backends.wgsl.codegen.types import is_packed
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import KernelForm
+from jitfuse.records import NamedTuple
 
 POINTS: Final = "points"
 """One invocation for each grid point, which runs through the inner elements."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jitfuse.backends.wgsl.codegen.kernel import ENTRY, Shader
 from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
 from jitfuse.backends.wgsl.runtime.buffers import Block
 from jitfuse.backends.wgsl.runtime.device import Device
 from jitfuse.errors import CompileError
+from jitfuse.records import NamedTuple
 
 MAX_GROUPS: Final = 4_096
 """Workgroups of a dispatch, enough to fill any device; WebGPU has at most 65,535 along one dimension."""

@@ -5,7 +5,8 @@ Arrays alone count: the words of a launch (sizes, strides, scalars) travel with 
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+
+from jitfuse.records import NamedTuple
 
 
 class Transfers(NamedTuple):
