@@ -12,6 +12,7 @@ import pytest
 
 from jitfuse.backends.llvm.loader import OWN_LOADER
 from jitfuse.cache.sources import list_sources, package_root
+from jitfuse.ir.operators import FAMILIES
 
 FIRST_CALL = """
 import json, sys
@@ -33,6 +34,7 @@ GENERATORS = (
 NOT_NEEDED = (
     *GENERATORS, "rich", "platformdirs", "cloudpickle", "bytecode", "mmap", "jitfuse.passes", "jitfuse.plans",
     "jitfuse.ir.kernel", "jitfuse.compile.planning", "jitfuse.backends.llvm.builder",
+    *(f"jitfuse.ir.operators.{file}" for file in FAMILIES if file not in ("elementwise", "reductions")),
 )
 
 

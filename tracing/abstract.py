@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir import ops, shape_rules
+from jitfuse.ir.operators import FAMILIES
 
 ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape": "shape"}
 """Parameter names that other libraries use, and the op table's name for the same thing."""
@@ -149,19 +150,24 @@ def _extents(given: Any) -> tuple[int, ...]:
 _FIRST_ATTR_POSITIONAL = {"astype", "broadcast_to"}
 
 
-def _method(op: ops.Op) -> Callable[..., Any]:
-    positional = op.kind in (ops.REDUCTION, ops.SCAN) or op.name in _FIRST_ATTR_POSITIONAL
-    first = next(iter(op.attrs), None) if positional else None
-
+def _method(name: str) -> Callable[..., Any]:
     def method(self: AbstractTensor, *operands: Any, **attrs: Any) -> Any:
-        if first is not None and operands:
+        if operands and (first := _first_attribute(name)) is not None:
             attrs[first], operands = operands[0], operands[1:]
-        return self.call(op.name, *operands, **attrs)
+        return self.call(name, *operands, **attrs)
 
-    method.__name__ = op.name
-    method.__qualname__ = f"AbstractTensor.{op.name}"
-    method.__doc__ = op.doc or f"The {op.kind} operator {op.name}, element by element as NumPy's."
+    method.__name__ = name
+    method.__qualname__ = f"AbstractTensor.{name}"
+    method.__doc__ = f"Carry out the operator {name} of the op table (`jitfuse.ir.ops`)."
     return method
+
+
+def _first_attribute(name: str) -> str | None:
+    """Return the attribute that an operator's method takes by position, where it takes one so."""
+    op = ops.get(name)
+    assert op is not None
+    positional = op.kind in (ops.REDUCTION, ops.SCAN) or name in _FIRST_ATTR_POSITIONAL
+    return next(iter(op.attrs), None) if positional else None
 
 
 def _where(self: AbstractTensor, a: Any, b: Any) -> Any:
@@ -169,9 +175,9 @@ def _where(self: AbstractTensor, a: Any, b: Any) -> Any:
     return self.call("where", a, b)
 
 
-for _op in ops.table():
-    if not hasattr(AbstractTensor, _op.name) and _op.kind != ops.CREATION:
-        setattr(AbstractTensor, _op.name, _where if _op.name == "where" else _method(_op))
+for _name in ops.names():
+    if not hasattr(AbstractTensor, _name) and _name not in FAMILIES["creation"]:
+        setattr(AbstractTensor, _name, _where if _name == "where" else _method(_name))
 
 BINARY: Final = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",

@@ -15,7 +15,6 @@ import numpy as np
 from jitfuse.dtypes import kind
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import loops, ops
-from jitfuse.ir.operators.special import SCIPY_UFUNCS
 from jitfuse.ir.program import Meta
 from jitfuse.later import Later
 from jitfuse.tracing.dtype_name import dtype_name
@@ -35,15 +34,15 @@ _SCIPYS_LOOPS: Final[dict[str, str]] = {
     "expit": "sigmoid", "log_expit": "log_sigmoid", "xlogy": "xlogy", "logit": "logit",
 }
 """Ufuncs of SciPy, in float32 or float64, whose operators have NumPy's loops, in float16 too."""
-_UFUNCS: Final[dict[str, str]] = {
-    **{op.numpy.__name__: op.name for op in ops.table() if isinstance(op.numpy, np.ufunc)},
-    **{op.name: op.name for op in ops.table() if op.kind == ops.LIBRARY and op.loop is not None},
-    **SCIPY_UFUNCS,
-    **_SCIPYS_LOOPS,
-    "erf": "erf", "erfc": "erfc", "matmul": "matmul",
-    "degrees": "rad2deg", "radians": "deg2rad",
+_RENAMED: Final[dict[str, str]] = {
+    "absolute": "abs", "conjugate": "conj", "invert": "bitwise_invert", "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2",
+    "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "degrees": "rad2deg", "radians": "deg2rad",
+    "psi": "digamma", "_zeta": "zeta", "_riemann_zeta": "riemann_zeta", **_SCIPYS_LOOPS,
 }
-"""Ufunc name -> operator; by name, so that scipy.special's are known without importing SciPy."""
+"""Ufunc name -> the operator of another name."""
+_NAMED: Final = frozenset({"erf", "erfc", "matmul"})
+"""Ufuncs with an operator of their name whose reference is another function."""
 _PARTS: Final[dict[str, tuple[str, ...]]] = {
     "divmod": ("floor_divide", "remainder"), "modf": ("modf_fraction", "modf_whole"),
     "frexp": ("frexp_mantissa", "frexp_exponent"),
@@ -71,6 +70,17 @@ _INSTEAD: Final[dict[str, str]] = {
 }
 
 
+def operator_of(ufunc: str) -> str | None:
+    """Return the operator of a ufunc, or None; by name, so that scipy.special's are known without importing SciPy."""
+    if ufunc in _RENAMED or ufunc in _NAMED:
+        return _RENAMED.get(ufunc, ufunc)
+    op = ops.get(ufunc)
+    if op is None:
+        return None
+    same = isinstance(op.numpy, np.ufunc) and op.numpy.__name__ == ufunc
+    return ufunc if same or (op.kind == ops.LIBRARY and op.loop is not None) else None
+
+
 def alternatives(name: str) -> str:
     """Return a sentence on what to use in place of a NumPy function or method."""
     if name in _INSTEAD:
@@ -79,7 +89,8 @@ def alternatives(name: str) -> str:
 
     from jitfuse.tracing.numpy_tables import FUNCTIONS
 
-    known = sorted({f.__name__ for f in FUNCTIONS} | set(_UFUNCS) | set(_PARTS))
+    ufuncs = {*filter(operator_of, ops.names()), *_RENAMED}
+    known = sorted({f.__name__ for f in FUNCTIONS} | ufuncs | set(_PARTS))
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
     if close:
         return f"Close to it and available: {', '.join(close)}."
@@ -115,14 +126,16 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     """Carry out a ufunc, its `reduce`, its `accumulate` or its `outer` over traced arrays."""
     name = ufunc.__name__
     out = kwargs.pop("out", None)
-    if method == "__call__" and name in _UFUNCS:
+    operator = operator_of(name)
+    if method == "__call__" and operator is not None:
         where = kwargs.pop("where", True)
-        result = _call(name, _UFUNCS[name], inputs, **kwargs)
+        result = _call(name, operator, inputs, **kwargs)
         return deliver(name, result if where is True else _masked(result, where, out), out)
     if method == "reduce" and name in _REDUCTIONS:
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
     if method == "reduce" and name in numpy_ufunc_methods.IDENTITIES:
-        return numpy_ufunc_methods.reduce(name, _UFUNCS[name], inputs[0], out, **kwargs)
+        assert operator is not None
+        return numpy_ufunc_methods.reduce(name, operator, inputs[0], out, **kwargs)
     if method == "reduceat" and (name in _REDUCTIONS or name in numpy_ufunc_methods.IDENTITIES):
         whole = functools.partial(array_ufunc, self, ufunc, "reduce")
         part, places = inputs
@@ -135,11 +148,11 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
         refuse(name, {k: kwargs.pop(k, None) for k in ("axes", "keepdims", "dtype", "signature")})
         return deliver(name, numpy_products.UFUNCS[name](*inputs, **kwargs), out)
     if method == "at" and len(inputs) == 3:
-        return gathering.at(_UFUNCS.get(name, name), *inputs)
-    if method == "outer" and name in _UFUNCS and ufunc.nin == 2:
+        return gathering.at(operator or name, *inputs)
+    if method == "outer" and operator is not None and ufunc.nin == 2:
         a, b = lifted(*inputs)
         operands = strong(a).reshape(a.shape + (1,) * b.ndim), strong(b)
-        return deliver(name, _call(name, _UFUNCS[name], operands, **kwargs), out)
+        return deliver(name, _call(name, operator, operands, **kwargs), out)
     if method == "__call__" and name in _PARTS:
         outs = (None,) * len(_PARTS[name]) if out is None else out
         results = [_call(name, part, inputs, **kwargs) for part in _PARTS[name]]

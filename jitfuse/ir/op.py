@@ -1,14 +1,17 @@
 """The op table itself: what a row holds, the kinds of operators, entering and finding rows.
 
-Does not own the rows: they are in `jitfuse.ir.operators`, one file for each kind. Read them through `jitfuse.ir.ops`.
+Does not own the rows: they are in `jitfuse.ir.operators`, one file for each kind, which is imported when one of its
+operators is asked for. Read them through `jitfuse.ir.ops`.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import loops
+from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.program import Meta
 from jitfuse.records import Record
 
@@ -85,6 +88,8 @@ class Op(Record, frozen=True, eq=False):
 
 
 _TABLE: dict[str, Op] = {}
+_FILES: Final = {name: file for file, names in FAMILIES.items() for name in names}
+_NAMES: Final = tuple(_FILES)
 
 
 def add(op: Op) -> None:
@@ -95,14 +100,21 @@ def add(op: Op) -> None:
 
 def get(name: str) -> Op | None:
     """Return the row of an operator, or None."""
-    return _TABLE.get(name)
+    row = _TABLE.get(name)
+    if row is None and name in _FILES:
+        import_module(f"jitfuse.ir.operators.{_FILES[name]}")
+        row = _TABLE[name]
+    return row
 
 
 def table() -> Iterator[Op]:
     """Yield every row in the order of the table."""
-    yield from _TABLE.values()
+    for name in _NAMES:
+        row = get(name)
+        assert row is not None
+        yield row
 
 
 def names() -> tuple[str, ...]:
     """Return every operator's name in the order of the table."""
-    return tuple(_TABLE)
+    return _NAMES

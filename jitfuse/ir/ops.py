@@ -7,7 +7,6 @@ Methods, verifier, printer, interpreter, kernels and the support table all come 
 """
 from __future__ import annotations
 
-from jitfuse.ir import operators as operators
 from jitfuse.ir.op import (
     CONTRACTION,
     CONTROL,
@@ -29,6 +28,7 @@ from jitfuse.ir.op import (
     names,
     table,
 )
+from jitfuse.ir.operators import elementwise as elementwise  # at once: there is hardly a program without any
 
 __all__ = [
     "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION",

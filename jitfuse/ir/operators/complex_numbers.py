@@ -8,8 +8,6 @@ import numpy as np
 
 from jitfuse.ir import loops, meta_rules, reference
 from jitfuse.ir.op import ELEMENTWISE, LIBRARY, Op, add, get
-from jitfuse.ir.operators import reductions as reductions
-from jitfuse.ir.operators import scans as scans
 from jitfuse.ir.program import Meta
 
 

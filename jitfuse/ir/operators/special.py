@@ -2,17 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from jitfuse.dtypes import can_cast, ufunc_type
 from jitfuse.ir import library, loops, meta_rules
 from jitfuse.ir.op import LIBRARY, Op, add
 from jitfuse.ir.program import Meta
-
-SCIPY_UFUNCS: Final[dict[str, str]] = {
-    "psi": "digamma", "_zeta": "zeta", "_riemann_zeta": "riemann_zeta",
-}
-"""Ufuncs of scipy.special whose operators have other names."""
 
 
 def _loop_single_first(name: str, metas: Sequence[Meta]) -> loops.Loop:
