@@ -65,6 +65,18 @@ SECTIONS: Final[dict[str, str]] = {
         rad2deg: torch.rad2deg(x)
         copysign: torch.copysign(x, -y)
         gcd: torch.gcd(n, n + 2)
+        erfinv: torch.erfinv(x * 0.9)
+        special.ndtr: torch.special.ndtr(x)
+        special.entr: torch.special.entr(x - 0.5)
+        special.xlog1py: torch.special.xlog1py(x, y)
+        special.i0e: torch.special.i0e(x)
+        angle: torch.angle(x - 0.5); torch.angle(torch.complex(x.float(), y.float()))
+        complex: torch.complex(x.float(), y.float())
+        polar: torch.polar(x.float(), y.float())
+        view_as_real: torch.view_as_real(torch.complex(x.float(), y.float()))
+        view_as_complex: torch.view_as_complex(x[:, :2].float().contiguous())
+        real: torch.real(x); torch.complex(x.float(), y.float()).real
+        isreal: torch.isreal(x)
         result_type: torch.result_type(x, n); torch.result_type(n, 1.0)
     """,
     "Rounding, limits, comparison, logic": """
@@ -128,6 +140,14 @@ SECTIONS: Final[dict[str, str]] = {
             torch.linalg.vector_norm(x, dim=1); x.norm(3)
         cumsum: x.cumsum(0); torch.cumsum(n, dim=1)
         cumprod: x.cumprod(1)
+        cummax: torch.cummax(x, 1); n.cummax(0)
+        cummin: torch.cummin(x, dim=0)
+        logcumsumexp: torch.logcumsumexp(x, 1)
+        cumulative_trapezoid: torch.cumulative_trapezoid(x, dx=0.5)
+        renorm: torch.renorm(x, 2, 0, 0.5)
+        nanmedian: torch.nanmedian(x)
+        cov: torch.cov(x.float())
+        corrcoef: torch.corrcoef(x.float())
         nansum: torch.nansum(x)
         nanmean: torch.nanmean(x, dim=1)
         diff: torch.diff(v); torch.diff(x, dim=0)
@@ -189,6 +209,22 @@ SECTIONS: Final[dict[str, str]] = {
         index_select: x.index_select(0, i % 4); torch.index_select(x, 1, i)
         index_add: torch.zeros(6, 5, dtype=x.dtype).index_add(0, i[:4], x)
         take_along_dim: torch.take_along_dim(x, n.long() % 5, dim=1)
+        tensor_split: torch.tensor_split(v, 4)[1] + 0; torch.tensor_split(x, (1, 3), dim=1)[2] * 2
+        hsplit: torch.hsplit(v, 3)[2] + 0
+        select_scatter: torch.select_scatter(x, y[0], 0, 1)
+        slice_scatter: torch.slice_scatter(x, y[:2], 0, 1, 3)
+        diagonal_scatter: torch.diagonal_scatter(m, m[0] * 2)
+        diag_embed: torch.diag_embed(x); torch.diag_embed(v, 1, 0, 1)
+        diagflat: torch.diagflat(x[:2, :2])
+        block_diag: torch.block_diag(x, y[:2])
+        cartesian_prod: torch.cartesian_prod(v, w)
+        combinations: torch.combinations(v)
+        vander: torch.vander(v, 3)
+        stride: x.contiguous().stride()
+        unsqueeze_: x.clone().unsqueeze_(0); (x + 1).squeeze_(); (x + 1).t_() * 2; (q * 2).transpose_(1, 2)
+        fill_diagonal_: m.clone().fill_diagonal_(2.5)
+        masked_scatter: x.masked_scatter(b, y)
+        isin: torch.isin(n, i)
         broadcast_tensors: torch.broadcast_tensors(x, v[:5])[1] + 0
     """,
     "Tensors made, cast, asked": """
@@ -242,7 +278,7 @@ SECTIONS: Final[dict[str, str]] = {
         mv: torch.mv(x, v[:5])
         dot: torch.dot(v, w)
         addmm: torch.addmm(m.to(x.dtype), x, y.T); torch.addmm(m.to(x.dtype), x, y.T, beta=0.5, alpha=2)
-        baddbmm: torch.baddbmm(q[0, :, :, :3] * 0, q[0], q[1].transpose(1, 2))
+        baddbmm: torch.baddbmm(q[0, :, :, :4] * 0, q[0], q[1].transpose(1, 2))
         outer: torch.outer(v, w)
         inner: torch.inner(v, w)
         tensordot: torch.tensordot(x, y.T, dims=1)
@@ -250,6 +286,18 @@ SECTIONS: Final[dict[str, str]] = {
         kron: torch.kron(v, w)
         cross: torch.cross(v[:3], w[:3], dim=0)
         cdist: torch.cdist(x, y)
+        vdot: torch.vdot(v, w)
+        addbmm: torch.addbmm(m.to(x.dtype), q[0, :, :, :], q[1].transpose(1, 2))
+        addr: torch.addr(x, v[:4], w[:5])
+        dist: torch.dist(x, y)
+        linalg.multi_dot: torch.linalg.multi_dot((x, y.T, x))
+        linalg.vecdot: torch.linalg.vecdot(x, y)
+        linalg.matrix_power: torch.linalg.matrix_power(m, 3)
+        linalg.pinv: torch.linalg.pinv(m)
+        linalg.slogdet: torch.linalg.slogdet(m); torch.logdet(m)
+        linalg.solve_triangular: torch.linalg.solve_triangular(m.triu(), m[:, :2], upper=True)
+        linalg.matrix_norm: torch.linalg.matrix_norm(m)
+        cholesky_solve: torch.cholesky_solve(m[:, :2], torch.linalg.cholesky(m @ m.T))
         linalg.inv: torch.linalg.inv(m)
         linalg.det: torch.linalg.det(m); torch.det(m)
         linalg.solve: torch.linalg.solve(m, m[:, :2])
@@ -302,8 +350,11 @@ SECTIONS: Final[dict[str, str]] = {
         instance_norm: F.instance_norm(img)
         linear: F.linear(x, y); F.linear(x, y, v[:4])
         bilinear: F.bilinear(x, y, q[0, :2, :1].expand(2, 5, 5))
-        embedding: F.embedding(i, x)
+        embedding: F.embedding(i % 4, x)
+        embedding_bag: F.embedding_bag(i.view(2, 3) % 4, x); F.embedding_bag(i.view(2, 3) % 4, x, mode="max"); \
+            F.embedding_bag(i.view(2, 3) % 4, x, per_sample_weights=v.view(2, 3), mode="sum")
         one_hot: F.one_hot(i, 5)
+        local_response_norm: F.local_response_norm(img.float(), 3)
         dropout: F.dropout(x, 0.5, training=False); F.dropout(x, 0.0)
         scaled_dot_product_attention: F.scaled_dot_product_attention(q, q, q); \
             F.scaled_dot_product_attention(q, q, q, is_causal=True); \
@@ -314,17 +365,44 @@ SECTIONS: Final[dict[str, str]] = {
             F.pad(img, (1, 1), mode="replicate") if img.ndim == 3 else x; F.pad(x, (-1, -1))
         interpolate: F.interpolate(img, scale_factor=2); F.interpolate(img, size=(3, 9)); \
             F.interpolate(img, scale_factor=2, mode="bilinear"); \
-            F.interpolate(img, size=(4, 4), mode="bilinear", align_corners=True)
-        conv1d: F.conv1d(img[0], ker[:, :, 0]); F.conv1d(img[0], ker[:, :, 0], v[:2], stride=2, padding=1)
+            F.interpolate(img, size=(4, 4), mode="bilinear", align_corners=True); \
+            F.interpolate(img, size=(4, 9), mode="bilinear"); F.interpolate(img, scale_factor=1.5, mode="bicubic"); \
+            F.interpolate(img, size=4, mode="area"); F.interpolate(img, scale_factor=0.4, mode="nearest-exact"); \
+            F.interpolate(img[0], scale_factor=2, mode="linear")
+        upsample: F.upsample(img, scale_factor=2); F.upsample_bilinear(img, scale_factor=2)
+        affine_grid: F.affine_grid(x[:2, :3].reshape(1, 2, 3), (1, 1, 3, 4), align_corners=False)
+        grid_sample: F.grid_sample(img, q[:, :, :3, :2] * 2 - 1, align_corners=False); \
+            F.grid_sample(img, q[:, :, :3, :2] * 3 - 1, padding_mode="border", align_corners=True); \
+            F.grid_sample(img, q[:, :, :3, :2] * 3 - 1.5, mode="nearest", align_corners=False)
+        conv1d: F.conv1d(img[:, :, 0], ker[:, :, 0]); F.conv1d(img[:, :, 0], ker[:, :, 0], v[:2], stride=2, padding=1)
+        conv3d: F.conv3d(q[:, None], ker[:, :1, None])
+        conv_transpose1d: F.conv_transpose1d(img[:, :2, 0], ker[:, :, 0]); \
+            F.conv_transpose1d(img[:, :2, 0], ker[:, :, 0], v[:4], stride=2, padding=1, output_padding=1)
+        conv_transpose2d: F.conv_transpose2d(img[:, :2], ker); \
+            F.conv_transpose2d(img[:, :2], ker, v[:4], stride=2, padding=1, output_padding=1); \
+            F.conv_transpose2d(img, ker.transpose(0, 1), stride=3, dilation=2); \
+            F.conv_transpose2d(img[:, :2], ker[:, :3], groups=2, padding=2)
+        fold: F.fold(F.unfold(img, 3, stride=2, padding=1), (6, 6), 3, stride=2, padding=1)
+        unfold: F.unfold(img, 3); F.unfold(img, (2, 3), dilation=2, padding=1, stride=2)
         conv2d: F.conv2d(img, ker); F.conv2d(img, ker, v[:2], stride=2, padding=1); \
             F.conv2d(img, ker, padding="same"); \
             F.conv2d(img, ker[:, :2], groups=2); F.conv2d(img, ker, dilation=2)
-        max_pool2d: F.max_pool2d(img, 2); F.max_pool2d(img, 3, stride=2, padding=1)
-        avg_pool2d: F.avg_pool2d(img, 2); F.avg_pool2d(img, 3, stride=1, padding=1)
+        max_pool2d: F.max_pool2d(img, 2); F.max_pool2d(img, 3, stride=2, padding=1); \
+            F.max_pool2d(img, 4, 3, ceil_mode=True); F.max_pool2d(img, (2, 3), 1, (1, 0), (2, 1)); \
+            F.max_pool2d(img, 3, 2, 1, return_indices=True)
+        avg_pool2d: F.avg_pool2d(img, 2); F.avg_pool2d(img, 3, stride=1, padding=1); \
+            F.avg_pool2d(img, 3, 2, 1, ceil_mode=True); F.avg_pool2d(img, 3, 2, 1, count_include_pad=False); \
+            F.avg_pool2d(img, 2, divisor_override=3)
         max_pool1d: F.max_pool1d(img[0], 2)
-        adaptive_avg_pool2d: F.adaptive_avg_pool2d(img, 1); F.adaptive_avg_pool2d(img, (3, 2))
-        adaptive_max_pool2d: F.adaptive_max_pool2d(img, 2)
+        max_pool3d: F.max_pool3d(q[:, None], 2)
+        lp_pool2d: F.lp_pool2d(img.float(), 2, 2)
+        adaptive_avg_pool2d: F.adaptive_avg_pool2d(img, 1); F.adaptive_avg_pool2d(img, (3, 2)); \
+            F.adaptive_avg_pool2d(img, (4, None))
+        adaptive_avg_pool1d: F.adaptive_avg_pool1d(img[0], 4)
+        adaptive_max_pool2d: F.adaptive_max_pool2d(img, 2); F.adaptive_max_pool2d(img, (5, 4))
         pixel_shuffle: F.pixel_shuffle(img, 2)
+        pixel_unshuffle: F.pixel_unshuffle(img, 2)
+        channel_shuffle: F.channel_shuffle(img, 2)
         cross_entropy: F.cross_entropy(x, i[:4]); F.cross_entropy(x, i[:4], weight=v[:5]); \
             F.cross_entropy(x, i[:4], reduction="none"); F.cross_entropy(x, i[:4], ignore_index=1); \
             F.cross_entropy(x, F.softmax(y, 1)); F.cross_entropy(x, i[:4], label_smoothing=0.1)
@@ -336,19 +414,36 @@ SECTIONS: Final[dict[str, str]] = {
         binary_cross_entropy: F.binary_cross_entropy(x.sigmoid(), y)
         binary_cross_entropy_with_logits: F.binary_cross_entropy_with_logits(x, y); \
             F.binary_cross_entropy_with_logits(x, y, pos_weight=v[:5])
+        margin_ranking_loss: F.margin_ranking_loss(x, y, x.sign(), margin=0.2)
+        hinge_embedding_loss: F.hinge_embedding_loss(x, (x - 0.5).sign())
+        soft_margin_loss: F.soft_margin_loss(x, (y - 0.5).sign())
+        cosine_embedding_loss: F.cosine_embedding_loss(x, y, (x[:, 0] - 0.5).sign(), margin=0.3)
+        triplet_margin_loss: F.triplet_margin_loss(x, y, x * y, swap=True)
+        poisson_nll_loss: F.poisson_nll_loss(x, y); F.poisson_nll_loss(x, y, log_input=False)
+        multilabel_soft_margin_loss: F.multilabel_soft_margin_loss(x, y)
+        multi_margin_loss: F.multi_margin_loss(x, i[:4])
+        gaussian_nll_loss: F.gaussian_nll_loss(x, y, y)
         kl_div: F.kl_div(F.log_softmax(x, 1), F.softmax(y, 1), reduction="batchmean")
     """,
     "Whose shapes depend on values, and randomness": """
-        nonzero: torch.nonzero(b)
-        masked_select: torch.masked_select(x, b)
-        unique: torch.unique(i)
+        nonzero: torch.nonzero(b); b.nonzero(as_tuple=True); torch.where(b)
+        argwhere: torch.argwhere(x > 0.5)
+        masked_select: torch.masked_select(x, b); x[b]
+        unique: torch.unique(i); torch.unique(n, return_inverse=True, return_counts=True); n.unique(dim=0)
+        unique_consecutive: torch.unique_consecutive(i, return_counts=True)
+        repeat_interleave by counts: torch.repeat_interleave(v, i)
+        one_hot of all classes: F.one_hot(i)
         rand: torch.rand(3)
         randn_like: torch.randn_like(x)
-        bincount: torch.bincount(i)
-        histc: torch.histc(x, 4)
+        bincount: torch.bincount(i); torch.bincount(i, minlength=9)
+        histc: torch.histc(x.float(), 4, 0, 1)
     """,
 }
-REFUSED: Final = frozenset({"nonzero", "masked_select", "unique", "rand", "randn_like", "bincount", "histc"})
+SPLITTING: Final = frozenset({
+    "nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "repeat_interleave by counts",
+    "one_hot of all classes"})
+"""Functions by which the program is split."""
+REFUSED: Final = frozenset({"rand", "randn_like"})
 """Functions that may raise: their way out is in the table."""
 EXACT: Final = frozenset({"to", "float", "double", "half", "bfloat16", "cat", "stack", "view", "sort"})
 """Functions that only move and cast elements, for every dtype."""

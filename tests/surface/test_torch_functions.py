@@ -12,7 +12,7 @@ import pytest
 import jitfuse as jf
 from jitfuse.frameworks import Adapted, as_torch, tensor_ids
 from jitfuse.surface.examples import function_of
-from jitfuse.surface.torch_examples import REFUSED, functions
+from jitfuse.surface.torch_examples import REFUSED, SPLITTING, functions
 from jitfuse.tracing.tracer import trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -33,7 +33,7 @@ def test_the_page_is_current() -> None:
 
 
 def test_what_is_listed_is_torchs() -> None:
-    assert len(ALL) >= 250 and ALL.keys() >= REFUSED
+    assert len(ALL) >= 370 and ALL.keys() >= REFUSED | SPLITTING
 
 
 def _call(function: Any, values: list[Any]) -> Any:
@@ -70,7 +70,7 @@ def _compare(text: str, kind: str, name: str, run: Any) -> None:
         _judge((got, given), (want, plain), f"{text}, {kind}")
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [n for n in ALL if n not in SPLITTING])
 def test_traces_agree_with_torch(name: str, replay: Any) -> None:
     def run(function: Any, values: Any) -> Any:
         call = Adapted(tuple(values), {})
@@ -81,6 +81,13 @@ def test_traces_agree_with_torch(name: str, replay: Any) -> None:
     for text in ALL[name]:
         for kind in KINDS:
             _compare(text, kind, name, run)
+
+
+@pytest.mark.parametrize("name", sorted(SPLITTING))
+def test_functions_that_split_agree_with_torch(name: str) -> None:
+    for text in ALL[name]:
+        for kind in ("float32", "int64", "strided"):
+            _compare(text, kind, name, lambda function, values: jf.fuse(function)(*values))
 
 
 @pytest.mark.parametrize("name", list(ALL)[:: 1 if SCALE > 1 else 5])

@@ -30,8 +30,10 @@ from jitfuse.tracing.torch_like.tensor import assign, wrap
 def _activation(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function of a tensor and numbers under names, with an `inplace` option."""
     def register(made: Callable[..., Any]) -> Callable[..., Any]:
+        count = made.__code__.co_argcount - 1
+
         def function(input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
-            x = operand(input)
+            x, args, inplace = operand(input), args[:count], bool(inplace or args[count:] == (True,))
             result = narrowed(wrap(made(x, *args, **kwargs)), x)
             return assign(input, result, names[0]) if inplace else result
 

@@ -1,4 +1,4 @@
-"""torch's attention and recurrent cells over traced tensors.
+"""torch's attention over traced tensors.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`; `nn.MultiheadAttention` and the transformer layers come here.
 """
@@ -89,36 +89,3 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
         return scores + mask
     lowest = scores.create("full", shape=(), value=-math.inf, dtype=str(scores.dtype))
     return mask.call("where", lowest, scores)
-
-
-# ---------------------------------------------------------------- recurrent cells
-def _gates(x: Any, w: Any, b: Any, count: int) -> list[Tensor]:
-    whole = operand(linear(x, w, b))
-    size = whole.shape[-1] // count
-    return [whole[..., k * size : (k + 1) * size] for k in range(count)]
-
-
-@implements("gru_cell")
-def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """Return the next state of a gated recurrent unit."""
-    h = operand(hx)
-    one, two = _gates(input, w_ih, b_ih, 3), _gates(hx, w_hh, b_hh, 3)
-    reset, update = ((a + b).call("sigmoid") for a, b in zip(one[:2], two[:2], strict=True))
-    new = (one[2] + reset * two[2]).call("tanh")
-    return wrap(new + update * (h - new))
-
-
-@implements("lstm_cell")
-def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """Return the next state and cell of a long short-term memory."""
-    h, c = hx
-    pairs = zip(_gates(input, w_ih, b_ih, 4), _gates(h, w_hh, b_hh, 4), strict=True)
-    i, f, g, o = (a + b for a, b in pairs)
-    cell = f.call("sigmoid") * operand(c) + i.call("sigmoid") * g.call("tanh")
-    return wrap(o.call("sigmoid") * cell.call("tanh")), wrap(cell)
-
-
-@implements("rnn_tanh_cell")
-def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
-    """Return the next state of a simple recurrent cell."""
-    return wrap((operand(linear(input, w_ih, b_ih)) + operand(linear(hx, w_hh, b_hh))).call("tanh"))

@@ -1,48 +1,53 @@
-"""torch.nn.functional's convolutions and poolings over traced tensors.
+"""torch.nn.functional's convolutions over traced tensors, and what moves channels to places and back.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. A convolution is a matrix product with the windows of the
-input, which are stacked slices; a pooling reduces over the same slices.
+Owns their entries in `jitfuse.tracing.torch_like.table`, and `windows`. A convolution is a matrix product with the
+windows of the input, which are stacked slices; a transposed one adds what a product gives to the windows of the output.
 """
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
-from jitfuse.dtypes import integer_range, is_integer
-from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing import numpy_arrangements, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.products import product, same_dtype
-from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
-from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.promotion import numbers, operand
+from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
+Extents = tuple[int, ...]
 
-def _each(value: Any, rank: int) -> tuple[int, ...]:
+
+def each(value: Any, rank: int) -> Extents:
+    """Return one number for each axis, of one for all or of several."""
     found = numbers(value)
     if not isinstance(found, tuple):
         return (int(found),) * rank
+    if len(found) not in (1, rank):
+        raise ArgumentError(f"expected one number or {rank} of them, got {found}, at {user_line()}")
     return tuple(int(v) for v in found) if len(found) == rank else (int(found[0]),) * rank
 
 
-def _windows(x: Tensor, sizes: tuple[int, ...], strides: tuple[int, ...],
-             dilations: tuple[int, ...]) -> list[Tensor]:
+def windows(x: Tensor, sizes: Extents, strides: Extents, dilations: Extents) -> list[Tensor]:
     """Return the elements at each place of the windows over the last axes, one tensor for each place."""
     rank = len(sizes)
     spatial = x.shape[-rank:]
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(spatial, sizes, strides, dilations, strict=True)]
     if any(c < 1 for c in counts):
         raise ShapeError(f"a window of {sizes} does not fit into {spatial}, at {user_line()}")
-    lead = (slice(None),) * (x.ndim - rank)
-    parts = []
-    for place in itertools.product(*map(range, sizes)):
-        cuts = [slice(p * d, p * d + (c - 1) * s + 1, s)
-                for p, d, c, s in zip(place, dilations, counts, strides, strict=True)]
-        parts.append(x[(*lead, *cuts)])
-    return parts
+    return [x[cuts] for cuts in _cuts(x.ndim - rank, sizes, strides, dilations, counts)]
+
+
+def _cuts(lead: int, sizes: Extents, strides: Extents, dilations: Extents, counts: Any) -> list[tuple[slice, ...]]:
+    """Return for each place of a window the slices, behind `lead` axes, of the elements at that place."""
+    return [
+        (*(slice(None),) * lead, *(slice(p * d, p * d + (c - 1) * s + 1, s) for p, d, c, s in
+                                   zip(place, dilations, counts, strides, strict=True)))
+        for place in itertools.product(*map(range, sizes))
+    ]
 
 
 # ---------------------------------------------------------------- convolutions
@@ -53,151 +58,172 @@ def _convolution(name: str, rank: int) -> None:
         x, w = same_dtype(name, input, weight)
         single = x.ndim == rank + 1
         x = x.reshape((1, *x.shape)) if single else x
-        strides, dilations, parts = _each(stride, rank), _each(dilation, rank), int(numbers(groups))
-        sizes = w.shape[2:]
-        if x.ndim != rank + 2 or w.ndim != rank + 2 or x.shape[1] != w.shape[1] * parts:
+        strides, dilations, parts = each(stride, rank), each(dilation, rank), int(numbers(groups))
+        if x.ndim != rank + 2 or w.ndim != rank + 2 or x.shape[1] != w.shape[1] * parts or w.shape[0] % parts:
             raise ShapeError(f"{name}: an input of {x.shape} and weights of {w.shape} in {parts} groups do not fit, at "
                              f"{user_line()}")
-        x = _padded(x, padding, sizes, dilations)
-        made = _product_with_windows(x, w, sizes, strides, dilations, parts)
-        if bias is not None:
-            made = made + operand(bias).reshape((1, w.shape[0]) + (1,) * rank)
+        sizes = w.shape[2:]
+        x = _padded(name, x, padding, sizes, strides, dilations)
+        made = _biased(name, _product_with_windows(x, w, sizes, strides, dilations, parts), bias, rank)
         return wrap(made[0] if single else made)
 
     function.__name__ = name
 
 
-def _padded(x: Tensor, padding: Any, sizes: tuple[int, ...], dilations: tuple[int, ...]) -> Tensor:
+def _biased(name: str, made: Tensor, bias: Any, rank: int) -> Tensor:
+    if bias is None:
+        return made
+    _, b = same_dtype(name, made, bias)
+    if b.shape != (made.shape[1],):
+        raise ShapeError(f"{name}: a bias of {b.shape} for {made.shape[1]} channels, at {user_line()}")
+    return made + b.reshape((1, made.shape[1]) + (1,) * rank)
+
+
+def _padded(name: str, x: Tensor, padding: Any, sizes: Extents, strides: Extents, dilations: Extents) -> Tensor:
     rank = len(sizes)
-    if padding == "valid":
-        return x
     if padding == "same":
+        if any(s != 1 for s in strides):
+            raise ArgumentError(f"{name}: padding='same' is not supported for strided convolutions, at {user_line()}")
         total = [d * (k - 1) for k, d in zip(sizes, dilations, strict=True)]
         widths = [(t // 2, t - t // 2) for t in total]
     else:
-        widths = [(p, p) for p in _each(padding, rank)]
-    if not any(map(any, widths)):
-        return x
-    return numpy_arrangements.pad(x, [(0, 0), (0, 0), *widths])
+        widths = [(0, 0)] * rank if padding == "valid" else [(p, p) for p in each(padding, rank)]
+    if any(low < 0 for low, _ in widths):
+        raise ArgumentError(f"{name}: negative padding is not supported, at {user_line()}")
+    return numpy_arrangements.pad(x, [(0, 0), (0, 0), *widths]) if any(map(any, widths)) else x
 
 
-def _product_with_windows(x: Tensor, w: Tensor, sizes: tuple[int, ...], strides: tuple[int, ...],
-                          dilations: tuple[int, ...], groups: int) -> Tensor:
+def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents, dilations: Extents,
+                          groups: int) -> Tensor:
     """Return (samples, channels out, ...): for each group, weights times the windows of its channels."""
-    parts = _windows(x, sizes, strides, dilations)
+    parts = windows(x, sizes, strides, dilations)
     samples, channels, *spatial = parts[0].shape
     outs, ins, places = w.shape[0] // groups, channels // groups, len(parts)
-    stacked = numpy_shapes.stack([p.reshape((samples, groups, ins, math.prod(spatial))) for p in parts], 3)
-    columns = stacked.reshape((samples, groups, ins * places, math.prod(spatial)))
-    rows = w.reshape((groups, outs, ins * places))
+    lead = (samples, groups) if groups > 1 else (samples,)
+    split = [p.reshape((*lead, ins, math.prod(spatial))) for p in parts]
+    columns = numpy_shapes.stack(split, len(lead) + 1) if places > 1 else split[0]
+    columns = columns.reshape((*lead, ins * places, math.prod(spatial)))
+    rows = w.reshape((*lead[1:], outs, ins * places))
     return product("convolution", rows, columns).reshape((samples, groups * outs, *spatial))
 
 
-for _rank in (1, 2, 3):
-    _convolution(f"conv{_rank}d", _rank)
-
-
-# ---------------------------------------------------------------- poolings
-def _pooled(input: Any, sizes: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, rank: int, name: str,
-            filler: float) -> list[Tensor]:
-    x = operand(input)
-    if ceil_mode:
-        raise UnsupportedError(f"{name}(ceil_mode=True) is not available, at {user_line()}. Pad first.")
-    extents = _each(sizes, rank)
-    steps = extents if stride is None or numbers(stride) == () else _each(stride, rank)
-    widths = [(p, p) for p in _each(padding, rank)]
-    if any(map(any, widths)):
-        if filler and is_integer(str(x.dtype)):
-            filler = integer_range(str(x.dtype))[0]
-        x = numpy_arrangements.pad(x, [(0, 0)] * (x.ndim - rank) + widths, constant_values=filler)
-    return _windows(x, extents, steps, _each(dilation, rank))
-
-
-def _max_pool(rank: int) -> None:
-    @implements(f"max_pool{rank}d")
-    def function(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                 ceil_mode: bool = False, return_indices: bool = False) -> Any:
-        name = f"max_pool{rank}d"
-        if return_indices:
-            raise UnsupportedError(f"{name}(return_indices=True) is not available, at {user_line()}")
-        parts = _pooled(input, kernel_size, stride, padding, dilation, ceil_mode, rank, name, -math.inf)
-        result = parts[0]
-        for part in parts[1:]:
-            result = result.call("maximum", part)
-        return wrap(result if len(parts) > 1 else result.as_copy())
-
-    function.__name__ = f"max_pool{rank}d"
-
-
-def _avg_pool(rank: int) -> None:
-    @implements(f"avg_pool{rank}d")
-    def function(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-                 count_include_pad: bool = True, divisor_override: Any = None) -> Any:
-        name = f"avg_pool{rank}d"
-        if not count_include_pad and any(_each(padding, rank)):
-            raise UnsupportedError(f"{name}(count_include_pad=False) is not available, at {user_line()}")
-        parts = _pooled(input, kernel_size, stride, padding, 1, ceil_mode, rank, name, 0.0)
-        return wrap(_mean_of(parts, divisor_override))
-
-    function.__name__ = f"avg_pool{rank}d"
-
-
-def _mean_of(parts: list[Tensor], divisor: Any = None) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return cast(total / float(len(parts) if divisor is None else numbers(divisor)), str(total.dtype))
-
-
-def _adaptive(name: str, rank: int, combine: Callable[[list[Tensor]], Tensor]) -> None:
-    @of_floats(name)
-    def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        x = operand(input)
-        given = numbers(output_size)
-        wanted = given if isinstance(given, tuple) else (given,) * rank
-        spatial = x.shape[-rank:]
-        targets = tuple(n if t is None else int(t) for n, t in zip(spatial, wanted, strict=True))
-        if any(n % t for n, t in zip(spatial, targets, strict=True)):
-            raise ArgumentError(f"{name}: {spatial} does not divide into {targets} equal parts, at {user_line()}")
-        sizes = tuple(n // t for n, t in zip(spatial, targets, strict=True))
-        if targets == (1,) * rank and name.startswith("adaptive_avg"):
-            return wrap(x.call("mean", axis=tuple(range(x.ndim - rank, x.ndim)), keepdims=True))
-        return wrap(combine(_windows(x, sizes, sizes, (1,) * rank)))
+def _transposed(name: str, rank: int) -> None:
+    @implements(name)
+    def function(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+                 groups: Any = 1, dilation: Any = 1) -> Any:
+        x, w = same_dtype(name, input, weight)
+        single = x.ndim == rank + 1
+        x = x.reshape((1, *x.shape)) if single else x
+        strides, dilations, parts = each(stride, rank), each(dilation, rank), int(numbers(groups))
+        widths, more = each(padding, rank), each(output_padding, rank)
+        if x.ndim != rank + 2 or w.ndim != rank + 2 or x.shape[1] != w.shape[0] or w.shape[0] % parts:
+            raise ShapeError(f"{name}: an input of {x.shape} and weights of {w.shape} in {parts} groups do not fit, at "
+                             f"{user_line()}")
+        if any(m >= max(s, d) for m, s, d in zip(more, strides, dilations, strict=True)):
+            raise ArgumentError(f"{name}: output padding must be smaller than either stride or dilation, but got "
+                                f"{more}, at {user_line()}")
+        made = _added_to_windows(_columns(x, w, parts), w.shape[2:], strides, dilations, widths, more)
+        made = _biased(name, made, bias, rank)
+        return wrap(made[0] if single else made)
 
     function.__name__ = name
 
 
-def _largest(parts: list[Tensor]) -> Tensor:
-    result = parts[0]
-    for part in parts[1:]:
-        result = result.call("maximum", part)
-    return result
+def _columns(x: Tensor, w: Tensor, groups: int) -> Tensor:
+    """Return (samples, channels out, places of the window, ...): what each input element adds to its window."""
+    samples, channels, *spatial = x.shape
+    outs, places = w.shape[1], math.prod(w.shape[2:])
+    lead = (samples, groups) if groups > 1 else (samples,)
+    rows = w.reshape((*lead[1:], channels // groups, outs * places)).swapaxes(-1, -2)
+    made = product("convolution", rows, x.reshape((*lead, channels // groups, math.prod(spatial))))
+    return made.reshape((samples, groups * outs, places, *spatial))
 
 
-for _rank in (1, 2):
-    _max_pool(_rank)
-    _avg_pool(_rank)
-    _adaptive(f"adaptive_avg_pool{_rank}d", _rank, _mean_of)
-    _adaptive(f"adaptive_max_pool{_rank}d", _rank, _largest)
+def _added_to_windows(columns: Tensor, sizes: Extents, strides: Extents, dilations: Extents, padding: Extents,
+                      more: Extents) -> Tensor:
+    """Return (samples, channels, ...): the sum of columns at the places of their windows, the padding cut off."""
+    samples, channels, _, *counts = columns.shape
+    reach = [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, strides, dilations, sizes, strict=True)]
+    full = [max(r, r + m - p) for r, m, p in zip(reach, more, padding, strict=True)]
+    result = columns.create("zeros", shape=(samples, channels, *full), dtype=str(columns.dtype)).as_copy()
+    for k, cuts in enumerate(_cuts(2, sizes, strides, dilations, counts)):
+        result[cuts] = result[cuts] + columns[:, :, k]
+    ends = [r - p + m for r, p, m in zip(reach, padding, more, strict=True)]
+    kept = tuple(slice(p, e) for p, e in zip(padding, ends, strict=True))
+    return result[(slice(None), slice(None), *kept)]
 
 
+for _rank in (1, 2, 3):
+    _convolution(f"conv{_rank}d", _rank)
+    _transposed(f"conv_transpose{_rank}d", _rank)
+
+
+# ---------------------------------------------------------------- windows as columns
+@implements("unfold")
+def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Return the windows of images as columns."""
+    x, sizes, strides, dilations = operand(input), each(kernel_size, 2), each(stride, 2), each(dilation, 2)
+    single = x.ndim == 3
+    x = x.reshape((1, *x.shape)) if single else x
+    parts = windows(_padded("unfold", x, each(padding, 2), sizes, strides, dilations), sizes, strides, dilations)
+    samples, channels, h, w = parts[0].shape
+    stacked = numpy_shapes.stack([p.reshape((samples, channels, h * w)) for p in parts], 2)
+    made = stacked.reshape((samples, channels * len(parts), h * w))
+    return wrap(made[0] if single else made)
+
+
+@implements("fold")
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Return images as the sums of their windows, given as columns."""
+    x, target, sizes = operand(input), each(output_size, 2), each(kernel_size, 2)
+    single = x.ndim == 2
+    x = x.reshape((1, *x.shape)) if single else x
+    strides, dilations, widths = each(stride, 2), each(dilation, 2), each(padding, 2)
+    counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1
+              for n, p, d, k, s in zip(target, widths, dilations, sizes, strides, strict=True)]
+    places = math.prod(sizes)
+    if x.ndim != 3 or x.shape[1] % places or x.shape[2] != math.prod(counts):
+        raise ShapeError(f"fold: columns of {x.shape} are no windows of {sizes} of images of {target}, at "
+                         f"{user_line()}")
+    columns = x.reshape((x.shape[0], x.shape[1] // places, places, *counts))
+    more = tuple(n - ((c - 1) * s + d * (k - 1) + 1) + 2 * p for n, c, s, d, k, p in
+                 zip(target, counts, strides, dilations, sizes, widths, strict=True))
+    made = _added_to_windows(columns, sizes, strides, dilations, widths, more)
+    return wrap(made[0] if single else made)
+
+
+# ---------------------------------------------------------------- channels and places
 @implements("pixel_shuffle")
 def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
     """Return channels as places: (..., c r r, h, w) as (..., c, h r, w r)."""
     x, r = operand(input), int(numbers(upscale_factor))
     *lead, channels, h, w = x.shape
+    if channels % (r * r):
+        raise ShapeError(f"pixel_shuffle: {channels} channels do not divide by {r} squared, at {user_line()}")
     parts = x.reshape((*lead, channels // (r * r), r, r, h, w))
     n = len(lead)
     order = (*range(n + 1), n + 3, n + 1, n + 4, n + 2)
     return wrap(parts.call("transpose", axes=order).reshape((*lead, channels // (r * r), h * r, w * r)))
 
 
-@implements("unfold")
-def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Return the windows of images as columns."""
-    x, sizes, dilations = operand(input), _each(kernel_size, 2), _each(dilation, 2)
-    x = _padded(x, _each(padding, 2), sizes, dilations)
-    parts = _windows(x, sizes, _each(stride, 2), dilations)
-    samples, channels, h, w = parts[0].shape
-    stacked = numpy_shapes.stack([p.reshape((samples, channels, h * w)) for p in parts], 2)
-    return wrap(stacked.reshape((samples, channels * len(parts), h * w)))
+@implements("pixel_unshuffle")
+def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
+    """Return places as channels: (..., c, h r, w r) as (..., c r r, h, w)."""
+    x, r = operand(input), int(numbers(downscale_factor))
+    *lead, channels, h, w = x.shape
+    if h % r or w % r:
+        raise ShapeError(f"pixel_unshuffle: images of {(h, w)} do not divide by {r}, at {user_line()}")
+    parts = x.reshape((*lead, channels, h // r, r, w // r, r))
+    n = len(lead)
+    order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return wrap(parts.call("transpose", axes=order).reshape((*lead, channels * r * r, h // r, w // r)))
+
+
+@implements("channel_shuffle", "native_channel_shuffle")
+def channel_shuffle(input: Any, groups: Any) -> Any:
+    """Return the channels of groups, one of each in turn."""
+    x, parts = operand(input), int(numbers(groups))
+    if x.shape[1] % parts:
+        raise ShapeError(f"channel_shuffle: {x.shape[1]} channels do not divide by {parts}, at {user_line()}")
+    split = x.reshape((x.shape[0], parts, x.shape[1] // parts, *x.shape[2:]))
+    return wrap(split.swapaxes(1, 2).reshape(x.shape))

@@ -294,9 +294,9 @@ def clamp_max(input: Any, max: Any) -> Any:
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """Return elements of input where the condition holds, else of other."""
     if input is None:
-        from jitfuse.tracing.torch_like.table import missing
+        from jitfuse.tracing.torch_like.observed import nonzero
 
-        raise missing("where(condition)")
+        return nonzero(condition, as_tuple=True)
     c, a, b = strong(condition), operand(input), operand(other)
     common = result_dtype([a, b])
     return delivered(cast(c, "bool").call("where", cast(a, common), cast(b, common)), out)

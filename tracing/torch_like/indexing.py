@@ -122,16 +122,3 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     places = tuple(slice(None) if i is None else operand(i) for i in indices)
     gathering.set_item(target, places, cast(operand(values), str(x.dtype)), "add" if accumulate else "set")
     return wrap(target)
-
-
-def _by_values(name: str) -> None:
-    @implements(name)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        raise UnsupportedError(f"torch.{name} has a shape that depends on values, at {user_line()}. Use torch.where "
-                               "with three arguments, or call it outside the fused function.")
-
-    function.__name__ = name
-
-
-for _name in ("nonzero", "masked_select", "unique", "unique_consecutive", "argwhere", "bincount"):
-    _by_values(_name)

@@ -7,10 +7,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import torch
 
-from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing import gathering, numpy_arrangements
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
@@ -23,6 +22,7 @@ from jitfuse.tracing.torch_like.promotion import (
     in_common,
     numbers,
     operand,
+    require_float,
     run_of_trace,
     strong,
 )
@@ -57,13 +57,43 @@ def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = 
     return wrap(gathering.take(operand(weight), operand(input), 0))
 
 
+@implements("embedding_bag")
+def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: Any = 2.0,
+                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+                  per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: Any = None) -> Any:
+    """Return the means, sums or largest elements of the rows that bags of indices pick, one bag in each row."""
+    at, table = operand(input), operand(weight)
+    require_float("embedding_bag", table)
+    if max_norm is not None or padding_idx is not None or offsets is not None or at.ndim != 2:
+        raise UnsupportedError(f"embedding_bag with offsets, max_norm or padding_idx is not available, at "
+                               f"{user_line()}. Pass bags of one size, as a tensor of two axes.")
+    rows = gathering.take(table, at, 0)
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise ArgumentError(f"embedding_bag: per_sample_weights need mode='sum', at {user_line()}")
+        rows = rows * operand(per_sample_weights).reshape((*at.shape, 1))
+    return wrap(rows.call(mode, axis=1))
+
+
+@of_floats("local_response_norm")
+def local_response_norm(input: Any, size: Any, alpha: Any = 1e-4, beta: Any = 0.75, k: Any = 1.0) -> Any:
+    """Return the tensor over sums of squares of neighbouring channels."""
+    x, count = operand(input), int(numbers(size))
+    squares = numpy_arrangements.pad(x * x, [(0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2)])
+    total: Any = None
+    for j in range(count):
+        part = squares[:, j : j + x.shape[1]]
+        total = part if total is None else total + part
+    return wrap(x / (total * (float(numbers(alpha)) / count) + float(numbers(k))) ** float(numbers(beta)))
+
+
 @implements("one_hot")
 def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
-    """Return int64 ones at the classes, zeros elsewhere; how many classes there are must be given."""
+    """Return int64 ones at the classes, zeros elsewhere; Python looks at the largest where no number is given."""
     x, count = operand(tensor), int(numbers(num_classes))
-    if count < 0:
-        raise UnsupportedError(f"one_hot without num_classes has a shape that depends on values, at {user_line()}. "
-                               "Pass num_classes=...")
+    if str(x.dtype) != "int64":
+        raise DTypeError(f"one_hot is only applicable to index tensor of type LongTensor, at {user_line()}")
+    count = int(x.call("max")) + 1 if count < 0 else count
     classes = x.create("arange", count=count, dtype="int64")
     return wrap(cast(x.reshape((*x.shape, 1)).call("equal", classes), "int64"))
 
@@ -163,6 +193,23 @@ def dropout(input: Any, p: Any = 0.5, training: bool = True, inplace: bool = Fal
     return assign(input, wrap(kept), "dropout") if inplace else wrap(cast(kept, str(x.dtype)))
 
 
+def _of_channels(name: str) -> None:
+    @implements(name)
+    def function(input: Any, p: Any = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        x, drop = operand(input), float(numbers(p))
+        if not training or drop == 0.0:
+            return input if isinstance(input, TorchTensor) else wrap(x)
+        shares = x.create("full", shape=(*x.shape[:2], *(1,) * (x.ndim - 2)), value=1, dtype=str(x.dtype))
+        kept = wrap(x * operand(dropout(wrap(shares), drop)))
+        return assign(input, kept, name) if inplace else kept
+
+    function.__name__ = name
+
+
+for _name in ("dropout1d", "dropout2d", "dropout3d", "feature_dropout"):
+    _of_channels(_name)
+
+
 # ---------------------------------------------------------------- attention
 @of_floats("scaled_dot_product_attention")
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0.0,
@@ -205,7 +252,7 @@ def pairwise_distance(x1: Any, x2: Any, p: Any = 2.0, eps: Any = 1e-6, keepdim: 
     return norm(wrap(apart), p, -1, keepdim)
 
 
-# ---------------------------------------------------------------- padding and resizing
+# ---------------------------------------------------------------- padding
 _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
@@ -225,44 +272,3 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         number = 0 if value is None else numbers(value)
         return wrap(numpy_arrangements.pad(x, grown, constant_values=number))
     return wrap(numpy_arrangements.pad(x, grown, mode=_PAD_MODES[mode]))
-
-
-@of_floats("interpolate")
-def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-                align_corners: Any = None, recompute_scale_factor: Any = None, antialias: bool = False) -> Any:
-    """Return the last axes of another size, by nearest elements or linearly between them."""
-    x = operand(input)
-    rank = x.ndim - 2
-    sizes, scales = _target(x, size, scale_factor)
-    if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear") or antialias:
-        raise UnsupportedError(f"interpolate(mode={mode!r}, antialias={antialias}) is not available, at {user_line()}")
-    for k in range(rank):
-        x = _resized(x, 2 + k, sizes[k], scales[k], mode, bool(align_corners))
-    return wrap(x)
-
-
-def _target(x: Tensor, size: Any, scale: Any) -> tuple[list[int], list[float]]:
-    given, spatial = numbers(size if size is not None else scale), x.shape[2:]
-    each = given if isinstance(given, tuple) else (given,) * len(spatial)
-    if size is not None:
-        return [int(n) for n in each], [n / int(m) for n, m in zip(spatial, each, strict=True)]
-    return [math.floor(n * s) for n, s in zip(spatial, each, strict=True)], [1.0 / s for s in each]
-
-
-def _resized(x: Tensor, axis: int, size: int, scale: float, mode: str, corners: bool) -> Tensor:
-    extent = x.shape[axis]
-    places = np.arange(size)
-    if mode.startswith("nearest"):
-        shift = 0.5 if mode == "nearest-exact" else 0.0
-        at = np.minimum(np.floor((places + shift) * np.float32(scale)).astype("int64"), extent - 1)
-        return gathering.take(x, at, axis)
-    if corners:
-        exact = places * ((extent - 1) / (size - 1) if size > 1 else 0.0)
-    else:
-        exact = np.maximum((places + 0.5) * scale - 0.5, 0.0)
-    low = np.minimum(exact.astype("int64"), extent - 1)
-    high = np.minimum(low + 1, extent - 1)
-    share = (exact - low).astype(str(x.dtype)).reshape((-1,) + (1,) * (x.ndim - axis - 1))
-    one, two = gathering.take(x, low, axis), gathering.take(x, high, axis)
-    return one * (1 - share) + two * share
-

@@ -1,0 +1,202 @@
+"""torch's functions that put tensors together from parts, and take parts, over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. The basic views, joins and rearrangements are in
+`jitfuse.tracing.torch_like.shapes`.
+"""
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from jitfuse.dtypes import is_integer
+from jitfuse.errors import ShapeError, UnsupportedError
+from jitfuse.ir import shape_rules
+from jitfuse.tracing import gathering, numpy_arrangements, numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
+from jitfuse.tracing.torch_like.shapes import axis_of, cat, split
+from jitfuse.tracing.torch_like.table import implements, method
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+# ---------------------------------------------------------------- parts
+@implements("split_with_sizes", "unsafe_split", "unsafe_split_with_sizes")
+def split_with_sizes(input: Any, split_sizes: Any, dim: Any = 0) -> Any:
+    """Cut an axis into parts of sizes."""
+    return split(input, split_sizes, dim)
+
+
+@implements("tensor_split")
+def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> Any:
+    """Cut an axis into so many parts, as equal as can be, or at places."""
+    x, given = strong(input), numbers(indices_or_sections)
+    places = list(given) if isinstance(given, tuple) else int(given)
+    return tuple(map(wrap, numpy_arrangements.array_split(x, places, axis_of(x, dim))))
+
+
+def _splits(name: str) -> None:
+    @implements(name)
+    def function(input: Any, indices_or_sections: Any) -> Any:
+        given = numbers(indices_or_sections)
+        made = getattr(numpy_arrangements, name)(strong(input), list(given) if isinstance(given, tuple) else given)
+        return tuple(map(wrap, made))
+
+    function.__name__ = name
+
+
+for _name in ("hsplit", "vsplit", "dsplit"):
+    _splits(_name)
+
+
+@implements("narrow_copy")
+def narrow_copy(input: Any, dim: Any, start: Any, length: Any) -> Any:
+    """Return a copy of a part of an axis."""
+    from jitfuse.tracing.torch_like.shapes import narrow
+
+    return wrap(operand(narrow(input, dim, start, length)).as_copy())
+
+
+# ---------------------------------------------------------------- tensors with a part replaced
+def _with_part(input: Any, src: Any, part: tuple[Any, ...]) -> Any:
+    x = strong(input).as_copy()
+    new = cast(operand(src), str(x.dtype))
+    if new.shape != x[part].shape:
+        raise ShapeError(f"expected src of shape {x[part].shape}, got {new.shape}, at {user_line()}")
+    x[part] = new
+    return wrap(x)
+
+
+@implements("select_scatter")
+def select_scatter(input: Any, src: Any, dim: Any, index: Any) -> Any:
+    """Return the tensor with the part at one place of an axis replaced."""
+    return _with_part(input, src, (*(slice(None),) * axis_of(strong(input), dim), int(numbers(index))))
+
+
+@implements("slice_scatter")
+def slice_scatter(input: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: Any = 1) -> Any:
+    """Return the tensor with a slice of an axis replaced."""
+    part = slice(*(None if v is None else int(numbers(v)) for v in (start, end, step)))
+    return _with_part(input, src, (*(slice(None),) * axis_of(strong(input), dim), part))
+
+
+@implements("diagonal_scatter")
+def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
+    """Return the tensor with a diagonal replaced."""
+    x = strong(input).as_copy()
+    k, a, b = int(numbers(offset)), axis_of(x, dim1), axis_of(x, dim2)
+    count = max(min(x.shape[a] - max(-k, 0), x.shape[b] - max(k, 0)), 0)
+    line = np.arange(count)
+    turned = numpy_shapes.moveaxis(x, (a, b), (-2, -1))
+    turned[..., line + max(-k, 0), line + max(k, 0)] = cast(operand(src), str(x.dtype))
+    return wrap(x)
+
+
+# ---------------------------------------------------------------- diagonals
+@implements("diag_embed")
+def diag_embed(input: Any, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Any:
+    """Return matrices with the last axis on a diagonal."""
+    x, k = strong(input), int(numbers(offset))
+    rank, n = x.ndim + 1, x.shape[-1] + abs(k)
+    a, b = (shape_rules.normalize_axis("diag_embed", int(numbers(d)), rank) for d in (dim1, dim2))
+    made = x.create("zeros", shape=(*x.shape[:-1], n, n), dtype=str(x.dtype)).as_copy()
+    line = np.arange(x.shape[-1])
+    made[..., line + max(-k, 0), line + max(k, 0)] = x
+    return wrap(numpy_shapes.moveaxis(made, (-2, -1), (a, b)))
+
+
+@implements("diagflat")
+def diagflat(input: Any, offset: Any = 0) -> Any:
+    """Return a matrix with all elements on a diagonal."""
+    return wrap(numpy_arrangements.diagflat(strong(input), int(numbers(offset))))
+
+
+@implements("block_diag")
+def block_diag(*tensors: Any) -> Any:
+    """Return a matrix with matrices along its diagonal."""
+    parts = [strong(t).reshape((1, -1)) if operand(t).ndim < 2 else strong(t) for t in tensors]
+    width, rows, left = sum(p.shape[1] for p in parts), [], 0
+    for p in parts:
+        rows.append(numpy_arrangements.pad(p, ((0, 0), (left, width - left - p.shape[1]))))
+        left += p.shape[1]
+    return cat([wrap(r) for r in rows])
+
+
+# ---------------------------------------------------------------- combinations
+@implements("cartesian_prod")
+def cartesian_prod(*tensors: Any) -> Any:
+    """Return all tuples of elements, one of each tensor, as rows."""
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = numpy_arrangements.meshgrid(*map(strong, tensors), indexing="ij")
+    return wrap(numpy_shapes.stack([g.ravel() for g in grids], 1))
+
+
+@implements("combinations")
+def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
+    """Return all choices of r elements, as rows."""
+    x, count = strong(input), int(numbers(r))
+    chosen = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    places = np.array(list(chosen(range(x.size), count)), "int64").reshape(-1, count)
+    return wrap(gathering.take(x, places, 0))
+
+
+@implements("vander")
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+    """Return the powers of the elements, as columns."""
+    t = strong(x)
+    t = cast(t, "int64") if is_integer(str(t.dtype)) else t
+    count = t.size if N is None else int(numbers(N))
+    powers = range(count) if increasing else range(count)[::-1]
+    columns: list[Tensor] = [t.create("full", shape=t.shape, value=1, dtype=str(t.dtype))]
+    while len(columns) < count:
+        columns.append(columns[-1] * t)
+    return wrap(numpy_shapes.stack([columns[k] for k in powers], -1))
+
+
+@implements("atleast_3d")
+def atleast_3d(input: Any) -> Any:
+    """View as a tensor with three axes at least."""
+    return wrap(numpy_arrangements.atleast_3d(strong(input)))
+
+
+@implements("unravel_index")
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """Return the index along each axis of flat places."""
+    x, extents = operand(indices), [int(n) for n in numbers(shape)]
+    found: list[Any] = []
+    for n in reversed(extents):
+        found.insert(0, wrap(x.call("remainder", n)))
+        x = x.call("floor_divide", n)
+    return tuple(found)
+
+
+# ---------------------------------------------------------------- memory
+@method("stride")
+def stride(self: Any, dim: Any = None) -> Any:
+    """Return the distances of elements along the axes."""
+    x = self.tensor
+    strides = tuple(s // self.itemsize for s in x._where().strides)
+    return strides if dim is None else strides[axis_of(x, dim)]
+
+
+@method("storage_offset")
+def storage_offset(self: Any) -> Any:
+    """Refuse: memory is the program's business."""
+    raise UnsupportedError(f"Tensor.storage_offset() is not available inside a fused function, at {user_line()}")
+
+
+@method("sum_to_size")
+def sum_to_size(self: Any, *size: Any) -> Any:
+    """Return the sums that undo a broadcast."""
+    from jitfuse.tracing.torch_like.shapes import extents
+
+    x, shape = self.tensor, extents(size)
+    lead = x.ndim - len(shape)
+    over = (*range(lead), *(lead + k for k, n in enumerate(shape) if n == 1 and x.shape[lead + k] != 1))
+    made = x.call("sum", axis=over, keepdims=True) if over else x
+    return wrap(made.reshape(shape))
+
+

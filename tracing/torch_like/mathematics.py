@@ -1,0 +1,163 @@
+"""torch's rarer functions of elements over traced tensors: torch.special, complex parts, scans of extremes.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import DTypeError
+from jitfuse.tracing import numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.elementwise import delivered
+from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, numbers, operand, strong
+from jitfuse.tracing.torch_like.shapes import axis_of
+from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+# ---------------------------------------------------------------- torch.special
+def _library(name: str) -> None:
+    @implements(name, f"special.{name}")
+    def function(input: Any, *, out: Any = None) -> Any:
+        x = floating(input)
+        return delivered(cast(x.call(name), str(x.dtype)), out)
+
+    function.__name__ = name
+
+
+for _name in ("erfinv", "ndtri", "i0e", "i1", "i1e", "ndtr", "log_ndtr"):
+    _library(_name)
+
+
+@implements("special.entr", "entr")
+def entr(input: Any) -> Any:
+    """Return -x log(x): 0 at 0, -inf below."""
+    x = floating(input)
+    lowest = x.create("full", shape=(), value=-math.inf, dtype=str(x.dtype))
+    return wrap(x.call("less", 0).call("where", lowest, -x.call("xlogy", x)))
+
+
+@implements("special.xlog1py", "xlog1py")
+def xlog1py(input: Any, other: Any) -> Any:
+    """Return x log1p(y), 0 where x is 0 and y no NaN."""
+    a, b = floating(input), floating(other)
+    made = in_common("multiply", a, b.call("log1p"))
+    zero = a.call("equal", 0).call("logical_and", b.call("isnan").call("logical_not"))
+    return wrap(zero.call("where", cast(operand(0.0), str(made.dtype)), made))
+
+
+# ---------------------------------------------------------------- complex numbers
+@implements("angle")
+def angle(input: Any) -> Any:
+    """Return the angle of complex numbers; 0 or pi of real ones."""
+    x = floating(input)
+    if kind(str(x.dtype)) == "complex":
+        return wrap(x.imag.call("atan2", x.real))
+    made = x.call("less", 0).call("where", math.pi, 0.0)
+    return wrap(x.call("isnan").call("where", x, cast(operand(made), str(x.dtype))))
+
+
+@implements("real")
+def real(input: Any) -> Any:
+    """Return the real part."""
+    x = strong(input)
+    return wrap(x.real if kind(str(x.dtype)) == "complex" else x)
+
+
+@implements("imag")
+def imag(input: Any) -> Any:
+    """Return the imaginary part of complex numbers."""
+    x = strong(input)
+    if kind(str(x.dtype)) != "complex":
+        raise DTypeError(f"imag is not implemented for tensors with non-complex dtypes, at {user_line()}")
+    return wrap(x.imag)
+
+
+@implements("complex")
+def complex_(real: Any, imag: Any) -> Any:
+    """Return complex numbers of two parts."""
+    a, b = operand(real), operand(imag)
+    if a.dtype != b.dtype or str(a.dtype) not in ("float32", "float64"):
+        raise DTypeError(f"complex: expected two float or two double tensors, got {a.dtype} and {b.dtype}, at "
+                         f"{user_line()}")
+    return wrap(_joined(a, b))
+
+
+def _joined(a: Tensor, b: Tensor) -> Tensor:
+    return a.call("make_complex", b)
+
+
+@implements("polar")
+def polar(abs: Any, angle: Any) -> Any:
+    """Return complex numbers of sizes and angles."""
+    size, turn = operand(abs), operand(angle)
+    return wrap(_joined(size * turn.call("cos"), size * turn.call("sin")))
+
+
+@implements("view_as_real")
+def view_as_real(input: Any) -> Any:
+    """Return complex numbers as pairs along a new last axis; a copy."""
+    x = operand(input)
+    return wrap(numpy_shapes.stack([x.real, x.imag], -1))
+
+
+@implements("view_as_complex")
+def view_as_complex(input: Any) -> Any:
+    """Return pairs along the last axis as complex numbers; a copy."""
+    x = operand(input)
+    return wrap(_joined(x[..., 0], x[..., 1]))
+
+
+@implements("isreal")
+def isreal(input: Any) -> Any:
+    """Return where there is no imaginary part."""
+    x = strong(input)
+    return wrap(x.imag.call("equal", 0) if kind(str(x.dtype)) == "complex" else x.call("equal", x).call(
+        "logical_or", x.call("not_equal", x)))
+
+
+# ---------------------------------------------------------------- scans
+def _extremes(name: str) -> None:
+    @implements(name)
+    def function(input: Any, dim: Any) -> Any:
+        x = strong(input)
+        along = axis_of(x, dim)
+        values = x.call(name, axis=along)
+        line = x.create("arange", count=x.shape[along], dtype="int64").reshape(
+            tuple(-1 if k == along else 1 for k in range(x.ndim)))
+        new = x.call("equal", values)
+        new = new.call("logical_or", x.call("isnan")) if kind(str(x.dtype)) == "float" else new
+        places = new.call("where", line, 0).call("cummax", axis=along)
+        return getattr(torch.return_types, name)((wrap(values), wrap(places)))
+
+    function.__name__ = name
+
+
+for _name in ("cummax", "cummin"):
+    _extremes(_name)
+
+
+@implements("logcumsumexp")
+def logcumsumexp(input: Any, dim: Any) -> Any:
+    """Return logarithms of running sums of exponentials, from the largest element of each line."""
+    x = floating(input)
+    along = axis_of(x, dim)
+    top = x.call("max", axis=along, keepdims=True)
+    return wrap((x - top).call("exp").call("cumsum", axis=along).call("log") + top)
+
+
+@of_floats("renorm")
+def renorm(input: Any, p: Any, dim: Any, maxnorm: Any) -> Any:
+    """Return the parts along an axis, those whose norm is larger scaled down."""
+    from jitfuse.tracing.torch_like.reductions import norm
+
+    x, limit = operand(input), float(numbers(maxnorm))
+    over = tuple(k for k in range(x.ndim) if k != axis_of(x, dim))
+    size = operand(norm(wrap(x), p, over, keepdim=True))
+    return wrap(size.call("greater", limit).call("where", x * (limit / (size + 1e-7)), x))

@@ -1,0 +1,210 @@
+"""torch.linalg beyond the first decompositions, and statistics of rows, over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import ShapeError, UnsupportedError
+from jitfuse.tracing import numpy_linalg, numpy_products, numpy_shapes, numpy_statistics
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.elementwise import add, delivered, mul
+from jitfuse.tracing.torch_like.products import product, same_dtype
+from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, strong
+from jitfuse.tracing.torch_like.reductions import axes, norm
+from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+# ---------------------------------------------------------------- products
+@implements("vdot")
+def vdot(input: Any, other: Any) -> Any:
+    """Return the sum of products, the first conjugated."""
+    x, y = same_dtype("vdot", input, other)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ShapeError(f"vdot: 1D tensors of one size are expected, got {x.shape} and {y.shape}, at {user_line()}")
+    return wrap(cast(numpy_products.vdot(x, y), str(x.dtype)))
+
+
+@of_floats("linalg.vecdot")
+def vecdot(x: Any, y: Any, *, dim: Any = -1) -> Any:
+    """Return sums of products along an axis, the first conjugated."""
+    a, b = same_dtype("vecdot", x, y)
+    return wrap(cast(numpy_products.vecdot(a, b, axis=int(numbers(dim))), str(a.dtype)))
+
+
+@implements("linalg.multi_dot", "chain_matmul")
+def multi_dot(*tensors: Any) -> Any:
+    """Return the product of matrices."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    found = same_dtype("multi_dot", *given)
+    return wrap(cast(numpy_products.multi_dot(found), str(found[0].dtype)))
+
+
+@implements("addbmm")
+def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return a matrix plus the sum of products of matrices."""
+    made = product("addbmm", batch1, batch2)
+    made = cast(made.call("sum", axis=0), str(made.dtype))
+    return add(mul(input, beta), mul(wrap(made), alpha))
+
+
+@implements("addr")
+def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """Return a matrix plus the products of all pairs of elements."""
+    x, y = operand(vec1), operand(vec2)
+    return add(mul(input, beta), mul(wrap(x.reshape((-1, 1)) * y), alpha))
+
+
+@implements("dist")
+def dist(input: Any, other: Any, p: Any = 2) -> Any:
+    """Return the norm of a difference."""
+    return norm(wrap(strong(input) - strong(other)), p)
+
+
+# ---------------------------------------------------------------- decompositions
+def _of_matrices(name: str, *names: str) -> Callable[..., Any]:
+    @implements(*names)
+    def function(A: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("out", None)
+        return wrap(getattr(numpy_linalg, name)(operand(A), *map(numbers, args), **kwargs))
+
+    function.__name__ = name
+    return function
+
+
+_of_matrices("matrix_power", "matrix_power", "linalg.matrix_power")
+_of_matrices("pinv", "pinverse", "linalg.pinv")
+_of_matrices("eigvals", "linalg.eigvals")
+
+
+@implements("linalg.eig")
+def eig(A: Any) -> Any:
+    """Return complex eigenvalues and eigenvectors."""
+    return torch.return_types.linalg_eig(tuple(wrap(tuple(numpy_linalg.eig(operand(A))))))
+
+
+@implements("linalg.inv_ex")
+def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
+    """Return the inverse, and 0; a singular matrix raises."""
+    x = operand(A)
+    info = x.create("zeros", shape=x.shape[:-2], dtype="int32")
+    return torch.return_types.linalg_inv_ex((wrap(numpy_linalg.inv(x)), wrap(info)))
+
+
+@implements("cholesky")
+def cholesky(input: Any, upper: bool = False) -> Any:
+    """Return the Cholesky factor."""
+    return wrap(numpy_linalg.cholesky(operand(input), upper=bool(upper)))
+
+
+@implements("logdet")
+def logdet(input: Any) -> Any:
+    """Return the logarithm of the determinant; NaN where it is negative."""
+    x = operand(input)
+    sign, size = numpy_linalg.slogdet(x)
+    missing = x.create("full", shape=(), value=math.nan, dtype=str(x.dtype))
+    return wrap(sign.call("less", 0).call("where", missing, size))
+
+
+@implements("slogdet")
+def slogdet(input: Any) -> Any:
+    """Return the sign of the determinant, and the logarithm of its size."""
+    return torch.return_types.slogdet(tuple(wrap(tuple(numpy_linalg.slogdet(operand(input))))))
+
+
+@implements("linalg.solve_triangular")
+def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+    """Return the solution of triangular systems."""
+    a, b = same_dtype("solve_triangular", A, B)
+    if unitriangular or not left:
+        raise UnsupportedError(f"solve_triangular(left=False) and unitriangular are not available, at {user_line()}")
+    return wrap(numpy_linalg.solve(a.call("triu" if upper else "tril", k=0), b))
+
+
+@implements("cholesky_solve")
+def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
+    """Return the solution of systems whose Cholesky factor is given."""
+    b, factor = same_dtype("cholesky_solve", input, input2)
+    turned = factor.swapaxes(-1, -2)
+    whole = product("cholesky_solve", turned, factor) if upper else product("cholesky_solve", factor, turned)
+    return wrap(numpy_linalg.solve(whole, b))
+
+
+@implements("linalg.matrix_norm")
+def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False) -> Any:
+    """Return the norms of matrices."""
+    from jitfuse.tracing import numpy_norms
+
+    return wrap(numpy_norms.norm(operand(A), numbers(ord), tuple(numbers(dim)), keepdims=bool(keepdim)))
+
+
+@implements("linalg.matrix_rank")
+def matrix_rank(A: Any) -> Any:
+    """Return the ranks of matrices."""
+    return wrap(cast(numpy_linalg.matrix_rank(operand(A)), "int64"))
+
+
+@implements("linalg.diagonal")
+def diagonal(A: Any, *, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Any:
+    """Return the diagonals of matrices."""
+    from jitfuse.tracing.torch_like.shapes import diagonal as of_axes
+
+    return of_axes(A, offset, dim1, dim2)
+
+
+# ---------------------------------------------------------------- statistics
+@implements("cov")
+def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Any:
+    """Return the covariances of rows."""
+    x = operand(input)
+    made = numpy_statistics.cov(x, ddof=int(numbers(correction)), fweights=None if fweights is None else operand(
+        fweights), aweights=None if aweights is None else operand(aweights))
+    return wrap(cast(made, str(x.dtype)) if kind(str(x.dtype)) == "float" else made)
+
+
+@implements("corrcoef")
+def corrcoef(input: Any) -> Any:
+    """Return the correlations of rows."""
+    x = operand(input)
+    return wrap(cast(numpy_statistics.corrcoef(x), str(x.dtype)))
+
+
+@implements("nanmedian")
+def nanmedian(input: Any) -> Any:
+    """Return the lower of the middle elements, NaN left out."""
+    from jitfuse.tracing.torch_like.ordering import sort
+
+    flat = strong(input).ravel()
+    count = cast(flat.call("isnan").call("logical_not"), "int64").call("sum", axis=None, keepdims=False)
+    ordered = operand(sort(wrap(flat)).values)
+    return wrap(ordered[((count - 1).call("maximum", 0)).call("floor_divide", 2)].as_copy())
+
+
+@implements("norm_except_dim")
+def norm_except_dim(v: Any, pow: Any = 2, dim: Any = 0) -> Any:
+    """Return the norms over all axes but one, which weight normalisation uses."""
+    x, kept = operand(v), int(numbers(dim))
+    return norm(wrap(x), pow, tuple(k for k in range(x.ndim) if k != kept), keepdim=True)
+
+
+@implements("cumulative_trapezoid")
+def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: Any = -1) -> Any:
+    """Return the integral by the trapezoidal rule up to each place."""
+    v = numpy_shapes.moveaxis(floating(y), int(numbers(dim)), -1)
+    steps = numbers(dx) if x is None else operand(x)[..., 1:] - operand(x)[..., :-1]
+    made = ((v[..., 1:] + v[..., :-1]) * steps / 2.0).call("cumsum", axis=-1)
+    return wrap(numpy_shapes.moveaxis(cast(made, str(v.dtype)), -1, int(numbers(dim))))
+
+
+@implements("frobenius_norm")
+def frobenius_norm(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Return the root of the sum of squares over axes."""
+    x = operand(input)
+    return delivered((x * x).call("sum", axis=axes(x, dim), keepdims=bool(keepdim)).call("sqrt"))

@@ -1,0 +1,224 @@
+"""torch.nn.functional's poolings over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`. A pooling reduces over the slices that the places of its
+window make; an adaptive one goes axis by axis.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitfuse.dtypes import integer_range, is_integer
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.records import Record
+from jitfuse.tracing import gathering, numpy_arrangements, numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.convolutions import each, windows
+from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
+from jitfuse.tracing.torch_like.table import implements, of_floats
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+class _Window(Record, frozen=True):
+    """A pooling's window over the last axes: one number for each of them."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilations: tuple[int, ...]
+    counts: tuple[int, ...]
+    """How many windows there are."""
+
+
+def _window(name: str, x: Tensor, sizes: Any, stride: Any, padding: Any, dilation: Any, ceil: bool,
+            rank: int) -> _Window:
+    if x.ndim not in (rank + 1, rank + 2):
+        raise ShapeError(f"{name}: expected {rank + 1} or {rank + 2} axes, got a tensor of shape {x.shape}, at "
+                         f"{user_line()}")
+    extents, widths, steps = each(sizes, rank), each(padding, rank), each(dilation, rank)
+    strides = extents if stride is None or numbers(stride) == () else each(stride, rank)
+    if any(2 * p > k for p, k in zip(widths, extents, strict=True)):
+        raise ArgumentError(f"{name}: pad should be at most half of the kernel size, but got {widths} and {extents}, "
+                            f"at {user_line()}")
+    counts = tuple(_count(*numbers_) for numbers_ in
+                   zip(x.shape[-rank:], extents, strides, widths, steps, (ceil,) * rank, strict=True))
+    if any(c < 1 for c in counts):
+        raise ShapeError(f"{name}: a window of {extents} does not fit into {x.shape[-rank:]}, at {user_line()}")
+    return _Window(extents, strides, widths, steps, counts)
+
+
+def _count(n: int, size: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
+    """Return the number of windows along an axis; with `ceil` the last one may leave the padded axis at the end."""
+    room = n + 2 * padding - dilation * (size - 1) - 1
+    found = room // stride + 1
+    if ceil and room % stride and found * stride < n + padding:
+        found += 1
+    return found
+
+
+def _slices(x: Tensor, window: _Window, filler: float) -> list[Tensor]:
+    """Return the elements at each place of the windows; beyond the tensor lies the filler."""
+    rank = len(window.sizes)
+    widths = []
+    for n, k, s, p, d, c in zip(x.shape[-rank:], window.sizes, window.strides, window.padding, window.dilations,
+                                window.counts, strict=True):
+        widths.append((p, max((c - 1) * s + d * (k - 1) + 1 - n - p, 0)))
+    if any(map(any, widths)):
+        if filler and is_integer(str(x.dtype)):
+            filler = integer_range(str(x.dtype))[0]
+        x = numpy_arrangements.pad(x, [(0, 0)] * (x.ndim - rank) + widths, constant_values=filler)
+    ends = tuple((c - 1) * s + d * (k - 1) + 1 for c, s, d, k in
+                 zip(window.counts, window.strides, window.dilations, window.sizes, strict=True))
+    x = x[(*(slice(None),) * (x.ndim - rank), *(slice(0, e) for e in ends))]
+    return windows(x, window.sizes, window.strides, window.dilations)
+
+
+def _largest(parts: list[Tensor]) -> Tensor:
+    result = parts[0] if len(parts) > 1 else parts[0].as_copy()
+    for part in parts[1:]:
+        result = result.call("maximum", part)
+    return result
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+# ---------------------------------------------------------------- largest elements
+def _max_pool(rank: int) -> None:
+    name = f"max_pool{rank}d"
+
+    @implements(name)
+    def function(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                 ceil_mode: bool = False, return_indices: bool = False) -> Any:
+        x = operand(input)
+        window = _window(name, x, kernel_size, stride, padding, dilation, bool(ceil_mode), rank)
+        parts = _slices(x, window, -math.inf)
+        if not return_indices:
+            return wrap(_largest(parts))
+        return wrap(_largest(parts)), wrap(_places(parts, window, x.shape[-rank:]))
+
+    @implements(f"{name}_with_indices")
+    def with_indices(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                     ceil_mode: bool = False, return_indices: bool = False) -> Any:
+        return function(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    function.__name__ = name
+
+
+def _places(parts: list[Tensor], window: _Window, spatial: tuple[int, ...]) -> Tensor:
+    """Return where in the flattened last axes the largest elements lie."""
+    best = numpy_shapes.stack(parts, 0).call("argmax", axis=0)
+    place = np.arange(math.prod(window.sizes)).reshape(window.sizes)
+    offsets, starts = np.zeros_like(place), np.zeros(window.counts, "int64")
+    step = 1
+    for k in reversed(range(len(spatial))):
+        along = [-1 if j == k else 1 for j in range(len(spatial))]
+        offsets = offsets + step * (np.arange(window.sizes[k]) * window.dilations[k]).reshape(along)
+        first = np.arange(window.counts[k]) * window.strides[k] - window.padding[k]
+        starts = starts + step * first.reshape(along)
+        step *= spatial[k]
+    return gathering.take(_constant(best, offsets.ravel()), best, 0) + _constant(best, starts)
+
+
+def _constant(like: Tensor, array: Any) -> Tensor:
+    from jitfuse.tracing.lifting import lift
+    from jitfuse.tracing.torch_like.promotion import run_of_trace
+
+    return lift(run_of_trace(), array)
+
+
+# ---------------------------------------------------------------- means
+def _avg_pool(rank: int) -> None:
+    name = f"avg_pool{rank}d"
+
+    @implements(name)
+    def function(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+                 count_include_pad: bool = True, divisor_override: Any = None) -> Any:
+        x = operand(input)
+        window = _window(name, x, kernel_size, stride, padding, 1, bool(ceil_mode), rank)
+        total = _total(_slices(x, window, 0.0))
+        if divisor_override is not None:
+            return wrap(cast(total / float(numbers(divisor_override)), str(x.dtype)))
+        counts = _counted(window, x.shape[-rank:], bool(count_include_pad))
+        divisor: Any = float(counts.flat[0]) if (counts == counts.flat[0]).all() else _constant(
+            x, counts.astype("float32")).astype(str(total.dtype))
+        return wrap(cast(total / divisor, str(x.dtype)))
+
+    function.__name__ = name
+
+
+def _counted(window: _Window, spatial: tuple[int, ...], padded: bool) -> Any:
+    """Return how many elements each window has: those of the tensor, or those of the padded one."""
+    counts = np.ones((), "int64")
+    for n, k, s, p, c in zip(spatial, window.sizes, window.strides, window.padding, window.counts, strict=True):
+        first = np.arange(c) * s - p
+        low, high = (-p, n + p) if padded else (0, n)
+        along = np.minimum(first + k, high) - np.maximum(first, low)
+        counts = counts[..., None] * along
+    return counts
+
+
+def _lp_pool(rank: int) -> None:
+    @of_floats(f"lp_pool{rank}d")
+    def function(input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+        x, power = operand(input), float(numbers(norm_type))
+        window = _window(f"lp_pool{rank}d", x, kernel_size, stride, 0, 1, bool(ceil_mode), rank)
+        made = _total([part.call("abs") ** power for part in _slices(x, window, 0.0)])
+        return wrap(made ** (1.0 / power))
+
+
+# ---------------------------------------------------------------- as many windows as are asked for
+def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) -> None:
+    @of_floats(name)
+    def function(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+        if return_indices:
+            raise UnsupportedError(f"{name}(return_indices=True) is not available, at {user_line()}")
+        x = operand(input)
+        if x.ndim not in (rank + 1, rank + 2):
+            raise ShapeError(f"{name}: expected {rank + 1} or {rank + 2} axes, got {x.shape}, at {user_line()}")
+        given = numbers(output_size)
+        wanted = given if isinstance(given, tuple) else (given,) * rank
+        targets = [n if t is None else int(t) for n, t in zip(x.shape[-rank:], wanted, strict=True)]
+        if targets == [1] * rank and name.startswith("adaptive_avg"):
+            return wrap(x.call("mean", axis=tuple(range(x.ndim - rank, x.ndim)), keepdims=True))
+        for k, target in enumerate(targets):
+            x = _adapted(x, x.ndim - rank + k, target, combine)
+        return wrap(x)
+
+    function.__name__ = name
+
+
+def _adapted(x: Tensor, axis: int, target: int, combine: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """Return an axis reduced to so many elements, each over a part of it; neighbouring parts may share elements."""
+    n = x.shape[axis]
+    if n == target:
+        return x
+    if target and n % target == 0:
+        return combine(x.reshape((*x.shape[:axis], target, n // target, *x.shape[axis + 1 :])), axis + 1)
+    lead = (slice(None),) * axis
+    bounds = [(k * n // target, -(-(k + 1) * n // target)) for k in range(target)]
+    return numpy_shapes.stack([combine(x[(*lead, slice(a, b))], axis) for a, b in bounds], axis)
+
+
+def _max_along(x: Tensor, axis: int) -> Tensor:
+    return x.call("max", axis=axis)
+
+
+def _mean_along(x: Tensor, axis: int) -> Tensor:
+    return x.call("mean", axis=axis)
+
+
+for _rank in (1, 2, 3):
+    _max_pool(_rank)
+    _avg_pool(_rank)
+    _lp_pool(_rank)
+    _adaptive(f"adaptive_avg_pool{_rank}d", _rank, _mean_along)
+    _adaptive(f"adaptive_max_pool{_rank}d", _rank, _max_along)
