@@ -5,6 +5,7 @@ edges (`jitfuse.splitting`).
 """
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jitfuse import compile as compiler
 from jitfuse.errors import JitfuseError, VolatileError
 from jitfuse.frameworks import as_eager, as_torch
-from jitfuse.function_signatures import Signatures, random_state
+from jitfuse.function_signatures import Signatures, raise_status, random_state
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
 from jitfuse.records import NamedTuple
@@ -23,6 +24,7 @@ from jitfuse.tracing.tracer import Trace, TraceEnd
 
 if TYPE_CHECKING:
     from jitfuse.splitting.building import Building
+    from jitfuse.splitting.native import NativeTree
     from jitfuse.splitting.segment import Segment
     from jitfuse.splitting.tree import Call, Position, Tree
     from jitfuse.tracing.cutting import Part
@@ -61,6 +63,7 @@ class Splits(Signatures):
         """How often the rounds of a loop at a place had to be run through to find another end."""
         self._plain: JitfuseError | None = None
         """Why every call runs as plain Python."""
+        self._native_tree: NativeTree | None = None
 
     def _answer(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return the specialisation that a call belongs to, or what it `Returned` where it was split.
@@ -81,15 +84,51 @@ class Splits(Signatures):
         if self._states > MAX_STATES:
             with self._lock:
                 self._forget_segments()
-        route = _Route(self, training, args, kwargs)
+        return self._along(_Route(self, training, args, kwargs))
+
+    def _along(self, route: _Route) -> Any:
+        """Go along the tree and add what is missing until the call is answered, as `_answer` returns it."""
         while True:
             done = route.walk()
             if done is not None:
+                self._note_walk(route)
                 return done
             with self._lock:
                 done = self._grow(route)
                 if done is not None:
                     return done
+
+    def _route_at(self, tree: Tree, call: Call, position: Position, training: bool) -> _Route:
+        """Return the route of a call that has come to a position in a tree."""
+        route = _Route(self, training, tuple(call.args), dict(call.kwargs))
+        route._tree, route._call, route._position = tree, call, position
+        return route
+
+    def _go_on(self, tree: Tree, call: Call, position: Position, training: bool) -> Any:
+        """Answer a call that native code has brought to a position in the tree."""
+        raise NotImplementedError
+
+    def _note_walk(self, route: _Route) -> None:
+        """Have native code answer such calls where that is possible, and it is time for it."""
+        tree, call = route._tree, route._call
+        assert tree is not None and call is not None
+        if not self.native or call.eager or (call.torch and not self._tensor_places):
+            return
+        from jitfuse.splitting.native import NativeTree
+        from jitfuse.splitting.tree import start_key
+
+        if self._native_tree is None:
+            handler = functools.partial(raise_status, self.name)
+            self._native_tree = NativeTree(self.name, handler, weakref.WeakMethod(self._go_on))
+        if not self._native_tree.is_due(tree) or not compiler.runtime_is_ready():
+            return
+        with self._lock:
+            if tree is self._tree and self._plain is None:
+                key = start_key(route.args, route.kwargs, route.training)
+                entry = self._native_tree.make(tree, call, key, route.training)
+                if entry is not None:
+                    compiler.native_runtime().accept_error_state()
+                    self._prepend(entry)
 
     def _grow(self, route: _Route) -> Any:
         """Run the function once more, from where nothing is known of how it goes on; None: go on walking.
@@ -113,15 +152,16 @@ class Splits(Signatures):
             raise self._plain from None
         except ChangedSignal:
             self._changes += 1
-            self._tree = None
+            self._drop_tree()
             route.begin_again()
             if self._changes <= MAX_CHANGES:
                 return None
-            self._plain = VolatileError("Python takes other decisions in the same situation from call to call")
-            raise self._plain from None
+            error = VolatileError("Python takes other decisions in the same situation from call to call")
+            self._give_up(error)
+            raise error from None
         except VolatileError as error:
             if route.asked:
-                self._plain = error
+                self._give_up(error)
             raise
         return self._add_signature(made, why, route.args, route.kwargs) if isinstance(made, Trace) else made
 
@@ -143,8 +183,26 @@ class Splits(Signatures):
         """Start over with no tree: its size is bounded, its kernels stay cached. Calls that are walking go on."""
         self._launches += sum(s.launches for s in self._segments.values())
         self._segments = {}
-        self._tree = None
+        self._drop_tree()
         self._states = 0
+
+    def _forget_signatures(self) -> None:
+        """Start over with no signatures; the tree's entries, which stand among theirs, are made again."""
+        super()._forget_signatures()
+        if self._native_tree is not None:
+            self._native_tree.drop()
+
+    def _drop_tree(self) -> None:
+        """Forget the tree; calls that are walking go on along it."""
+        self._tree = None
+        if self._native_tree is not None:
+            self._native_tree.drop()
+
+    def _give_up(self, error: JitfuseError) -> None:
+        """Have every call from now on run as plain Python."""
+        self._plain = error
+        if self._native_tree is not None:
+            self._native_tree.drop()
 
     def count_split(self) -> None:
         """Count a split."""
@@ -156,11 +214,11 @@ class Splits(Signatures):
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + (not traced)
         if (traced and often == REPLAYED) or (not traced and times <= MAX_VALUES):
             return
-        self._plain = VolatileError(
+        self._give_up(VolatileError(
             f"a loop at {question.place} is traced round by round, because each round changes what Python knows (a "
             "counter, a list that grows, a for loop), and its end changes from call to call. Count in an array, or use "
             "jf.while_loop."
-        )
+        ))
         raise GiveUpSignal
 
     def note_answer(self, question: Question, answer: Answer) -> None:
@@ -170,10 +228,10 @@ class Splits(Signatures):
         limit = MAX_SHAPES if answer.arrays else MAX_VALUES
         if len(values) > limit:
             what = "shapes" if answer.arrays else "values"
-            self._plain = VolatileError(
+            self._give_up(VolatileError(
                 f"{question.what} at {question.place} has looked at more than {limit} different {what} of traced "
                 f"data, and each is traced anew. {way_out(question.what)} Or use jf.cond and jf.while_loop."
-            )
+            ))
             raise GiveUpSignal
 
     def _explain_split(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
@@ -273,7 +331,7 @@ class _Route:
             if tree is None:
                 tree = self.function._tree = Tree()
             call, position = self._start(tree)
-            self._building = Building(call, position, self.training, self.function)
+            self._building = Building(tree, call, position, self.training, self.function)
         return self._building.answer(run, question, tensors)
 
     def _start(self, tree: Tree) -> tuple[Call, Position]:

@@ -12,7 +12,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
 from jitfuse.errors import ArgumentError, CompileError, OverlapError, VolatileError
@@ -34,6 +34,9 @@ from jitfuse.options import Options, refuse_unknown
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
 from jitfuse.tracing.source import hide_own_frames
+
+if TYPE_CHECKING:
+    from jitfuse.splitting.tree import Call, Position, Tree
 
 _NATIVE_NOW: Final = object()
 """What a twin returns where the function itself can answer the call natively from now on."""
@@ -111,8 +114,14 @@ class FusedFunction(Faces):
             result = self.twin(adapted.tensors)(*adapted.args, **adapted.kwargs)
             return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
+        return self._answered(training, args, kwargs, lambda: self._answer(training, args, kwargs))
+
+    def _answered(
+        self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Callable[[], Any]
+    ) -> Any:
+        """Return what a call returns; `answer` finds the signature that it belongs to, or has run its segments."""
         try:
-            spec = self._answer(training, args, kwargs)
+            spec = answer()
         except (OverlapError, VolatileError) as error:
             self._note_fallback("plain Python", error)
             return self._run_plain(args, {**kwargs, "training": training})
@@ -140,6 +149,16 @@ class FusedFunction(Faces):
 
             self._note_fallback("the interpreter", error)
             return interpret(spec.trace, training, args, kwargs, random_state())
+
+    def _go_on(self, tree: Tree, call: Call, position: Position, training: bool) -> Any:
+        """Answer a call that native code has brought to a position in the tree."""
+        try:
+            route = self._route_at(tree, call, position, training)
+            return self._answered(training, route.args, route.kwargs, lambda: self._along(route))
+        except BaseException as error:
+            if not compiler.debugging():
+                hide_own_frames(error)
+            raise
 
     def twin(self, places: tuple[int, ...]) -> FusedFunction:
         """Return the function that answers calls with torch tensors at places among the arguments' leaves.

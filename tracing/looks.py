@@ -55,6 +55,8 @@ class Looks(ArrayMethods):
         except UnknownValueError:
             if self._meta.size != 1:
                 convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does
+            elif convert is bool and self._meta.dtype != "bool" and observing.may_split(self._run):
+                tensor = self.call("astype", dtype="bool")._id()  # native code reads it, and it has two values
             return observing.look(self._run, tensor, what, convert)
         return convert(value)
 

@@ -5,6 +5,7 @@ Does not own splitting (`jitfuse.splitting`) or values that are known while trac
 """
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, Protocol
 
@@ -33,11 +34,15 @@ class Answer(NamedTuple):
 
 
 class Question(Record, frozen=True):
-    """A look at traced data: what it is called, the user's line, and how its answer comes from the arrays' values."""
+    """A look at traced data: what it is called, the user's line, and how its answer comes from the arrays' values.
+
+    `number` is the Python type of the answer where it is nothing but the one value asked for, as that type has it.
+    """
 
     what: str
     place: str
     ask: Callable[..., Answer]
+    number: type | None = None
 
 
 class Splitter(Protocol):
@@ -67,7 +72,14 @@ def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any]) -
             value = value.copy()  # it is kept, and the array may be an argument
         return Answer((what, exact(value)), value)
 
-    return _ask(run, what, (tensor,), ask)[0]
+    return _ask(run, what, (tensor,), ask, _number(run.graph.metas[tensor], convert))[0]
+
+
+def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:
+    """Return the Python type of a look at one value that takes it as it is."""
+    as_it_is = {"bool": bool, "int32": int, "int64": int, "float32": float, "float64": float}.get(meta.dtype)
+    wanted = int if convert is operator.index else convert
+    return as_it_is if meta.size == 1 and wanted is as_it_is else None
 
 
 def observe(
@@ -88,7 +100,9 @@ def may_split(run: Recorder) -> bool:
     return run.splitter is not None and run.session.region is None and not run.session.on_device
 
 
-def _ask(run: Recorder, what: str, tensors: tuple[int, ...], ask: Callable[..., Answer]) -> tuple[Any, tuple[int, ...]]:
+def _ask(
+    run: Recorder, what: str, tensors: tuple[int, ...], ask: Callable[..., Answer], number: type | None = None
+) -> tuple[Any, tuple[int, ...]]:
     splitter = run.splitter
     if splitter is None or not may_split(run):
         raise look_error(run.graph.describe(tensors[0]), what)
@@ -97,7 +111,7 @@ def _ask(run: Recorder, what: str, tensors: tuple[int, ...], ask: Callable[..., 
             run.mode_matters = True
             raise ModeMattersError
         run.mode = splitter.training
-    return splitter.answer(run, Question(what, user_line(), ask), tensors)
+    return splitter.answer(run, Question(what, user_line(), ask, number), tensors)
 
 
 def exact(value: Any) -> Hashable:

@@ -16,9 +16,31 @@ from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.compile.call_plan import IndexCheck
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.ir.program import RANDOM_STATE, Meta
+from jitfuse.records import Record
 from jitfuse.tracing.foreign import tensor_as_array
 from jitfuse.tracing.tracer import FeedSource, Trace
 from jitfuse.tracing.view import Chain, Guard
+
+
+class Entrance(Record, frozen=True):
+    """Which calls an entry takes, and what it reads: as in `jitfuse.tracing.tracer.Trace`; `writes` are feeds."""
+
+    positional: int
+    keywords: tuple[str, ...]
+    guards: Sequence[Guard]
+    feeds: Mapping[int, FeedSource]
+    aliases: Sequence[tuple[Chain, int]]
+    guarded_values: Mapping[int, bool | int | float | complex | bytes]
+    int_ranges: Mapping[int, tuple[int, int]]
+    writes: Collection[int]
+
+    @staticmethod
+    def of(trace: Trace) -> Entrance:
+        """Return the entrance of a whole trace."""
+        return Entrance(
+            trace.positional, trace.keywords, trace.guards, trace.feeds, trace.aliases, trace.guarded_values,
+            trace.int_ranges, frozenset(trace.program.writes),
+        )
 
 
 class BoundEntry:
@@ -28,24 +50,24 @@ class BoundEntry:
     """
 
     def __init__(
-        self, trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler,
+        self, entrance: Entrance, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler,
         tensors: Collection[int] = (), torch: bool = False,
     ) -> None:
-        self.trace = trace
+        self.entrance = entrance
         self.tensors = tensors
         self.torch = torch
         self._state = state
         self.checks: list[tuple[IndexCheck, ...]] = []
-        self._builder = EntryBuilder(trace.positional, trace.keywords, handler=_with_checks(handler, self.checks))
+        self._builder = EntryBuilder(entrance.positional, entrance.keywords, handler=_with_checks(handler, self.checks))
         self._slots: dict[Chain, int] = {}
         self.feed_slots: dict[int, int] = {}
         self.feed_values: dict[int, int] = {}
         self._grad_enabled = self._grad_mode() if tensors else None
-        self._exact = {g.chain for g in trace.guards if g.kind == "TYPE" and g.expected in (list, tuple, dict)}
+        self._exact = {g.chain for g in entrance.guards if g.kind == "TYPE" and g.expected in (list, tuple, dict)}
         self._bind_arguments_first()
-        for guard in trace.guards:
+        for guard in entrance.guards:
             self._bind_guard(guard)
-        for chain, feed in trace.aliases:
+        for chain, feed in entrance.aliases:
             self._builder.guard_same(self.slot(chain), self.feed_slots[feed])
         self._guard_overlaps()
         self._anchor = np.zeros(8, np.int64)
@@ -65,7 +87,7 @@ class BoundEntry:
             source = item[1].source
             return (not isinstance(source, Chain) or source.parent is not None, item[0])
 
-        for feed, _ in sorted(self.trace.feeds.items(), key=depth):
+        for feed, _ in sorted(self.entrance.feeds.items(), key=depth):
             self._bind_feed(feed)
 
     def slot(self, chain: Chain) -> int:
@@ -111,8 +133,8 @@ class BoundEntry:
 
     # ------------------------------------------------------------------ feeds
     def _bind_feed(self, feed: int) -> None:
-        trace, b = self.trace, self._builder
-        source = trace.feeds[feed]
+        entrance, b = self.entrance, self._builder
+        source = entrance.feeds[feed]
         if source.kind == "state":
             assert source.source == RANDOM_STATE
             state = self._state[RANDOM_STATE]
@@ -126,10 +148,10 @@ class BoundEntry:
         elif source.kind == "array":
             exact = None if is_c_order(source.meta, source.strides) else source.strides
             self.feed_values[feed] = b.guard_array(
-                slot, numpy_dtype(source.meta.dtype), source.meta.shape, exact, writeable=feed in trace.program.writes
+                slot, numpy_dtype(source.meta.dtype), source.meta.shape, exact, writeable=feed in entrance.writes
             )
-            if feed in trace.guarded_values:
-                b.guard_equal(b.call(slot, np.ndarray.tobytes), trace.guarded_values[feed])
+            if feed in entrance.guarded_values:
+                b.guard_equal(b.call(slot, np.ndarray.tobytes), entrance.guarded_values[feed])
         elif source.kind == "numpy":
             self.feed_values[feed] = b.guard_numpy_scalar(slot, numpy_dtype(source.meta.dtype))
         else:
@@ -150,13 +172,13 @@ class BoundEntry:
             strides = [None if n == 1 or 0 in shape else s for n, s in zip(shape, strides, strict=True)]
         self.feed_values[feed] = b.guard_tensor(slot, source.meta.dtype, shape, strides, found)
         b.guard_no_gradient(slot, self._grad_enabled, found)
-        if feed in self.trace.guarded_values:
-            b.guard_equal(b.call(slot, _bytes), self.trace.guarded_values[feed])
+        if feed in self.entrance.guarded_values:
+            b.guard_equal(b.call(slot, _bytes), self.entrance.guarded_values[feed])
 
     def _bind_number(self, feed: int, slot: int) -> None:
-        b, dtype = self._builder, self.trace.feeds[feed].meta.dtype
-        if feed in self.trace.guarded_values:
-            b.guard_equal(slot, self.trace.guarded_values[feed])
+        b, dtype = self._builder, self.entrance.feeds[feed].meta.dtype
+        if feed in self.entrance.guarded_values:
+            b.guard_equal(slot, self.entrance.guarded_values[feed])
         if dtype == "float64":
             self.feed_values[feed] = b.guard_float(slot)
         elif dtype == "complex128":
@@ -164,12 +186,12 @@ class BoundEntry:
         elif dtype == "bool":
             self.feed_values[feed] = b.guard_bool(slot)
         else:
-            self.feed_values[feed] = b.guard_int(slot, *self.trace.int_ranges.get(feed, ()))
+            self.feed_values[feed] = b.guard_int(slot, *self.entrance.int_ranges.get(feed, ()))
 
     def _guard_overlaps(self) -> None:
         """Have written arguments lie apart from every other array, as they did in the trace."""
-        arrays = {f: s for f, s in self.trace.feeds.items() if s.kind == "array"}
-        written = [f for f in self.trace.program.writes if f in arrays]
+        arrays = {f: s for f, s in self.entrance.feeds.items() if s.kind == "array"}
+        written = [f for f in self.entrance.writes if f in arrays]
         for a in written:
             for other in arrays:
                 if other != a and (other not in written or a < other):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from jitfuse.compile.call_plan import BodyPlan, LibraryCall, Window
+from jitfuse.compile.copying import copy_window, in_order, transfer_window, window_bytes
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize
@@ -36,11 +37,6 @@ class _Result(NamedTuple):
     value: int
     window: Window
     whole: bool
-
-
-def window_bytes(window: Window) -> int:
-    """Return how many bytes the elements of a window have."""
-    return itemsize(window.dtype) * math.prod(window.shape)
 
 
 class HeldBody:
@@ -174,30 +170,11 @@ class ControlStep:
 
     def copy(self, place: Place, window: Window, source: Place) -> None:
         """Copy a window into C order at a place."""
-        if window.contiguous:
-            self.binder.builder.copy(place, source, window_bytes(window))
-            return
-        self.transfer(window.replace(contiguous=True), place, window, source)
+        copy_window(self.binder, place, window, source, self.call.step)
 
     def transfer(self, target: Window, place: Place, window: Window, source: Place) -> None:
         """Copy a window to another of the same shape."""
-        run, innermost = itemsize(window.dtype), True
-        axes: list[tuple[int, int, int]] = []
-        strides = [_in_order(w.shape, run) if w.contiguous else w.strides for w in (target, window)]
-        for n, to, from_ in reversed(list(zip(window.shape, *strides, strict=True))):
-            innermost = innermost and (n == 1 or to == from_ == run)
-            if innermost:
-                run *= n
-            elif n != 1:
-                axes.insert(0, (n, to, from_))
-        if not run or any(not n for n, _, _ in axes):
-            return
-        builder = self.binder.builder
-        if len(axes) <= 2:
-            builder.copy_strided(place, source, run, axes)
-        else:
-            sides = [self.binder.array(target, place, True), self.binder.array(window, source)]
-            builder.host(_assign, sides, site=self.call.step)
+        transfer_window(self.binder, target, place, window, source, self.call.step)
 
     def times(self, length: int, body: Callable[[Place], None]) -> None:
         """Write a loop of so many iterations."""
@@ -217,10 +194,6 @@ class ControlStep:
         builder.count(counter[0], 1, offset=counter[1])
         builder.place(test)
         builder.branch_less(counter, high, again)
-
-
-def _assign(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
-    target[...] = source
 
 
 def _while_loop(step: ControlStep) -> None:
@@ -306,19 +279,10 @@ def _parts_of(step: ControlStep, k: int) -> tuple[Place, int]:
     return step.operand(k), inner
 
 
-def _in_order(shape: Sequence[int], expected: int) -> tuple[int, ...]:
-    """Return the strides of C order."""
-    strides: list[int] = []
-    for extent in reversed(shape):
-        strides.insert(0, expected)
-        expected *= extent
-    return tuple(strides)
-
-
 def _in_c_order(shape: Sequence[int], strides: Sequence[int], expected: int) -> bool:
     return all(
         n == 1 or stride == wanted
-        for n, stride, wanted in zip(shape, strides, _in_order(shape, expected), strict=True)
+        for n, stride, wanted in zip(shape, strides, in_order(shape, expected), strict=True)
     )
 
 

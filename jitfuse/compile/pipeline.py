@@ -12,7 +12,7 @@ import numpy as np
 
 from jitfuse.backends.llvm.runtime.entries import Handler
 from jitfuse.cache import publish
-from jitfuse.compile.bind import BoundEntry
+from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.debugging import debugging
 from jitfuse.compile.matching import Conditions
@@ -93,7 +93,7 @@ def specialise(
     torch: bool = False,
 ) -> Specialisation:
     """Return the signature's native entry, with no mode compiled yet; `tensors` and `torch` as in `BoundEntry`."""
-    return Specialisation(trace, BoundEntry(trace, state, handler, tensors, torch), tensors=torch)
+    return Specialisation(trace, BoundEntry(Entrance.of(trace), state, handler, tensors, torch), tensors=torch)
 
 
 def compile_mode(
@@ -110,7 +110,9 @@ def compile_mode(
         made = spec.plans[not training]
     else:
         made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan)
-        tables = PlanBinder(spec.bound, made.call, made.kernels, made.constants, origin.function).build()
+        tables = PlanBinder(
+            spec.bound, spec.trace.result, made.call, made.kernels, made.constants, origin.function
+        ).build()
     spec.plans[training] = made
     spec.bound.entry.set_plan(training=training, plan=tables)
     return made

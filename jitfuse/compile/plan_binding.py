@@ -18,6 +18,8 @@ from jitfuse.backends.llvm.runtime.result_tree import (
     DictResult,
     ListResult,
     ObjectResult,
+    Output,
+    ResultTree,
     ScalarResult,
     SlotResult,
     TupleResult,
@@ -26,35 +28,24 @@ from jitfuse.backends.llvm.runtime.result_tree import (
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.objects import KernelObject
-from jitfuse.compile.step_binding import Memory, StepBinder
+from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.tracing.foreign import array_as_tensor
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ResultTree as Tree
 
 
-class PlanBinder:
-    """Writes the plan of one mode of the function `name` under a bound entry.
+class Outputs:
+    """The buffers of a plan's outputs, and the results that are made of them. `make` makes one: dtype, shape."""
 
-    The tables hold addresses in `kernels` and `constants`: the caller keeps both for as long as the plan is used.
-    """
-
-    def __init__(
-        self, bound: BoundEntry, plan: CallPlan, kernels: KernelObject | None,
-        constants: Mapping[int, np.ndarray[Any, Any]], name: str,
-    ) -> None:
-        self.bound = bound
+    def __init__(self, plan: CallPlan, make: Callable[[Any, tuple[int, ...]], Output]) -> None:
         self.plan = plan
-        self._builder = bound.entry.plan_builder()
-        self._outputs = {v: self._output(v) for v in plan.outputs}
-        self._binder = StepBinder(bound, self._builder, kernels, name)
-        self._memory = Memory(
-            plan, {feed: (value, 0) for feed, value in bound.feed_values.items()},
-            {v: (output.value, 0) for v, output in self._outputs.items()}, self._binder.constants(constants),
-            self._binder.reserve(plan.arena_bytes),
-        )
+        self.made = {v: make(numpy_dtype(plan.outputs[v][0]), self._shape(v)) for v in plan.outputs}
 
-    def _output(self, value: int) -> Any:
-        return self._builder.output(numpy_dtype(self.plan.outputs[value][0]), self._shape(value))
+    @property
+    def places(self) -> dict[int, Place]:
+        """Where the outputs lie."""
+        return {v: (output.value, 0) for v, output in self.made.items()}
 
     def _shape(self, value: int) -> tuple[int, ...]:
         """Return the shape of an output's buffer: of a result that is the whole of it, at best without another view."""
@@ -62,56 +53,82 @@ class PlanBinder:
         itself = any(value == result for result, _ in self.plan.results.values())
         return self.plan.outputs[value][1] if itself or not shapes else shapes[0]
 
-    def build(self) -> Any:
-        """Return the plan's tables."""
-        self._binder.steps((*self.plan.steps, *self.plan.commits), self._memory)
-        self._builder.finish(self._result())
-        return self._builder.build(cost=self._binder.cost)
-
-    # ------------------------------------------------------------------ results
-    def _result(self) -> Any:
-        tree = self.bound.trace.result
-        leaves = [self._leaf(leaf) for leaf in tree.leaves]
-        return assemble(tree.spec, leaves, tree.rebuild)
-
-    def _leaf(self, leaf: Any) -> Any:
-        if isinstance(leaf, SameLeaf) and leaf.feed in self.bound.tensors:
-            return SlotResult(self.bound.feed_slots[leaf.feed])
-        if isinstance(leaf, ViewLeaf) and leaf.feed in self.bound.tensors:
-            return _tensor_view(self.bound.feed_slots[leaf.feed], leaf, self.bound.trace.feeds[leaf.feed].meta.dtype)
-        made = self._as_numpy(leaf)
-        return _as_tensor(leaf, made) if self.bound.torch else made
-
-    def _as_numpy(self, leaf: Any) -> Any:
-        """Return a leaf as the program has it: an array, a NumPy scalar, a Python object."""
-        if isinstance(leaf, ConstantLeaf):
-            return ObjectResult(leaf.value)
-        if isinstance(leaf, SameLeaf):
-            return SlotResult(self.bound.feed_slots[leaf.feed])
-        if isinstance(leaf, ViewLeaf):
-            element = numpy_dtype(self.bound.trace.feeds[leaf.feed].meta.dtype)
-            return ViewResult(self.bound.feed_slots[leaf.feed], element, leaf.shape, leaf.strides, leaf.offset)
-        assert isinstance(leaf, OutputLeaf)
-        value, dtype = self.plan.results[leaf.path]
-        if leaf.kind == "array":
+    def result(self, path: str, kind: str, memory: Memory) -> ResultTree:
+        """Return the result at a path of the program, of a kind as in `OutputLeaf`."""
+        value, dtype = self.plan.results[path]
+        if kind == "array":
             return self._array(value)
-        place, offset = self._memory.place(("value", value))
-        scalar = ScalarResult(place, numpy_dtype(dtype), offset)
-        return scalar if leaf.kind == "scalar" else CallResult(_python_scalar, (scalar,))
+        return scalar_result(memory.place(("value", value)), dtype, kind)
 
-    def _array(self, value: int) -> Any:
+    def _array(self, value: int) -> ResultTree:
         view = self.plan.views.get(value)
         if view is None:
-            return ArrayResult(self._outputs[value])
-        whole = ArrayResult(self._outputs[view.buffer[1]])
+            return ArrayResult(self.made[value])
+        whole = ArrayResult(self.made[view.buffer[1]])
         if view.contiguous and view.shape == self._shape(view.buffer[1]):
             return whole
         shape, strides = view.shape, view.strides
         return CallResult(lambda items: np.ndarray(shape, items[0].dtype, items[0], 0, strides), (whole,))
 
 
+class PlanBinder:
+    """Writes the plan of one mode of the function `name` under a bound entry; `tree` is what calls return.
+
+    The tables hold addresses in `kernels` and `constants`: the caller keeps both for as long as the plan is used.
+    """
+
+    def __init__(
+        self, bound: BoundEntry, tree: Tree, plan: CallPlan, kernels: KernelObject | None,
+        constants: Mapping[int, np.ndarray[Any, Any]], name: str,
+    ) -> None:
+        self.bound, self.tree, self.plan = bound, tree, plan
+        self._builder = bound.entry.plan_builder()
+        self._outputs = Outputs(plan, self._builder.output)
+        self._binder = StepBinder(bound, self._builder, kernels, name)
+        self._memory = Memory(
+            plan, {feed: (value, 0) for feed, value in bound.feed_values.items()}, self._outputs.places,
+            self._binder.constants(constants), self._binder.reserve(plan.arena_bytes),
+        )
+
+    def build(self) -> Any:
+        """Return the plan's tables."""
+        self._binder.steps((*self.plan.steps, *self.plan.commits), self._memory)
+        leaves = [self._leaf(leaf) for leaf in self.tree.leaves]
+        self._builder.finish(assemble(self.tree.spec, leaves, self.tree.rebuild))
+        return self._builder.build(cost=self._binder.cost)
+
+    def _leaf(self, leaf: ResultLeaf) -> ResultTree:
+        bound = self.bound
+        if isinstance(leaf, SameLeaf) and leaf.feed in bound.tensors:
+            return SlotResult(bound.feed_slots[leaf.feed])
+        if isinstance(leaf, ViewLeaf) and leaf.feed in bound.tensors:
+            return _tensor_view(bound.feed_slots[leaf.feed], leaf, bound.entrance.feeds[leaf.feed].meta.dtype)
+        if isinstance(leaf, OutputLeaf):
+            made = self._outputs.result(leaf.path, leaf.kind, self._memory)
+        else:
+            made = known_result(bound, leaf)
+        return _as_tensor(leaf, made) if bound.torch else made
+
+
+def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
+    """Return the result of a leaf that nothing is computed for."""
+    if isinstance(leaf, ConstantLeaf):
+        return ObjectResult(leaf.value)
+    if isinstance(leaf, SameLeaf):
+        return SlotResult(bound.feed_slots[leaf.feed])
+    assert isinstance(leaf, ViewLeaf)
+    element = numpy_dtype(bound.entrance.feeds[leaf.feed].meta.dtype)
+    return ViewResult(bound.feed_slots[leaf.feed], element, leaf.shape, leaf.strides, leaf.offset)
+
+
+def scalar_result(place: Place, dtype: str, kind: str) -> ResultTree:
+    """Return the number at a place, as NumPy's ("scalar") or as Python's."""
+    scalar = ScalarResult(place[0], numpy_dtype(dtype), place[1])
+    return scalar if kind == "scalar" else CallResult(_python_scalar, (scalar,))
+
+
 # ---------------------------------------------------------------- torch tensors
-def _as_tensor(leaf: Any, made: Any) -> Any:
+def _as_tensor(leaf: ResultLeaf, made: ResultTree) -> ResultTree:
     """Return a leaf as a tensor of torch's, where it is an array or a NumPy scalar."""
     if isinstance(leaf, ConstantLeaf):
         return AppliedResult(array_as_tensor, made) if isinstance(leaf.value, np.ndarray | np.generic) else made
@@ -127,7 +144,7 @@ def _if_array(value: Any) -> Any:
     return array_as_tensor(value) if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _tensor_view(slot: int, leaf: ViewLeaf, dtype: str) -> Any:
+def _tensor_view(slot: int, leaf: ViewLeaf, dtype: str) -> ResultTree:
     """Return the view of a tensor in a slot."""
     element = itemsize(dtype)
     shape, strides = leaf.shape, tuple(s // element for s in leaf.strides)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jitfuse.compile.call_plan import CallPlan, KernelCall, Window
-from jitfuse.compile.control_binding import Carried, ControlStep, HeldBody, window_bytes
+from jitfuse.compile.control_binding import Carried, ControlStep, HeldBody
+from jitfuse.compile.copying import window_bytes
 from jitfuse.compile.step_binding import Place
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.rolled import Access, accesses

@@ -64,7 +64,7 @@ class StepBinder:
         self.bound = bound
         self.builder = builder
         self.cost = 0
-        self._kernels = kernels
+        self.kernels = kernels
         self._name = name
         self._slots = {bound.feed_values[feed]: slot for feed, slot in bound.feed_slots.items()
                        if feed in bound.feed_values}
@@ -113,9 +113,9 @@ class StepBinder:
 
     def _launch(self, launch: KernelCall, memory: Memory) -> None:
         cost = launch.cost_ns
-        assert self._kernels is not None
+        assert self.kernels is not None
         self.builder.launch(
-            self._kernels.address(launch.kernel), launch.units,
+            self.kernels.address(launch.kernel), launch.units,
             operands=[memory.place(b, o) for b, o in launch.buffers], words=launch.words,
             threads=0 if cost >= PARALLEL_NS and launch.units > 1 else 1,
             scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),

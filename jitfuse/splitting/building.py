@@ -16,7 +16,7 @@ from jitfuse.errors import OverlapError
 from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import REPLAYED, TRACED, ChangedSignal, LoopClosedSignal, SplitSignal
-from jitfuse.splitting.tree import Call, Edge, Position, Result, State
+from jitfuse.splitting.tree import Call, Edge, Position, Result, State, Tree
 from jitfuse.tracing.cutting import Part, Place, cut
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import Answer, Question
@@ -50,8 +50,9 @@ class Host(Protocol):
 class Building:
     """The splitter of one trace of a call. `position` is where the tree ends, and moves on with it."""
 
-    def __init__(self, call: Call, position: Position, training: bool, host: Host) -> None:
+    def __init__(self, tree: Tree, call: Call, position: Position, training: bool, host: Host) -> None:
         self.position = position
+        self._tree = tree
         self._call, self._training, self._host = call, training, host
         state, answer, _ = position
         self._known = state.path() + ([(state, answer)] if answer is not None else [])
@@ -215,6 +216,7 @@ class Building:
 
     def _attach(self, edge: Edge) -> None:
         self.position.state.edges.setdefault(self.position.key, []).append(edge)
+        self._tree.size += 1
 
     def _conditions(
         self, session: Session, found: Sequence[Guard], writes: Mapping[int, int]

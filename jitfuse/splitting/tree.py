@@ -7,7 +7,7 @@ states, edges and the walk along edges that are known, for which no user code ru
 """
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,7 +91,8 @@ class Call:
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], random: np.ndarray[Any, Any]) -> None:
         self.args, self.kwargs = args, kwargs
         self._random = random
-        self._drawn: np.ndarray[Any, Any] | None = None
+        self.drawn: np.ndarray[Any, Any] | None = None
+        """The state of the random numbers that the call draws, once it draws any."""
         self.bound: dict[int, Any] = {}
         self.kept: tuple[Any, ...] = ()
         self.eager = False
@@ -99,6 +100,10 @@ class Call:
         self.torch = False
         """Whether results are tensors of torch's."""
         self._met: set[int] = set()
+
+    def met(self, edges: Iterable[Edge]) -> None:
+        """Note that the call meets the conditions of edges."""
+        self._met.update(map(id, edges))
 
     def meets(self, edge: Edge) -> bool:
         """Return whether the call meets an edge's conditions; those of a loop are looked at once."""
@@ -131,10 +136,14 @@ class Call:
         if edge.target is None:
             self.kept = tuple(made)
             return None
-        question = edge.target.question
-        assert question is not None
-        answer = question.ask(*[np.asarray(self._value(place, made)) for place in edge.asked])
-        self.kept = (*[self._value(place, made) for place in edge.keep], *answer.arrays)
+        kept = [self._value(place, made) for place in edge.keep]
+        return self.goes_on(edge.target, kept, [self._value(place, made) for place in edge.asked])
+
+    def goes_on(self, state: State, kept: Sequence[Any], asked: Sequence[Any]) -> Answer:
+        """Come to a state with these values; return the answer to its question."""
+        assert state.question is not None
+        answer = state.question.ask(*map(np.asarray, asked))
+        self.kept = (*kept, *answer.arrays)
         return answer
 
     def finish(self, edge: Edge) -> Any:
@@ -155,14 +164,14 @@ class Call:
             return self.kept[place.number]
         if place.kind == "made":
             return made[place.number]
-        found = self.bound.get(place.number, self._drawn)
+        found = self.bound.get(place.number, self.drawn)
         assert found is not None
         return found
 
     def _draw(self) -> None:
         """Take the call's random numbers: a copy of the state, and the state moved on; once."""
-        if self._drawn is None:
-            self._drawn = self._random.copy()
+        if self.drawn is None:
+            self.drawn = self._random.copy()
             self._random[1] += 1
 
 
@@ -179,6 +188,8 @@ class Tree:
 
     def __init__(self) -> None:
         self.start = State()
+        self.size = 0
+        """How many edges there are."""
 
     def __del__(self) -> None:
         """Take states apart, which hold one another: the last call that walks along them has ended."""

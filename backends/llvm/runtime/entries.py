@@ -92,3 +92,9 @@ class Entry:
             self.words.keep(self._plans[training])
         self._plans[training] = plan
         self.words[EntryWord.TRAINING if training else EntryWord.EVALUATION] = plan.address
+
+    def drop_plan(self, *, training: bool) -> None:
+        """Let calls in a mode miss this entry; its plan lives on for calls that are running it."""
+        if training in self._plans:
+            self.words.keep(self._plans.pop(training))
+            self.words[EntryWord.TRAINING if training else EntryWord.EVALUATION] = 0

@@ -197,6 +197,8 @@ class _Ops(Moves):
             self.jumps.append((target, f.block))
             f.cond_br(f.icmp("eq", f.load("i64", case), bits), "jump", other)
             f.label(other)
+        f.cond_br(f.icmp("slt", self.word(6), ZERO), "advance", "leaving")
+        f.label("leaving")
         self.leave(bits)
 
     def leave(self, bits: Value) -> None:

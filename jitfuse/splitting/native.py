@@ -1,0 +1,102 @@
+"""The native side of a split function: which entries stand for its tree, and how Python goes on where they end.
+
+Owns when a tree becomes a table, and `NativeTree`, what a function keeps of it. Does not own tables
+(`jitfuse.splitting.table`) or calls (`jitfuse.function_splits`).
+"""
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.compile.bind import BoundEntry
+from jitfuse.function_signatures import random_state
+from jitfuse.ir.program import RANDOM_STATE
+from jitfuse.records import Record
+from jitfuse.splitting.places import UnfitError
+from jitfuse.splitting.table import Left, Table
+from jitfuse.splitting.tree import Call, Position, Tree
+from jitfuse.splitting.ways import Part, part_for
+
+MAX_ENTRIES: Final = 16
+"""Entries of a function: they differ in what they expect of arguments and state."""
+
+GoOn = Callable[[Tree, Call, Position, bool], Any]
+"""What answers a call that has come to a position in a tree, in a mode."""
+
+
+class _Made(Record, eq=False):
+    bound: BoundEntry
+    training: bool
+    ways: int
+
+
+class NativeTree:
+    """The entries that stand for a function's tree.
+
+    A table is made anew when calls have come to Python by ways that it does not have; as many calls as an eighth of
+    the tree has edges must have come since the last, so that making tables never takes longer than the calls.
+    """
+
+    def __init__(self, name: str, handler: Handler, go_on: weakref.WeakMethod[GoOn]) -> None:
+        self._name, self._handler, self._go_on = name, handler, go_on
+        self._made: dict[Hashable, _Made] = {}
+        self._size = self._walks = 0
+        self._wait = 1
+
+    def is_due(self, tree: Tree) -> bool:
+        """Hear of a call that was answered from Python; return whether it is time for a table."""
+        self._walks += 1
+        if tree.size != self._size:
+            self._size, self._wait = tree.size, max(1, tree.size // 8)
+        if self._walks < self._wait:
+            return False
+        self._walks, self._wait = 0, 2 * self._wait
+        return True
+
+    def make(self, tree: Tree, call: Call, key: Hashable, training: bool) -> Entry | None:
+        """Return an entry for calls like this one, where there is one; it is new or has a new table."""
+        part = part_for(tree, call, key, training)
+        known = None if part is None else self._made.get(part.identity)
+        if part is None or (known is None and len(self._made) >= MAX_ENTRIES):
+            return None
+        if known is not None and known.ways == len(part.ways):
+            return None
+        bound = BoundEntry(part.entrance, random_state(), self._handler) if known is None else known.bound
+        try:
+            plan = Table(part, bound, self._name, functools.partial(_leaving, part, self._go_on)).build()
+        except UnfitError:
+            return None
+        bound.entry.set_plan(training=training, plan=plan)
+        self._made[part.identity] = _Made(bound, training, len(part.ways))
+        return bound.entry
+
+    def drop(self) -> None:
+        """Have no call enter the tables again."""
+        for made in self._made.values():
+            made.bound.entry.drop_plan(training=made.training)
+        self._made, self._size = {}, 0
+
+
+def _leaving(part: Part, go_on: weakref.WeakMethod[GoOn], left: Left) -> Callable[[list[Any]], Any]:
+    return functools.partial(_leave, part, go_on, left)
+
+
+def _leave(part: Part, go_on: weakref.WeakMethod[GoOn], left: Left, items: list[Any]) -> Any:
+    """Go on from Python with a call whose answer no way belongs to; return its result."""
+    given = iter(items)
+    args = tuple(next(given) for _ in range(part.entrance.positional))
+    kwargs = {name: next(given) for name in part.entrance.keywords}
+    call = Call(args, kwargs, random_state()[RANDOM_STATE])
+    call.bound = {feed: next(given) for feed in left.feeds}
+    call.met(way.edge for way in part.ways if way.edge.conditions is not None)
+    kept = tuple(next(given) for _ in range(left.kept))
+    asked = [next(given) if feed is None else call.bound[feed] for feed in left.asked]
+    if left.drawn:
+        call.drawn = next(given)
+    answer = call.goes_on(left.state, kept, asked)
+    function = go_on()
+    assert function is not None, "the function is being called"
+    return function(part.tree, call, Position(left.state, answer, answer.key), part.training)

@@ -1,0 +1,506 @@
+"""Trees as tables of the native driver: known paths run no Python, and do what the function does, bit by bit."""
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from split_results import same
+
+import jitfuse as jf
+from jitfuse import compile as compiler
+
+
+@pytest.fixture(autouse=True)
+def runtime() -> Iterator[None]:
+    """Have the runtime, and no warnings."""
+    compiler.native_runtime()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", jf.FallbackWarning)
+        yield
+
+
+def misses(fused: Any) -> int:
+    """Return how many calls have come to Python since the first table."""
+    return -1 if fused._state is None else fused._state.misses
+
+
+def native(function: Callable[..., Any], *calls: tuple[Any, ...], known: int = 8) -> Any:
+    """Call a function until its ways are known, then compare native calls with plain ones."""
+    fused = jf.fuse(function)
+    for _ in range(known):
+        for args in calls:
+            fused(*map(copied, args))
+    before = misses(fused)
+    assert before >= 0, "nothing is native"
+    for args in calls:
+        given, plain = ([copied(a) for a in args] for _ in range(2))
+        same(fused(*given), function(*plain))
+        same(given, plain)
+    assert misses(fused) == before, "a known path has run Python"
+    return fused
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of an array, with its strides."""
+    if not isinstance(value, np.ndarray):
+        return value
+    whole = value if value.base is None else value.base
+    memory = whole.copy(order="K")
+    offset = value.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
+
+
+def halving(x, tol):
+    while np.abs(x).max() > tol:
+        x = x * 0.5 + 0.0
+    return x
+
+
+@pytest.mark.parametrize("n", [1, 3, 17, 1000])
+def test_a_loop(n: int) -> None:
+    x = np.linspace(-3, 4, n)
+    fused = native(halving, (x, 1.0), (x * 1e30, 1.0), (x, 9.0))
+    before = misses(fused)
+    for k in range(200):
+        for y in (x * 1.1**k, (x * 1.1**k)[::-1].copy()):
+            same(fused(y, 1.0), halving(y, 1.0))
+    assert misses(fused) == before
+
+
+def test_nan_ends_a_loop() -> None:
+    x = np.array([1.0, np.nan, 3.0])
+    native(halving, (x, 1.0), (x * np.inf, 1.0), (np.array([8.0, -0.0, 1]), 1.0))
+
+
+def test_layouts() -> None:
+    x = np.arange(24.0).reshape(4, 6)
+
+    def f(x):
+        while x.sum() > 3:
+            x = x.T * 0.5
+        return x, x.T, x[1:]
+
+    native(f, (x[::2, ::-1],), (np.asfortranarray(x),), (x[:, 2:5],))
+    native(f, (np.zeros((0, 3)),))
+
+
+def fibonacci(x, n):
+    a, b = x * 0.0, x + 0.0
+    while a.max() < n:
+        a, b = b, a + b
+    return a, b
+
+
+def rotation(x, n):
+    a, b, c = x + 0.0, x * 2, x * 3
+    while c[0] < n:
+        a, b, c = c + 1, a, b
+    return a, b, c
+
+
+def two_ways_back(x, n):
+    a, b = x + 0.0, x * 0.5
+    while a.sum() + b.sum() < n:
+        if a[0] > b[0]:
+            a, b = b + 1, a
+        else:
+            b = a * 0.25 + b + 1
+    return b, a
+
+
+def nested(x, n):
+    rounds = x[0] * 0
+    y = x * 2
+    while x.max() < n:
+        before = y
+        while y.min() < x.max() * 2:
+            y = y * 1.5 + 1
+            x, y = x + 0.25, y + 0.0
+        if y[0] > 40:
+            x, y = y * 0.5, before * 0.125
+        rounds = rounds + 1
+        x = x + 1
+    return x, y, rounds
+
+
+def one_after_the_other(x, n):
+    while x.sum() > n:
+        x = x * 0.5
+    y = x + 1
+    if y[0] > 1.25:
+        while y.sum() < n * 3:
+            x, y = y, y * 1.25
+    else:
+        y = -y
+    while y.max() > 1:
+        y = y - 0.125 * x[0] - 0.5
+    return x, y
+
+
+def through_a_view(x, n):
+    y = x.copy()
+    half = y[::2]
+    while half.sum() < n:
+        half += 1
+        y[0] = y[0] * 0.5
+    return y, half
+
+
+def with_a_flag(x, n):
+    more = x.sum() < n
+    last = x
+    while more:
+        last, x = x, x + 1
+        more = x.sum() < n
+    return last, x, more
+
+
+def early(x, n):
+    while True:
+        x = x * 1.25 + 1
+        if x[0] > n:
+            return x
+        if x[1] > n:
+            return x[0]
+        if x.sum() > 3 * n:
+            break
+    return x * 0, n
+
+
+LOOPS = (fibonacci, rotation, two_ways_back, nested, one_after_the_other, through_a_view, with_a_flag, early)
+
+
+@pytest.mark.parametrize("function", LOOPS)
+def test_loops(function: Any) -> None:
+    rng = np.random.default_rng(5)
+    calls = [(np.round(rng.random(3) * s, 2), n) for s in (1, 3, 9) for n in (2.5, 20.0, 60.0)]
+    fused = native(function, *calls, known=6)
+    for _ in range(60):
+        x, n = rng.random(3) * rng.choice([1, 4, 9]), float(rng.choice([1, 10, 80]))
+        same(fused(x.copy(), n), function(x.copy(), n))
+
+
+def test_integers_and_floats_choose() -> None:
+    def f(x, names):
+        k = int((x * 1).astype(np.int64)[0])
+        return (names[k % 3], x * k) if float(x[1]) < 2 else (None, x)
+
+    calls = [(np.array([k, v, 1]), ("a", "b", "c")) for k in (0, 1, -2) for v in (0.5, -0.0, 7.0)]
+    native(f, *calls)
+    native(lambda x: x * int(x[0]), (np.arange(3),), (np.arange(3, dtype=np.int32),))
+
+
+def test_numbers_and_arrays_of_one_element_are_asked() -> None:
+    def f(x, flag, n):
+        if flag:
+            return x * 2
+        return x - 1 if n else x + 1
+
+    native(f, *[(np.arange(3.0), np.array([k]), np.float32(v)) for k in (True, False) for v in (0.0, 2.5, np.nan)])
+    two = np.array([2], np.uint8).view(bool)
+    native(lambda x, flag: x if flag else -x, (np.ones(2), two), (np.ones(2), ~two))
+
+
+def test_arguments_are_written_at_the_end() -> None:
+    def f(x, y):
+        while x.sum() > 4:
+            x *= 0.5
+            y += x
+        if y[0] > 1e5:
+            raise ValueError("too much")
+        y[1] = -1
+        return x, y[1:]
+
+    x = np.array([3.0, 5, 9])
+    fused = native(f, (x, x * 0), (x * 1e3, x))
+    given = x * 1e6, x.copy()
+    with pytest.raises(ValueError, match="too much"):
+        fused(*given)
+    same(list(given), [x * 1e6, x])
+    same(fused(x.copy(), x * 0), f(x.copy(), x * 0))
+    both = np.ones(4)
+    with pytest.warns(jf.FallbackWarning, match="shares memory"):
+        found = fused(both[:3], both[1:])
+    other = np.ones(4)
+    same(found, f(other[:3], other[1:]))
+
+
+def test_answers_that_are_new() -> None:
+    def f(x):
+        while x.sum() > 8:
+            x = x * 0.5
+        if x[0] > 1:
+            x = x + 1
+        if x[1] > 1:
+            x = x * 3
+        return (x, "odd") if int((x > 1).sum()) % 2 else x
+
+    rng = np.random.default_rng(1)
+    fused = jf.fuse(f)
+    for _ in range(150):
+        x = rng.integers(0, 5, 2) * 2.0 ** rng.integers(0, 9)
+        same(fused(x.copy()), f(x.copy()))
+    assert fused.stats()["fallbacks"] == 0
+
+
+scale, shift, choice = 2.0, np.array([1.0, 2, 3]), {"power": 2}
+
+
+def reading(x):
+    if x[0] > 0:
+        return x * scale + choice["power"]
+    while x.sum() < 10:
+        x = x + shift
+    return x
+
+
+def test_state_that_branches_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules[__name__]
+    calls = [(np.arange(3.0) - k,) for k in (-1, 1, 2)]
+    fused = native(reading, *calls)
+    for name, value in (("scale", 3.5), ("shift", np.array([4.0, 1, 1])), ("choice", {"power": 3}), ("shift", 2)):
+        monkeypatch.setattr(module, name, value)
+        for _ in range(3):
+            for call in calls:
+                same(fused(*call), reading(*call))
+
+
+def test_numbers_that_branches_look_at() -> None:
+    def f(x, n):
+        if x[0] > 0:
+            for _ in range(n):
+                x = x * 2
+        return x
+
+    fused = native(f, *[(np.array([s, 1.0]), n) for s in (-1, 1) for n in (2, 3)], known=8)
+    for n in (4, 2, 5, 3, 4):
+        same(fused(np.ones(2), n), f(np.ones(2), n))
+
+
+def test_results_of_every_kind() -> None:
+    def f(x, y):
+        a = x * 2
+        if a.sum() > 3:
+            return {"a": a, "b": (a.T, x, y[1:], a), "c": 3, "d": a.sum(), "e": None, "f": len(x) * 2.5}
+        return [a[0], x.T, "text", a.sum() > 1, y]
+
+    x = np.arange(6.0).reshape(2, 3)
+    fused = native(f, (x, x[0]), (x - 9, x[0]))
+    y = np.ones(3)
+    found = fused(x, y)
+    assert found["b"][0].base is not None or found["b"][0].flags.owndata
+    assert found["b"][1] is x and found["b"][2].base is y and found["b"][3] is found["a"]
+
+
+def test_random_numbers() -> None:
+    def f(x):
+        if x.sum() > 2:
+            x = x + jf.random.uniform(x.shape)
+        if x[0] > 1:
+            return x * jf.random.uniform(x.shape)
+        while x.max() > 0.5:
+            x = x * 0.5
+        return x, jf.random.uniform((2,))
+
+    fused, other = jf.fuse(f), jf.fuse(f)
+    rng = np.random.default_rng(2)
+    for k in range(40):
+        x = rng.random(3) * 2
+        jf.random.seed(k)
+        found = [fused(x), fused(x)]
+        jf.random.seed(k)
+        other._native_tree = None
+        if other._state is not None:
+            other._forget_signatures()
+        same([other(x), other(x)], found)
+    assert misses(fused) < 40
+
+
+def test_statuses() -> None:
+    def f(x, i):
+        y = x[i]
+        while y.sum() > 1:
+            y = y * 0.5
+        return y
+
+    fused = native(f, (np.arange(4.0), np.array([1, 2])), (np.arange(4.0), np.array([0, 3])))
+    with pytest.raises(IndexError, match="out of bounds"):
+        fused(np.arange(4.0), np.array([0, 4]))
+
+
+def test_masks_go_on_in_python() -> None:
+    def f(x):
+        while x.sum() > 9:
+            x = x * 0.5
+        picked = x[x > 1]
+        return picked * 2 if picked.sum() > 3 else x
+
+    fused = jf.fuse(f)
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        x = rng.integers(0, 9, 4) * 1.0
+        same(fused(x), f(x))
+
+
+def test_both_modes() -> None:
+    @jf.fuse
+    def f(x, training):
+        while x.sum() > 4:
+            x = x * (0.5 if training else 0.25)
+        return x
+
+    x = np.array([5.0, 8, 1])
+    for _ in range(5):
+        same(f(x, training=True), x * 0.5**2)
+        same(f(x), x * 0.25)
+    before = misses(f)
+    same((f(x * 4, training=True), f(x * 16)), (x * 0.25, x * 0.25))
+    assert misses(f) <= before + 2
+
+
+def test_keyword_arguments() -> None:
+    def f(x, *, tol, step=0.5):
+        while x.max() > tol:
+            x = x * step
+        return x
+
+    fused = jf.fuse(f)
+    x = np.array([3.0, 4])
+    for tol in (1.0, 2.0, 1.5, 0.25, 9.0):
+        same(fused(x, tol=tol), f(x, tol=tol))
+        same(fused(x, tol=tol, step=0.125), f(x, tol=tol, step=0.125))
+    before = misses(fused)
+    same(fused(x, tol=0.5), f(x, tol=0.5))
+    assert misses(fused) == before
+
+
+def test_branch_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths through ifs in a row: places of branches that exclude each other are the same memory."""
+    def f(x):
+        y = x * 2
+        for k in range(5):
+            if y[k] > x.mean():
+                y = y + x
+            else:
+                x, y = y, x * 0.5
+        return x, y
+
+    rng = np.random.default_rng(0)
+    fused = jf.fuse(f)
+    for _ in range(400):
+        x = np.round(rng.standard_normal(5), 1)
+        same(fused(x), f(x))
+    assert misses(fused) < 200
+
+
+def test_threads() -> None:
+    def f(x):
+        while x.sum() > 2:
+            x = x * 0.5
+        return x if x[0] > x[1] else x[::-1]
+
+    fused = jf.fuse(f)
+    failures: list[BaseException] = []
+
+    def call(seed: int) -> None:
+        try:
+            rng = np.random.default_rng(seed)
+            for _ in range(300):
+                x = rng.random(2) * 2.0 ** rng.integers(0, 30)
+                same(fused(x), f(x))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=call, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures[0]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_an_endless_loop_can_be_interrupted() -> None:
+    def f(x):
+        while x.sum() > 2:
+            x = x * 1.0 - 0.5 * (x > 5)
+        return x
+
+    fused = jf.fuse(f)
+    x = np.array([0.5, 1.0, 0.0])
+    for _ in range(3):
+        same(fused(x), x)
+
+    class StopError(Exception):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise StopError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for _ in range(3):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(StopError):
+                fused(np.array([2.0, 2.0, 2.0]))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    same(fused(x), x)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_forks() -> None:
+    x = np.array([3.0, 4])
+    fused = native(halving, (x, 1.0), (x * 100, 1.0))
+    child = os.fork()
+    if child == 0:
+        good = all(np.array_equal(fused(x * k, 1.0), halving(x * k, 1.0)) for k in (1, 50, 1e-9))
+        os._exit(0 if good else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_giving_up_leaves_the_tables() -> None:
+    def f(x):
+        while x.sum() > 5:
+            x = x * 0.5
+        return x + float(x[0])
+
+    fused = jf.fuse(f)
+    with pytest.warns(jf.FallbackWarning, match="more than 8"):
+        for k in range(30):
+            x = np.array([k * 0.25, 0.5])
+            same(fused(x), f(x))
+    fallbacks = fused.stats()["fallbacks"]
+    assert fallbacks > 0
+    same(fused(np.zeros(2)), np.zeros(2))
+    assert fused.stats()["fallbacks"] == fallbacks + 1
+
+
+@pytest.mark.parametrize("limit", ["MAX_SEGMENTS", "MAX_STATES"])
+def test_starting_over(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(f"jitfuse.function_splits.{limit}", 6)
+    monkeypatch.setattr("jitfuse.function_signatures.MAX_SIGNATURES", 2)
+
+    def f(x):
+        if x.shape[0] == 9:
+            return x
+        while x.sum() > 4:
+            x = x * 0.5
+        return x * 2 if x[0] > 1 else x
+
+    fused = jf.fuse(f)
+    for _ in range(4):
+        for n in (1, 2, 3, 9):
+            for k in range(4):
+                x = np.arange(n) * 2.0**k
+                same(fused(x), f(x))
+                same(fused(x.astype(np.float32)), f(x.astype(np.float32)))
