@@ -146,6 +146,11 @@ class FusedProgram(Record, frozen=True, eq=False):
                 readers.setdefault(i, []).append(step)
         return {i: tuple(s) for i, s in readers.items()}
 
+    @cached_property
+    def dtypes(self) -> frozenset[str]:
+        """The dtypes of all values."""
+        return frozenset(m.dtype for m in self.meta.values())
+
     @property
     def ordered_feeds(self) -> tuple[int, ...]:
         """Feeds in ascending id order: the order in which nested programs are bound."""

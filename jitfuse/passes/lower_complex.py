@@ -24,6 +24,8 @@ _MOVED: Final = frozenset({
     "where", "copy", "concat", "zeros", "full", "constant", "require", "make_complex", "real", "imag",
 })
 """Operators that only store or move complex values; so do views, updates and library calls."""
+_PARTS: Final = frozenset({"real", "imag", "conj"})
+"""Operators of complex values that real ones have too."""
 
 _FORMULAS: Final = {**arithmetic.FORMULAS, **functions.FORMULAS, **inverses.FORMULAS}
 
@@ -32,6 +34,8 @@ Pair = tuple[RealTensor, RealTensor]
 
 def lower_complex(program: FusedProgram) -> FusedProgram:
     """Replace complex arithmetic by real arithmetic."""
+    if program.dtypes.isdisjoint(COMPONENT) and not any(s.op_name in _PARTS for s in program.steps):
+        return program
     lowering = _Lowering(program)
     return rewrite(program, lowering.visit)
 

@@ -28,6 +28,8 @@ _TRUE_BELOW_ZERO: Final = frozenset({"not_equal", "less", "less_equal"})
 
 def widen_narrow_floats(program: FusedProgram) -> FusedProgram:
     """Carry out operations on float16 and bfloat16 in float32, and round each result."""
+    if not any(map(is_narrow, program.dtypes)):
+        return program
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         result = program.meta[step.result_id]
@@ -82,6 +84,8 @@ def _arange(builder: ProgramBuilder, step: OpStep, dtype: str) -> int:
 
 def compare_by_sign(program: FusedProgram) -> FusedProgram:
     """Compare int64 with uint64 exactly: by the sign, then without it."""
+    if not program.dtypes >= {"int64", "uint64"}:
+        return program
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         name = step.op_name

@@ -1,7 +1,7 @@
 """Bring a program down to primitive operators in explicit dtypes: decompose, then promote."""
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.ir import ops
@@ -33,6 +33,8 @@ def _is_composite(step: OpStep) -> bool:
 def promote(program: FusedProgram) -> FusedProgram:
     """Make every cast a step: each operand in its loop's dtype, no weak value but feeds and literals."""
 
+    loops: dict[Any, tuple[str, ...]] = {}
+
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         op = ops.get(step.op_name)
         assert op is not None
@@ -40,7 +42,11 @@ def promote(program: FusedProgram) -> FusedProgram:
         metas = [program.meta[i] for i in step.input_ids]
         result = program.meta[step.result_id]
         if op.loop is not None:
-            wanted = op.loop(op.name, metas).inputs
+            key = op.name, *[(m.dtype, m.weak) for m in metas]
+            found = loops.get(key)
+            if found is None:
+                found = loops[key] = op.loop(op.name, metas).inputs
+            wanted = found
             if step.op_name in COMPARISONS:
                 wanted = _narrowest(program, step, wanted)
         elif step.op_name in ("concat", "update_slice", "mode_select"):
@@ -53,7 +59,9 @@ def promote(program: FusedProgram) -> FusedProgram:
             wanted = (result.dtype, *("int64",) * (len(inputs) - 1))
         else:
             return None
-        cast = [_cast(builder, i, dtype, result.weak) for i, dtype in zip(inputs, wanted, strict=True)]
+        cast = tuple([_cast(builder, i, dtype, result.weak) for i, dtype in zip(inputs, wanted, strict=True)])
+        if cast == inputs and not result.weak:
+            return builder.copied(step, inputs, (result,))
         strong = Meta(result.shape, result.dtype, result.device)
         return builder.step(step.op_name, cast, step.attrs, meta=strong)
 

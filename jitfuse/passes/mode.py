@@ -5,7 +5,7 @@ from typing import Any
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.passes.rewrite import ProgramBuilder, holds_programs, rewrite
+from jitfuse.passes.rewrite import CONTROL, ProgramBuilder, rewrite
 
 
 def specialise(program: FusedProgram, training: bool) -> FusedProgram:
@@ -25,26 +25,19 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
         feed: new for feed, new in program.state_out.items() if training or program.is_random_state(feed)
     }
     resolved = rewrite(_with_nested(program, training), visit)
-    state_out = {feed: resolved.state_out[feed] for feed in kept}
-    return prune(
-        FusedProgram(
-            feeds=resolved.feeds, steps=resolved.steps, outputs=resolved.outputs, meta=resolved.meta,
-            feed_names=resolved.feed_names, state_in=resolved.state_in, state_out=state_out,
-            writes=resolved.writes, sources=resolved.sources, version=resolved.version,
-        )
-    )
+    return prune(resolved.replace(state_out={feed: resolved.state_out[feed] for feed in kept}))
 
 
 def _with_nested(program: FusedProgram, training: bool) -> FusedProgram:
     """Return the program with the programs that its steps hold resolved for the mode, at any depth."""
-    if not any(holds_programs(step) for step in program.steps):
+    if not any(step.op_name in CONTROL for step in program.steps):
         return program
 
     def resolved(value: Any) -> Any:
         return specialise(value, training) if isinstance(value, FusedProgram) else value
 
     steps = tuple(
-        s._replace(attrs=tuple((name, resolved(value)) for name, value in s.attrs)) if holds_programs(s) else s
+        s._replace(attrs=tuple((name, resolved(value)) for name, value in s.attrs)) if s.op_name in CONTROL else s
         for s in program.steps
     )
     return program.replace(steps=steps)
@@ -55,7 +48,7 @@ def prune(program: FusedProgram) -> FusedProgram:
     live = {*program.outputs.values(), *program.writes.values(), *program.state_out.values()}
     steps = []
     for step in reversed(program.steps):
-        if live.intersection(step.result_ids):
+        if not live.isdisjoint(step.result_ids):
             live.update(step.input_ids)
             steps.append(step)
     if len(steps) == len(program.steps):

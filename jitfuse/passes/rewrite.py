@@ -6,7 +6,7 @@ which decompositions are recorded, and `rewrite`, the visitor. Does not own any 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
@@ -15,50 +15,92 @@ from jitfuse.tracing.abstract import AbstractTensor
 
 
 class ProgramBuilder:
-    """Collects steps of a new program over the feeds of an old one; feeds keep their ids."""
+    """Collects steps of a new program over the feeds of an old one; feeds keep their ids.
+
+    As long as what is collected are the old program's own steps, in ascending order of their ids, these keep their ids
+    too. Every step has a higher id than the one before it, and so has its result.
+    """
 
     def __init__(self, old: FusedProgram, *, share: bool = False) -> None:
         self.old = old
         self.meta: dict[int, Meta] = {i: old.meta[i] for i in old.feeds}
         self.steps: list[OpStep] = []
+        self.makers: dict[int, OpStep] = {}
+        """Value id -> the new step that makes it."""
         self.sources: dict[int, str] = {}
         self.source: str | None = None
+        self.unchanged = True
+        """Whether all steps collected are the first ones of the old program."""
         self._next = max(old.meta, default=-1) + 1
-        self._seen: dict[tuple[str, tuple[int, ...], str], int] | None = {} if share else None
+        self._number, self._last = 0, -1
+        self._seen: dict[Any, int] | None = {} if share else None
 
-    def step(
-        self, op_name: str, inputs: Iterable[int], attrs: Attrs, *, meta: Meta | None = None, fresh: bool = False
-    ) -> int:
-        """Append a step and return its result's id; an equal earlier step where the builder shares, unless fresh."""
+    def step(self, op_name: str, inputs: Iterable[int], attrs: Attrs, *, meta: Meta | None = None) -> int:
+        """Append a step and return its result's id; an equal earlier step where the builder shares."""
         ids = tuple(inputs)
-        if self._seen is not None and not fresh:
-            # repr tells 0.0 from -0.0 and 1 from True, which == does not
-            key = (op_name, ids, repr(attrs))
+        key = None
+        if self._seen is not None:
+            key = _shared_key(op_name, ids, attrs)
             found = self._seen.get(key)
             if found is not None:
+                self.unchanged = False
                 return found
         op = ops.get(op_name)
         assert op is not None, op_name
         if meta is None:
             meta = op.result_meta([self.meta[i] for i in ids], dict(attrs))
-        new = self._next
-        self._next += 1
-        number = len(self.steps)
-        self.steps.append(OpStep(number, op_name, ids, attrs, (new,), op.mode_sensitive, number))
-        self.meta[new] = meta
-        if self.source is not None:
-            self.sources[number] = self.source
-        if self._seen is not None and not fresh:
+        new = self._append(op_name, ids, attrs, (meta,), op.mode_sensitive)
+        if key is not None and self._seen is not None:
             self._seen[key] = new
         return new
 
-    def copied(self, step: OpStep, inputs: tuple[int, ...], attrs: Attrs, metas: Sequence[Meta]) -> tuple[int, ...]:
-        """Append a step of any number of results, never shared, and return their ids."""
-        new = tuple(range(self._next, self._next + len(metas)))
+    def copied(self, step: OpStep, inputs: tuple[int, ...], metas: Sequence[Meta] | None) -> int:
+        """Append an old step over other inputs and return its first result's id; the others have the ids that follow.
+
+        `metas` are those of its results; None: they are inferred, for those of inputs have changed. A loop or branch is
+        never shared.
+        """
+        keeps = self.unchanged and step.step_id >= self._number and step.result_ids[0] > self._last
+        if step.op_name in CONTROL:
+            if keeps:
+                return self._keep(step)
+            old = self.old.meta
+            return self._append(step.op_name, inputs, step.attrs, [old[r] for r in step.result_ids], step.mode_sensitive)
+        if not keeps:
+            return self.step(step.op_name, inputs, step.attrs, meta=None if metas is None else metas[0])
+        if self._seen is not None:
+            key = _shared_key(step.op_name, inputs, step.attrs)
+            found = step.result_ids[0] if key is None else self._seen.setdefault(key, step.result_ids[0])
+            if found != step.result_ids[0]:
+                self.unchanged = False
+                return found
+        return self._keep(step)
+
+    def _keep(self, step: OpStep) -> int:
+        """Append a step of the old program itself."""
+        self._last = step.result_ids[-1]
+        self.steps.append(step)
+        for result in step.result_ids:
+            self.meta[result] = self.old.meta[result]
+            self.makers[result] = step
+        if self.source is not None:
+            self.sources[step.step_id] = self.source
+        self._number = max(step.step_id, step.level) + 1
+        return step.result_ids[0]
+
+    def _append(
+        self, op_name: str, inputs: tuple[int, ...], attrs: Attrs, metas: Sequence[Meta], mode_sensitive: bool
+    ) -> int:
+        new, number = self._next, self._number
+        results = (new,) if len(metas) == 1 else tuple(range(new, new + len(metas)))
         self._next += len(metas)
-        number = len(self.steps)
-        self.steps.append(OpStep(number, step.op_name, inputs, attrs, new, step.mode_sensitive, number))
-        self.meta.update(zip(new, metas, strict=True))
+        self._number += 1
+        self.unchanged = False
+        step = OpStep(number, op_name, inputs, attrs, results, mode_sensitive, number)
+        self.steps.append(step)
+        for result, meta in zip(results, metas):
+            self.meta[result] = meta
+            self.makers[result] = step
         if self.source is not None:
             self.sources[number] = self.source
         return new
@@ -116,39 +158,54 @@ class BuilderTensor(AbstractTensor):
         return BuilderTensor(self._builder, self._builder.step("full", (), attrs))
 
 
-def holds_programs(step: OpStep) -> bool:
-    """Return whether a step is a loop or a branch, which may have several results."""
-    op = ops.get(step.op_name)
-    return op is not None and op.kind == ops.CONTROL
+_INTEGERS: Final = (ops.VIEW, ops.UPDATE)
+"""Kinds of operators whose attributes hold integers alone, once they are primitive."""
 
+
+def _shared_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
+    """Return what equal steps have in common; None for steps that are made anew each time.
+
+    Sizes that happen to be equal must not make another kernel than sizes that differ.
+    """
+    op = ops.get(op_name)
+    assert op is not None
+    if not attrs or (op.kind in _INTEGERS and op.decompose is None):
+        return op_name, inputs, attrs
+    if op.kind == ops.CREATION and (op_name != "full" or dict(attrs).get("shape") != ()):
+        return None
+    return op_name, inputs, repr(attrs)  # repr tells 0.0 from -0.0 and 1 from True, which == does not
+
+
+CONTROL: Final = frozenset(op.name for op in ops.table() if op.kind == ops.CONTROL)
+"""Loops and branches, which may have several results."""
 
 Visit = Callable[[ProgramBuilder, OpStep, tuple[int, ...]], "int | None"]
 
 
-def rewrite(program: FusedProgram, visit: Visit, *, share: bool = False) -> FusedProgram:
+def rewrite(program: FusedProgram, visit: Visit | None = None, *, share: bool = False) -> FusedProgram:
     """Rebuild a program: `visit(builder, step, inputs)` returns the new id of the step's result.
 
-    `inputs` are already new ids. None copies the step as it is. Steps stay in order. Loops and branches are copied
-    without a visit: the programs that they hold go through passes of their own.
+    `inputs` are already new ids. None copies the step as it is; a program none of whose steps changes is returned
+    itself. Steps stay in order. Loops and branches are copied without a visit: the programs that they hold go through
+    passes of their own.
     """
     builder = ProgramBuilder(program, share=share)
-    ids: dict[int, int] = {}
     metas, sources = program.meta, program.sources
+    ids: dict[int, int] = {}
+    changed: set[int] = set()
     for step in program.steps:
-        inputs = tuple([ids.get(i, i) for i in step.input_ids])
+        inputs = tuple([ids.get(i, i) for i in step.input_ids]) if ids else step.input_ids
         builder.source = sources.get(step.step_id)
-        if holds_programs(step):
-            copies = builder.copied(step, inputs, step.attrs, [metas[r] for r in step.result_ids])
-            ids.update(zip(step.result_ids, copies, strict=True))
-            continue
-        new = visit(builder, step, inputs)
+        new = None if visit is None or step.op_name in CONTROL else visit(builder, step, inputs)
         if new is None:
-            meta: Meta | None = metas[step.result_id]
-            for i, j in zip(inputs, step.input_ids, strict=True):
-                now, before = builder.meta[i], metas[j]
+            kept = not changed or changed.isdisjoint(inputs)
+            new = builder.copied(step, inputs, (metas[step.result_ids[0]],) if kept else None)
+        for result in step.result_ids:
+            if new != result:
+                builder.unchanged = False
+                ids[result] = new
+                now, before = builder.meta[new], metas[result]
                 if now is not before and now != before:  # most are the same object, and == takes a microsecond
-                    meta = None
-                    break
-            new = builder.step(step.op_name, inputs, step.attrs, meta=meta)
-        ids[step.result_id] = new
-    return builder.finish(ids)
+                    changed.add(new)
+            new += 1
+    return program if builder.unchanged else builder.finish(ids)

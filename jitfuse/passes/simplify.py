@@ -14,15 +14,7 @@ from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
 def share(program: FusedProgram) -> FusedProgram:
     """Compute equal steps once (common subexpressions)."""
-
-    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        # sizes that happen to be equal must not make another kernel than sizes that differ
-        op = ops.get(step.op_name)
-        assert op is not None
-        sized = op.kind == ops.CREATION and (step.op_name != "full" or step.attr("shape") != ())
-        return builder.step(step.op_name, inputs, step.attrs, fresh=True) if sized else None
-
-    return rewrite(program, visit, share=True)
+    return rewrite(program, share=True)
 
 
 def fold_constants(program: FusedProgram) -> FusedProgram:
@@ -30,14 +22,16 @@ def fold_constants(program: FusedProgram) -> FusedProgram:
     literals: dict[int, Any] = {}
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        op = ops.get(step.op_name)
-        assert op is not None
         meta = program.meta[step.result_id]
-        if step.op_name == "full" and not meta.shape:
-            new = builder.step(step.op_name, inputs, step.attrs)
+        if meta.shape:
+            return None
+        if step.op_name == "full":
+            new = builder.copied(step, inputs, [meta])
             literals[new] = np.asarray(step.attr("value")).astype(numpy_dtype(meta.dtype))[()]
             return new
-        if op.kind != ops.ELEMENTWISE or meta.shape or not all(i in literals for i in inputs):
+        op = ops.get(step.op_name)
+        assert op is not None
+        if op.kind != ops.ELEMENTWISE or not all(i in literals for i in inputs):
             return None
         with np.errstate(all="ignore"):
             try:
@@ -61,13 +55,16 @@ def literal(builder: ProgramBuilder, value: Any, dtype: str) -> int:
 def own_results(program: FusedProgram) -> FusedProgram:
     """Copy what is delivered twice, and feeds and literals delivered as they are: every result owns its memory."""
     made = {r for s in program.steps for r in s.result_ids if s.op_name != "constant"}
+    results = list(program.outputs.values())
+    if made.issuperset([*results, *program.writes.values(), *program.state_out.values()]) and (
+        len(set(results)) == len(results)
+    ):
+        return program
     builder = ProgramBuilder(program)
     for step in program.steps:
-        builder.steps.append(step)
-        for value in step.result_ids:
-            builder.meta[value] = program.meta[value]
-        if step.step_id in program.sources:
-            builder.sources[step.step_id] = program.sources[step.step_id]
+        builder.source = program.sources.get(step.step_id)
+        builder.copied(step, step.input_ids, None)
+    builder.source = None
     taken: set[int] = set()
 
     def owned(value: int) -> int:
@@ -79,8 +76,6 @@ def own_results(program: FusedProgram) -> FusedProgram:
     outputs = {path: owned(v) for path, v in program.outputs.items()}
     writes = {feed: v if v in made else owned(v) for feed, v in program.writes.items()}
     state_out = {feed: v if v in made else owned(v) for feed, v in program.state_out.items()}
-    if len(builder.steps) == len(program.steps):
-        return program
     return builder.finish({}, outputs=outputs, writes=writes, state_out=state_out)
 
 
@@ -91,29 +86,15 @@ def simplify(program: FusedProgram) -> FusedProgram:
     to the same dtype, a view that keeps every element in place, a reduction over no axis, a reshape of a reshape
     and a transpose of a transpose go too.
     """
-    makers: dict[int, OpStep] = {}
-
-    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        new = _simpler(builder, step, inputs, makers)
-        if new is None:
-            new = builder.step(step.op_name, inputs, step.attrs)
-        if builder.steps and builder.steps[-1].result_id == new:
-            makers[new] = builder.steps[-1]
-        return new
-
-    return rewrite(program, visit)
+    return rewrite(program, _simpler)
 
 
 _NEUTRAL = {"multiply": (1.0, True), "divide": (1.0, False), "subtract": (0.0, False), "power": (1.0, False)}
-
-
 _REDUCTIONS = ("sum", "prod", "min", "max", "any", "all")
 
 
-def _simpler(
-    builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...], makers: dict[int, OpStep]
-) -> int | None:
-    name = step.op_name
+def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+    name, makers = step.op_name, builder.makers
     if name == "power" and _is_literal(makers.get(inputs[1]), 2):
         result = builder.old.meta[step.result_id]
         same = builder.meta[inputs[0]].shape == result.shape
@@ -146,7 +127,7 @@ def _simpler(
                 return source
         return x if step.attr("dtype") == meta.dtype and not meta.weak else None
     if name == "reshape":
-        return _merged_view(builder, x, makers, "reshape", {"shape": step.attr("shape")}, step.attr("shape"))
+        return _merged_reshape(builder, step, x)
     if name == "transpose":
         axes = step.attr("axes")
         inner = makers.get(x)
@@ -155,7 +136,7 @@ def _simpler(
             x = inner.input_ids[0]
         if axes == tuple(range(len(axes))):
             return x
-        return builder.step("transpose", (x,), make_attrs({"axes": axes}))
+        return None if x == inputs[0] else builder.step("transpose", (x,), make_attrs({"axes": axes}))
     if name == "broadcast_to":
         return x if step.attr("shape") == meta.shape else None
     if name == "slice":
@@ -176,13 +157,9 @@ def _shape(builder: ProgramBuilder, inputs: tuple[int, ...]) -> tuple[int, ...]:
     return np.broadcast_shapes(*(builder.meta[i].shape for i in inputs))
 
 
-def _merged_view(
-    builder: ProgramBuilder, x: int, makers: dict[int, OpStep], name: str, attrs: dict[str, Any],
-    shape: tuple[int, ...],
-) -> int:
-    inner = makers.get(x)
-    if inner is not None and inner.op_name == name:
-        x = inner.input_ids[0]
-    if builder.meta[x].shape == shape:
-        return x
-    return builder.step(name, (x,), make_attrs(attrs))
+def _merged_reshape(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
+    inner = builder.makers.get(x)
+    source = inner.input_ids[0] if inner is not None and inner.op_name == "reshape" else x
+    if builder.meta[source].shape == step.attr("shape"):
+        return source
+    return None if source == x else builder.step("reshape", (source,), step.attrs)

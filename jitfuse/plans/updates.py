@@ -10,7 +10,7 @@ from typing import Final
 
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.mode import prune
-from jitfuse.passes.rewrite import ProgramBuilder, holds_programs, rewrite
+from jitfuse.passes.rewrite import CONTROL, ProgramBuilder, rewrite
 from jitfuse.plans.inlining import is_arithmetic
 
 SHORTEST: Final = 4
@@ -82,12 +82,12 @@ def _read_back(program: FusedProgram) -> FusedProgram:
     back: dict[int, int] = {}
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        if holds_programs(step) or len(step.result_ids) > 1:
+        if step.op_name in CONTROL or len(step.result_ids) > 1:
             return None
         read = tuple(back.get(i, n) for i, n in zip(step.input_ids, inputs, strict=True))
         if read == inputs and step.result_id not in stored:
             return None
-        made = builder.step(step.op_name, read, step.attrs, meta=program.meta[step.result_id], fresh=True)
+        made = builder.step(step.op_name, read, step.attrs, meta=program.meta[step.result_id])
         value = stored.get(step.result_id)
         if value is not None:
             shape = program.meta[value].shape
