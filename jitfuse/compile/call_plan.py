@@ -130,9 +130,12 @@ def _plain(value: Any) -> Any:
     if kind in _PLAIN:
         return value
     if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+        if _PLAIN.issuperset(map(type, value)):
+            return value if kind is tuple else tuple(value)
+        return tuple([_plain(v) for v in value])
     if isinstance(value, Record):
-        return tuple([_plain(getattr(value, field)) for field in value._fields])
+        held = value.__dict__
+        return tuple([_plain(held[field]) for field in value._fields])
     if isinstance(value, Mapping):
         return tuple((_plain(k), _plain(v)) for k, v in value.items())
     raise NotPlainError(kind.__name__)

@@ -6,6 +6,7 @@ trace and its kernels. Does not own what is inside them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
@@ -88,10 +89,14 @@ def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:
 
 def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:
     form, sizes = launch.form, launch.sizes
-    return KernelCall(
-        index[form.content_hash], units(form, sizes), cost_ns(form, sizes), scratch_bytes(form, sizes), launch.buffers,
-        launch.words, tuple(IndexCheck(*check) for check in launch.checks),
-    )
+    checks = tuple(IndexCheck(*check) for check in launch.checks)
+    return KernelCall(index[form.content_hash], *_division(form, sizes), launch.buffers, launch.words, checks)
+
+
+@lru_cache(maxsize=4096)
+def _division(form: KernelForm, sizes: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return units, estimated nanoseconds and bytes of scratch of a launch."""
+    return units(form, sizes), cost_ns(form, sizes), scratch_bytes(form, sizes)
 
 
 def _library(call: HostCall, forms: Sequence[KernelForm]) -> LibraryCall:

@@ -16,7 +16,8 @@ from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, e
 from jitfuse.compile.keys import environment, kernel_parts
 from jitfuse.compile.objects import KernelObject, find_object
 from jitfuse.compile.origin import Origin
-from jitfuse.ir.program import AttrValue, FusedProgram
+from jitfuse.ir import ops
+from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record
 from jitfuse.tracing.tracer import Trace
@@ -63,23 +64,31 @@ def _sources(program: FusedProgram) -> Iterator[tuple[int, str]]:
     """Yield (step, line) of a program's steps, then of those of the programs that its steps hold."""
     yield from sorted(program.sources.items())
     for step in program.steps:
-        for _, value in step.attrs:
+        for _, value in step.attrs if step.op_name in ops.HOLD_PROGRAMS else ():
             if isinstance(value, FusedProgram):
                 yield from _sources(value)
 
 
 def _program(program: FusedProgram) -> tuple[Any, ...]:
+    number: dict[Meta, int] = {}
     return (
         program.version,
         tuple(sorted(program.feeds)),
         _pairs(program.feed_names),
-        tuple((*s[:3], tuple((name, _attribute(value)) for name, value in s.attrs), *s[4:]) for s in program.steps),
+        tuple([_step(s) for s in program.steps]),
         tuple(program.outputs.items()),
         tuple(sorted(program.state_in)),
         _pairs(program.state_out),
         _pairs(program.writes),
-        _pairs(program.meta),
+        tuple([(value, number.setdefault(meta, len(number))) for value, meta in sorted(program.meta.items())]),
+        tuple(number),
     )
+
+
+def _step(step: OpStep) -> tuple[Any, ...]:
+    if step.op_name not in ops.HOLD_PROGRAMS:
+        return step
+    return (*step[:3], tuple((name, _attribute(value)) for name, value in step.attrs), *step[4:])
 
 
 def _pairs(mapping: Any) -> tuple[Any, ...]:

@@ -28,9 +28,13 @@ from jitfuse.ir.op import (
     names,
     table,
 )
+from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.operators import elementwise as elementwise  # at once: there is hardly a program without any
 
+HOLD_PROGRAMS = frozenset(FAMILIES["control"])
+"""Loops and branches: operators that hold programs, and may have several results."""
+
 __all__ = [
-    "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION",
+    "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "HOLD_PROGRAMS", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION",
     "REQUIRED", "SCAN", "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.passes.rewrite import CONTROL, ProgramBuilder, rewrite
+from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
 
 def specialise(program: FusedProgram, training: bool) -> FusedProgram:
@@ -30,17 +30,18 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
 
 def _with_nested(program: FusedProgram, training: bool) -> FusedProgram:
     """Return the program with the programs that its steps hold resolved for the mode, at any depth."""
-    if not any(step.op_name in CONTROL for step in program.steps):
+    if not any(step.op_name in ops.HOLD_PROGRAMS for step in program.steps):
         return program
 
     def resolved(value: Any) -> Any:
         return specialise(value, training) if isinstance(value, FusedProgram) else value
 
-    steps = tuple(
-        s._replace(attrs=tuple((name, resolved(value)) for name, value in s.attrs)) if s.op_name in CONTROL else s
-        for s in program.steps
-    )
-    return program.replace(steps=steps)
+    def with_resolved(step: OpStep) -> OpStep:
+        if step.op_name not in ops.HOLD_PROGRAMS:
+            return step
+        return step._replace(attrs=tuple((name, resolved(value)) for name, value in step.attrs))
+
+    return program.replace(steps=tuple(map(with_resolved, program.steps)))
 
 
 def prune(program: FusedProgram) -> FusedProgram:

@@ -61,11 +61,11 @@ class ProgramBuilder:
         never shared.
         """
         keeps = self.unchanged and step.step_id >= self._number and step.result_ids[0] > self._last
-        if step.op_name in CONTROL:
+        if step.op_name in ops.HOLD_PROGRAMS:
             if keeps:
                 return self._keep(step)
-            old = self.old.meta
-            return self._append(step.op_name, inputs, step.attrs, [old[r] for r in step.result_ids], step.mode_sensitive)
+            before = [self.old.meta[r] for r in step.result_ids]
+            return self._append(step.op_name, inputs, step.attrs, before, step.mode_sensitive)
         if not keeps:
             return self.step(step.op_name, inputs, step.attrs, meta=None if metas is None else metas[0])
         if self._seen is not None:
@@ -176,9 +176,6 @@ def _shared_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
     return op_name, inputs, repr(attrs)  # repr tells 0.0 from -0.0 and 1 from True, which == does not
 
 
-CONTROL: Final = frozenset(op.name for op in ops.table() if op.kind == ops.CONTROL)
-"""Loops and branches, which may have several results."""
-
 Visit = Callable[[ProgramBuilder, OpStep, tuple[int, ...]], "int | None"]
 
 
@@ -196,7 +193,7 @@ def rewrite(program: FusedProgram, visit: Visit | None = None, *, share: bool = 
     for step in program.steps:
         inputs = tuple([ids.get(i, i) for i in step.input_ids]) if ids else step.input_ids
         builder.source = sources.get(step.step_id)
-        new = None if visit is None or step.op_name in CONTROL else visit(builder, step, inputs)
+        new = None if visit is None or step.op_name in ops.HOLD_PROGRAMS else visit(builder, step, inputs)
         if new is None:
             kept = not changed or changed.isdisjoint(inputs)
             new = builder.copied(step, inputs, (metas[step.result_ids[0]],) if kept else None)

@@ -6,7 +6,8 @@ Does not own bodies (`jitfuse.plans.body`), numbering, or split reductions (`jit
 from __future__ import annotations
 
 import math
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import MAX_STATIC_EXTENT, Axis, KernelForm
@@ -120,6 +121,12 @@ def finish(body: BodyBuilder) -> Launch:
     return whole_launch(Space(body))
 
 
+@lru_cache(maxsize=256)
+def _form(literals: tuple[str, ...], *fields: Any) -> KernelForm:
+    """Return the form of these fields, one object for equal ones: many launches of a program share a form."""
+    return KernelForm(*fields)
+
+
 def whole_launch(space: Space) -> Launch:
     """Return the kernel of a space as one launch."""
     body, blocks = space.body, space.blocks
@@ -127,7 +134,8 @@ def whole_launch(space: Space) -> Launch:
     numbering = Numbering(space.operands, axis_of, space.live, body.params)
     stages = numbering.stages(space.stages, looping=bool(space.inner))
     operands = tuple(FormOperand(o.dtype, space.classes(o, blocks) or ("0",), o.out) for o in space.operands)
-    form = KernelForm(
+    form = _form(
+        tuple(numbering.literals),
         (Axis(),) * len(space.grid) if blocks else (Axis(1),), (Axis(),) * len(space.inner), space.lane_axis, operands,
         tuple(d for d, _ in numbering.params), stages, tuple(n.dtype for n in body.keeps),
         (Axis(),) * len(space.contracted),

@@ -26,6 +26,8 @@ class Numbering:
     ) -> None:
         self.params: list[tuple[str, Any]] = []
         self.checks: list[Check] = []
+        self.literals: list[str] = []
+        """What forms specialise on, exactly: == does not tell 0.0 from -0.0 and 1 from True."""
         self._operands = operands
         self._axis_of = axis_of
         self._live = live
@@ -79,6 +81,8 @@ class Numbering:
         elif node.op == "param":
             self.params.append(self._given[imm])
             imm = len(self.params) - 1
+        elif node.op == "const":
+            self.literals.append(repr(imm))
         elif node.op == "bounded":
             self.checks.append(imm)
             imm = len(self.checks) - 1

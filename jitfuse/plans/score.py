@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from jitfuse.dtypes import itemsize
@@ -54,7 +55,8 @@ class Score(NamedTuple):
     steps: int
 
 
-def launch_ns(form: KernelForm, sizes: Sequence[int]) -> int:
+@lru_cache(maxsize=4096)
+def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
     """Return the estimated nanoseconds of one launch.
 
     The slowest thread has its share of the grid points: few points leave threads idle. Memory that moves along the

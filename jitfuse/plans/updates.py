@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.mode import prune
-from jitfuse.passes.rewrite import CONTROL, ProgramBuilder, rewrite
+from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.inlining import is_arithmetic
 
 SHORTEST: Final = 4
@@ -82,7 +83,7 @@ def _read_back(program: FusedProgram) -> FusedProgram:
     back: dict[int, int] = {}
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
-        if step.op_name in CONTROL or len(step.result_ids) > 1:
+        if step.op_name in ops.HOLD_PROGRAMS or len(step.result_ids) > 1:
             return None
         read = tuple(back.get(i, n) for i, n in zip(step.input_ids, inputs, strict=True))
         if read == inputs and step.result_id not in stored:

@@ -6,6 +6,7 @@ number of lanes of a vector, the number of vectors side by side. Does not own ad
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
@@ -260,3 +261,9 @@ class Analysis(Record, frozen=True, eq=False):
         if instr.op == "scan":
             return not self.lanes_on_grid and is_tree(str(instr.imm), instr.dtype)
         return instr.op in TRANSCENDENTAL or instr.op == "random"
+
+
+@lru_cache(maxsize=256)
+def analysis_of(form: KernelForm) -> Analysis:
+    """Return the facts about a form; of one that many launches share, they are found once."""
+    return Analysis(form)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.codegen.analysis import POINT, ROW_BYTES, Analysis
+from jitfuse.backends.llvm.codegen.analysis import POINT, ROW_BYTES, Analysis, analysis_of
 from jitfuse.backends.llvm.codegen.types import ITEMSIZE, is_tree
 from jitfuse.ir.blocking import block_counts, chained, link_bytes, row_axis
 from jitfuse.ir.kernel import KernelForm
@@ -75,7 +75,7 @@ def units(form: KernelForm, sizes: Sequence[int]) -> int:
     if form.contracted:  # of a chain the first form decides
         batch = (n for a, n in enumerate(sizes[: len(form.grid)]) if a not in (row_axis(form), form.lane_axis))
         return math.prod(batch) * math.prod(block_counts(form, sizes))
-    analysis = Analysis(form)
+    analysis = analysis_of(form)
     counts = list(sizes[: len(form.grid)])
     if analysis.lanes_on_grid:
         counts[form.lane_axis] = -(-counts[form.lane_axis] // block(analysis))
@@ -93,7 +93,7 @@ def scratch_bytes(form: KernelForm, sizes: Sequence[int]) -> int:
 
 
 def _scratch_bytes(form: KernelForm, sizes: Sequence[int], counts: tuple[int, int]) -> int:
-    analysis = Analysis(form)
+    analysis = analysis_of(form)
     before = _contraction_bytes(form, sizes, counts) if form.contracted else 0
     if analysis.unrolled:
         return 0
@@ -140,7 +140,7 @@ def cost_ns(form: KernelForm, sizes: Sequence[int]) -> int:
     if form.then is not None:
         first, second = chained(form, sizes)
         return cost_ns(form.replace(then=None), first) + cost_ns(form.then, second)
-    analysis = Analysis(form)
+    analysis = analysis_of(form)
     points = math.prod(sizes[: len(form.grid)])
     inner = math.prod(sizes[len(form.grid) : len(form.grid) + len(form.inner)])
     if analysis.partial:
