@@ -35,6 +35,6 @@ HOLD_PROGRAMS = frozenset(FAMILIES["control"])
 """Loops and branches: operators that hold programs, and may have several results."""
 
 __all__ = [
-    "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "HOLD_PROGRAMS", "LIBRARY", "MODE", "ON_HOST", "RANDOM", "REDUCTION",
-    "REQUIRED", "SCAN", "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
+    "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "HOLD_PROGRAMS", "LIBRARY", "MODE", "ON_HOST", "RANDOM",
+    "REDUCTION", "REQUIRED", "SCAN", "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
 ]
