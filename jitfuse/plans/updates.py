@@ -13,6 +13,7 @@ from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.mode import prune
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.inlining import is_arithmetic
+from jitfuse.plans.regions import are_disjoint, region_of
 
 SHORTEST: Final = 4
 """Chains of fewer updates stay masks in the kernels that need the array."""
@@ -39,34 +40,53 @@ def chain_lengths(program: FusedProgram) -> dict[int, int]:
 
 
 def _without_overwritten(program: FusedProgram) -> FusedProgram:
-    """Leave out updates that are read by nothing but one that writes the same region again."""
+    """Leave out updates that another one writes over before anything but that region of the array is read elsewhere.
+
+    Slices of the very region are what was written; those that lie apart from it read the array before the update.
+    """
     delivered = {*program.outputs.values(), *program.writes.values(), *program.state_out.values()}
-
-    def is_overwritten(base: int, by: OpStep) -> bool:
-        step = program.producers.get(base)
-        return (
-            step is not None and step.op_name == "update_slice" and step.attrs == by.attrs
-            and program.consumers[base] == (by,) and base not in delivered
-        )
-
-    earlier: dict[int, int] = {}
+    gone: dict[int, OpStep] = {}
     for step in program.steps:
-        if step.op_name == "update_slice":
-            base = step.input_ids[0]
-            while is_overwritten(base, step):
-                base = program.producers[base].input_ids[0]
-            if base != step.input_ids[0]:
-                earlier[step.result_id] = base
-    if not earlier:
+        maker = program.producers.get(step.input_ids[0]) if step.op_name == "update_slice" else None
+        if maker is not None and maker.op_name == "update_slice" and maker.attrs == step.attrs:
+            base = maker.result_id
+            rest = [r for r in program.consumers[base] if r is not step]
+            if base not in delivered and all(_is_written(program, r, maker) or _lies_apart(r, maker) for r in rest):
+                gone[base] = maker
+    if not gone:
         return program
     new: dict[int, int] = {feed: feed for feed in program.feeds}
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         new.update(zip(step.input_ids, inputs, strict=True))
-        base = earlier.get(step.result_id)
-        return None if base is None else builder.step(step.op_name, (new[base], inputs[1]), step.attrs)
+        update = gone.get(step.input_ids[0]) if step.input_ids else None
+        if update is None:
+            return None
+        if step.op_name == "slice" and step.attrs == update.attrs:
+            value, shape = new[update.input_ids[1]], program.meta[step.result_id].shape
+            if builder.meta[value].shape == shape:
+                return value
+            return builder.step("reshape", (value,), make_attrs({"shape": shape}))
+        while update is not None:
+            base = update.input_ids[0]
+            update = gone.get(base)
+        return builder.step(step.op_name, (new[base], *inputs[1:]), step.attrs)
 
     return prune(rewrite(program, visit))
+
+
+def _is_written(program: FusedProgram, reader: OpStep, update: OpStep) -> bool:
+    """Return whether a step reads exactly what an update has written."""
+    written, result = program.meta[update.input_ids[1]], program.meta[reader.result_id]
+    return (
+        reader.op_name == "slice" and reader.attrs == update.attrs
+        and (written.size, written.dtype, written.weak) == (result.size, result.dtype, False)
+    )
+
+
+def _lies_apart(reader: OpStep, update: OpStep) -> bool:
+    """Return whether a step reads nothing of an updated array but elements that the update has not written."""
+    return reader.op_name == "slice" and are_disjoint(region_of(reader), region_of(update))
 
 
 def _read_back(program: FusedProgram) -> FusedProgram:

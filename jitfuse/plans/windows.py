@@ -16,16 +16,13 @@ from typing import Final
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.inlining import is_arithmetic, is_tiny
+from jitfuse.plans.regions import Region, are_disjoint, region_of, whole, within
 from jitfuse.plans.updates import SHORTEST, chain_lengths
 from jitfuse.records import NamedTuple
 
 _NEVER: Final = 1 << 60
 _MOST: Final = 12
 """Accesses that are told apart; a value that reads more places counts as one that reads everything."""
-
-Region = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-"""Starts, steps and counts along the axes."""
-
 
 class Access(NamedTuple):
     """What a value reads of an array: nothing outside of a region; `same`: its k-th element the region's k-th alone."""
@@ -77,7 +74,7 @@ class Windows:
         self.heads[result] = head
         self._newest[head] = result
         self._readers[head] = self._open(number, head) if head in self._readers else []
-        self._reads[result] = {head: (Access(_whole(self.program.meta[result].shape), True),)}
+        self._reads[result] = {head: (Access(whole(self.program.meta[result].shape), True),)}
 
     def _to_store(self, number: int, step: OpStep, head: int) -> set[int] | None:
         """Return what must be stored for an update to be in place; None where it cannot be, or had better not."""
@@ -95,10 +92,10 @@ class Windows:
 
     def _is_safe(self, step: OpStep, head: int) -> bool:
         """Return whether the kernel that stores an update may read the array's memory meanwhile."""
-        value, region = step.input_ids[1], _region(step)
+        value, region = step.input_ids[1], region_of(step)
         aligned = self.program.meta[value].size == math.prod(region[2])
         return all(
-            (a.same and aligned and a.region == region) or _are_disjoint(a.region, region)
+            (a.same and aligned and a.region == region) or are_disjoint(a.region, region)
             for a in self._reads.get(value, {}).get(head, ())
         )
 
@@ -107,7 +104,7 @@ class Windows:
         return [x for x in self._readers[head] if self._last[x] > number and x not in self._must]
 
     def _is_apart(self, value: int, step: OpStep, head: int) -> bool:
-        return all(_are_disjoint(a.region, _region(step)) for a in self._reads[value][head])
+        return all(are_disjoint(a.region, region_of(step)) for a in self._reads[value][head])
 
     def _may_store(self, value: int) -> bool:
         step = self.program.producers.get(value)
@@ -131,8 +128,8 @@ class Windows:
         for place, i in enumerate(step.input_ids):
             for head, accesses in self._reads.get(i, {}).items():
                 found.setdefault(head, set()).update(self._moved(step, place, a) for a in accesses)
-        whole = {head: (Access(_whole(self.program.meta[head].shape), False),) for head in found}
-        return {h: tuple(sorted(a)) if len(a) <= _MOST else whole[h] for h, a in found.items()}
+        everything = {head: (Access(whole(self.program.meta[head].shape), False),) for head in found}
+        return {h: tuple(sorted(a)) if len(a) <= _MOST else everything[h] for h, a in found.items()}
 
     def _moved(self, step: OpStep, place: int, access: Access) -> Access:
         """Return what a step reads through one of its operands."""
@@ -141,7 +138,7 @@ class Windows:
         assert op is not None
         if step.op_name == "slice":
             if access.same and meta[source].shape == access.region[2]:
-                return Access(_within(access.region, _region(step)), True)
+                return Access(within(access.region, region_of(step)), True)
         elif op.kind == ops.ELEMENTWISE or step.op_name == "reshape" or (step.op_name == "update_slice" and not place):
             return access._replace(same=access.same and meta[source].size == meta[step.result_id].size)
         return access._replace(same=False)
@@ -154,32 +151,3 @@ def _last_uses(program: FusedProgram) -> dict[int, int]:
     delivered = (*program.outputs.values(), *program.writes.values(), *program.state_out.values())
     last.update(dict.fromkeys(delivered, _NEVER))
     return last
-
-
-def _region(step: OpStep) -> Region:
-    return tuple(step.attr("starts")), tuple(step.attr("steps")), tuple(step.attr("counts"))
-
-
-def _whole(shape: tuple[int, ...]) -> Region:
-    return (0,) * len(shape), (1,) * len(shape), shape
-
-
-def _within(outer: Region, inner: Region) -> Region:
-    """Return a region of a region."""
-    starts = tuple(a + b * s for a, b, s in zip(outer[0], inner[0], outer[1], strict=True))
-    return starts, tuple(s * t for s, t in zip(outer[1], inner[1], strict=True)), inner[2]
-
-
-def _are_disjoint(a: Region, b: Region) -> bool:
-    return any(_are_apart(x, y) for x, y in zip(zip(*a, strict=True), zip(*b, strict=True), strict=True))
-
-
-def _are_apart(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Return whether two (start, step, count) along one axis have no position in common, as far as is easily seen."""
-    if not a[2] or not b[2]:
-        return True
-    ends = [sorted((start, start + step * (count - 1))) for start, step, count in (a, b)]
-    if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
-        return True
-    common = math.gcd(a[1], b[1])
-    return common > 1 and (a[0] - b[0]) % common != 0
