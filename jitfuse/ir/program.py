@@ -151,6 +151,11 @@ class FusedProgram(Record, frozen=True, eq=False):
         """The dtypes of all values."""
         return frozenset(m.dtype for m in self.meta.values())
 
+    @cached_property
+    def op_names(self) -> frozenset[str]:
+        """The operators of all steps."""
+        return frozenset(s.op_name for s in self.steps)
+
     @property
     def ordered_feeds(self) -> tuple[int, ...]:
         """Feeds in ascending id order: the order in which nested programs are bound."""

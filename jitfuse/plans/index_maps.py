@@ -30,6 +30,7 @@ class IndexMaps(NodeTable):
         self.program = program
         self.exists: dict[tuple[int, int], Node] = {}
         self._asked: dict[Key, list[Key]] = {}
+        self._gathers = not GATHERS.isdisjoint(program.op_names)
 
     def forget_indices(self) -> None:
         """Forget what belongs to the stage that ends: the values that gathers ask for."""
@@ -91,6 +92,8 @@ class IndexMaps(NodeTable):
             return index
         if not old:
             return ()
+        if not new:
+            return (ZERO,) * len(old)
         groups = reshape_groups(old, new)
         if groups is None:
             # no element is ever read; a map that stands still would be read once, ahead of the loop that never runs
@@ -180,6 +183,8 @@ class IndexMaps(NodeTable):
 
         The same keys each time: a map that divides a flat position has new nodes whenever it is made.
         """
+        if not self._gathers:
+            return []
         found = self._asked.get(key)
         if found is None:
             found = self._asked[key] = self._find_index_keys(key)

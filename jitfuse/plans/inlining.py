@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Container, Iterable
+from functools import cache
 from typing import Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.kernel import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.ir.stages import POSITIONS
+from jitfuse.lazy import cached_property
 from jitfuse.plans.frame import reduced_axes
 from jitfuse.plans.index_maps import GATHERS
 from jitfuse.plans.nodes import operation_cost
@@ -35,6 +37,8 @@ MAX_STEPS: Final = 1000
 """The steps that a kernel's body may hold."""
 _MOST: Final = 10_000
 _JOINS: Final = ("concat", "update_slice")
+_OPAQUE: Final = frozenset({ops.CREATION, ops.SCAN, *ops.ON_HOST})
+"""Kinds of steps behind which nothing is computed in the kernels that read their results."""
 
 
 class _Body(NamedTuple):
@@ -68,10 +72,13 @@ class Inlining:
         self._sizes: dict[int, int] = {}
         self._weights: dict[int, int] = {}
         self._heavy = 0
-        self._maps = _index_maps(program)
         self._left = Counter(i for step in program.steps for i in step.input_ids)
         for number, step in enumerate(program.steps):
             self._visit(number, step)
+
+    @cached_property
+    def _maps(self) -> dict[int, int]:
+        return _index_maps(self.program)
 
     def store(self, value: int) -> bool:
         """Have a value that several readers would compute be stored, as far as the policy leaves no choice."""
@@ -83,16 +90,17 @@ class Inlining:
         return True
 
     def _visit(self, number: int, step: OpStep) -> None:
-        self._part_pieces(step)
-        value = step.result_id
+        if step.op_name == "concat":
+            self._part_pieces(step)
+        value = step.result_ids[0]
         cost = self._cost(step)
         body = self._bounded(number, step)
         for result in step.result_ids:
             self._bodies[result] = body
             self._sizes[result] = body.size
             self.costs[result] = cost
-        if self._may_be_stored(value):
-            if cost >= DEAR and self._maps[value] > 1:
+        if cost >= DEAR and self._may_be_stored(value):
+            if self._maps[value] > 1:
                 self.store(value)
             elif cost >= RECOMPUTE_COST and self._is_number_read_twice(value):
                 self._must.add(value)  # a number from one round of a loop to the next
@@ -105,9 +113,9 @@ class Inlining:
     def _cost(self, step: OpStep) -> int:
         op = ops.get(step.op_name)
         assert op is not None
-        cost = min(sum(map(self._read_cost, step.input_ids)), _MOST)
-        if op.kind in (ops.CREATION, ops.SCAN) or op.kind in ops.ON_HOST:
+        if op.kind in _OPAQUE:
             return 0
+        cost = min(sum([self._read_cost(i) for i in step.input_ids]), _MOST)
         if op.kind == ops.REDUCTION:
             if not is_tiny(self.program, step):
                 return 0
@@ -123,12 +131,11 @@ class Inlining:
         return cost + operation_cost("random" if op.kind == ops.RANDOM else step.op_name)
 
     def _read_cost(self, value: int) -> int:
-        return self.costs[value] if self._is_computed(value) else 0
+        cost = self.costs[value]
+        return cost if cost and self._is_computed(value) else 0
 
     def _part_pieces(self, step: OpStep) -> None:
         """Store the dear pieces of a join where much is computed at elements that belong to other pieces."""
-        if step.op_name != "concat":
-            return
         costs = [self._read_cost(i) for i in step.input_ids]
         if sum(costs) - max(costs, default=0) >= RECOMPUTE_COST:
             for piece, cost in zip(step.input_ids, costs, strict=True):
@@ -152,23 +159,24 @@ class Inlining:
     def _body(self, number: int, step: OpStep) -> _Body:
         op = ops.get(step.op_name)
         assert op is not None
-        loop = op.kind == ops.REDUCTION and step.result_id not in self.unrolled
-        if loop or op.kind in (ops.CREATION, ops.SCAN) or op.kind in ops.ON_HOST:
+        if op.kind in _OPAQUE or (op.kind == ops.REDUCTION and step.result_ids[0] not in self.unrolled):
             return _NONE
         moved, here = _split(step)
         if op.kind == ops.REDUCTION:
             moved, here = here * MAX_STATIC_EXTENT, ()
-        weight = 1 + sum(self._read(i).size for i in moved)
+        weight = 1 + sum([self._read(i).size for i in moved])
         if step.op_name in _JOINS:
             weight += JOIN_COST * (len(step.input_ids) - 1)
         bit = 1 << number
         self._weights[number] = weight
         self._heavy |= bit if weight > 1 else 0
-        return self._union([_Body(bit, weight), *map(self._read, here)])
+        own = _Body(bit, weight)
+        return self._union([own, *map(self._read, here)]) if here else own
 
     def _read(self, value: int) -> _Body:
         """Return the body of an operand; mere loads, of views of what was stored since too, are none."""
-        return self._bodies.get(value, _NONE) if self._is_computed(value) else _NONE
+        found = self._bodies.get(value)
+        return _NONE if found is None or not found.size or not self._is_computed(value) else found
 
     def _union(self, bodies: Iterable[_Body]) -> _Body:
         steps = size = 0
@@ -193,7 +201,7 @@ class Inlining:
 
     def _is_computed(self, value: int) -> bool:
         """Return whether an operand is computed where it is read, not loaded."""
-        return not self._is_stored(value) and not self._is_stored(self._base(value))
+        return not self._is_stored(self._base(value))
 
     def _is_stored(self, value: int) -> bool:
         return value in self._must or value in self._memory
@@ -204,8 +212,9 @@ class Inlining:
 
     def _base(self, value: int) -> int:
         """Return what a value is a mere view of."""
-        while not self._is_stored(value):
-            step = self.program.producers.get(value)
+        producers = self.program.producers
+        while value not in self._must and value not in self._memory:
+            step = producers.get(value)
             if step is None or not _is_view(step):
                 break
             value = step.input_ids[0]
@@ -237,10 +246,10 @@ def _index_maps(program: FusedProgram) -> dict[int, int]:
     """Return under how many index maps the readers of each value read it, as far as views and joins make them."""
     maps: dict[int, int] = {}
     for step in reversed(program.steps):
-        value, moved, here = step.result_id, 0, False
+        value, moved, here = step.result_ids[0], 0, False
         for reader in program.consumers.get(value, ()):
             if _is_view(reader):
-                moved += maps[reader.result_id]
+                moved += maps[reader.result_ids[0]]
             else:
                 elsewhere, same = _split(reader)
                 moved += elsewhere.count(value)
@@ -251,13 +260,23 @@ def _index_maps(program: FusedProgram) -> dict[int, int]:
 
 def _is_view(step: OpStep) -> bool:
     """Return whether a step reads each of its elements at another place of its one operand."""
-    op = ops.get(step.op_name)
+    return len(step.input_ids) == 1 and _moves_elements(step.op_name)
+
+
+@cache
+def _moves_elements(name: str) -> bool:
+    op = ops.get(name)
     assert op is not None
-    return op.kind == ops.VIEW and len(step.input_ids) == 1 and step.op_name not in GATHERS and step.op_name != "concat"
+    return op.kind == ops.VIEW and name not in GATHERS and name != "concat"
 
 
 def is_arithmetic(step: OpStep) -> bool:
     """Return whether a step computes elements that a kernel may store."""
-    op = ops.get(step.op_name)
+    return _computes_elements(step.op_name)
+
+
+@cache
+def _computes_elements(name: str) -> bool:
+    op = ops.get(name)
     assert op is not None
-    return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or step.op_name == "concat" or step.op_name in GATHERS
+    return op.kind in (ops.ELEMENTWISE, ops.UPDATE, ops.RANDOM) or name == "concat" or name in GATHERS

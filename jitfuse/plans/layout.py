@@ -29,6 +29,7 @@ class Layout(NamedTuple):
         return all(self.merges) and (not self.classes or self.classes[-1] == "1")
 
 
+@lru_cache(maxsize=1024)
 def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
     """Return the row-major layout of a shape."""
     strides, step = [], itemsize

@@ -11,7 +11,8 @@ Region = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 def region_of(step: OpStep) -> Region:
     """Return the region that a slice reads or an update writes."""
-    return tuple(step.attr("starts")), tuple(step.attr("steps")), tuple(step.attr("counts"))
+    (_, counts), (_, starts), (_, steps) = step.attrs  # in alphabetical order
+    return starts, steps, counts  # type: ignore[return-value]
 
 
 def whole(shape: tuple[int, ...]) -> Region:

@@ -34,13 +34,14 @@ class NodeTable:
 
     def node(self, op: str, dtype: str, args: tuple[Node, ...] = (), imm: Any = None, level: int = UNIFORM) -> Node:
         """Return the node of an operation, made once in each stage (once at all below inner level)."""
-        new = Node(op, dtype, args, imm, level)
-        stage = len(self.stages) if new.level == INNER else -1
-        key = (op, dtype, tuple(map(id, args)), repr(imm), stage)
+        for arg in args:
+            level = max(level, arg.level)
+        # nodes and operands are what they are; of literals repr tells 0.0 from -0.0 and 1 from True
+        key = (op, dtype, args, repr(imm) if op == "const" else imm, len(self.stages) if level == INNER else -1)
         found = self._unique.get(key)
         if found is None:
-            self._unique[key] = found = new
-            self.stages[-1].nodes.append(new)
+            found = self._unique[key] = Node(op, dtype, args, imm, level)
+            self.stages[-1].nodes.append(found)
         return found
 
     def index_node(self, part: Any) -> Node:

@@ -34,6 +34,8 @@ class Access(NamedTuple):
 Reads = dict[int, tuple[Access, ...]]
 """What a value that is not stored reads, by the array (the first of the chain) that it reads of."""
 
+_NOTHING: Final[Reads] = {}
+
 
 class Windows:
     """The updates of a program that are stored in place.
@@ -119,6 +121,8 @@ class Windows:
 
     def _read_by(self, step: OpStep) -> Reads:
         """Return what a step that is not stored reads of arrays that are updated in place."""
+        if not any(map(self._reads.get, step.input_ids)):
+            return {}
         op = ops.get(step.op_name)
         assert op is not None
         anchored = op.kind in (ops.REDUCTION, ops.SCAN) and not is_tiny(self.program, step)
@@ -126,10 +130,12 @@ class Windows:
             return {}
         found: dict[int, set[Access]] = {}
         for place, i in enumerate(step.input_ids):
-            for head, accesses in self._reads.get(i, {}).items():
-                found.setdefault(head, set()).update(self._moved(step, place, a) for a in accesses)
-        everything = {head: (Access(whole(self.program.meta[head].shape), False),) for head in found}
-        return {h: tuple(sorted(a)) if len(a) <= _MOST else everything[h] for h, a in found.items()}
+            for head, accesses in self._reads.get(i, _NOTHING).items():
+                found.setdefault(head, set()).update([self._moved(step, place, a) for a in accesses])
+        return {h: tuple(sorted(a)) if len(a) <= _MOST else (self._everything(h),) for h, a in found.items()}
+
+    def _everything(self, head: int) -> Access:
+        return Access(whole(self.program.meta[head].shape), False)
 
     def _moved(self, step: OpStep, place: int, access: Access) -> Access:
         """Return what a step reads through one of its operands."""
@@ -140,8 +146,9 @@ class Windows:
             if access.same and meta[source].shape == access.region[2]:
                 return Access(within(access.region, region_of(step)), True)
         elif op.kind == ops.ELEMENTWISE or step.op_name == "reshape" or (step.op_name == "update_slice" and not place):
-            return access._replace(same=access.same and meta[source].size == meta[step.result_id].size)
-        return access._replace(same=False)
+            if not access.same or meta[source].size == meta[step.result_ids[0]].size:
+                return access
+        return Access(access.region, False)
 
 
 def _last_uses(program: FusedProgram) -> dict[int, int]:
