@@ -139,15 +139,16 @@ class Windows:
 
     def _moved(self, step: OpStep, place: int, access: Access) -> Access:
         """Return what a step reads through one of its operands."""
-        meta, source = self.program.meta, step.input_ids[place]
+        if not access.same:
+            return access
+        size, source = self.program.meta[step.result_ids[0]].size, self.program.meta[step.input_ids[place]]
         op = ops.get(step.op_name)
         assert op is not None
         if step.op_name == "slice":
-            if access.same and meta[source].shape == access.region[2]:
+            if source.shape == access.region[2]:
                 return Access(within(access.region, region_of(step)), True)
         elif op.kind == ops.ELEMENTWISE or step.op_name == "reshape" or (step.op_name == "update_slice" and not place):
-            if not access.same or meta[source].size == meta[step.result_ids[0]].size:
-                return access
+            return access if source.size == size else Access(access.region, False)
         return Access(access.region, False)
 
 
