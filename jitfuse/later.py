@@ -18,4 +18,5 @@ class Later:
     def __getattr__(self, attribute: str) -> Any:
         if self._module is None:
             self._module = import_module(self._name)
-        return getattr(self._module, attribute)
+        found = self.__dict__[attribute] = getattr(self._module, attribute)
+        return found

@@ -51,8 +51,7 @@ class ProcessGraph:
         return tensor
 
     def add_op(
-        self, op_name: str, input_ids: tuple[int, ...], attrs: Attrs, meta: Meta, *, mode_sensitive: bool,
-        source: str,
+        self, op_name: str, input_ids: tuple[int, ...], attrs: Attrs, meta: Meta, mode_sensitive: bool, source: str,
     ) -> int:
         """Add an op with one result and return the result's id."""
         tensor = len(self.metas)

@@ -36,6 +36,8 @@ class Region(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the result."""
+        if not self.axes:
+            return ()
         return tuple(1 if a is None else self.counts[a] for a in self.axes)
 
     @property
@@ -55,11 +57,11 @@ def parse(index: Any, shape: tuple[int, ...]) -> Region:
     if len(items) == len(shape) and all(type(i) is int for i in items):
         starts = tuple([_position(i, axis, shape) for axis, i in enumerate(items)])
         return Region(starts, (1,) * len(starts), (1,) * len(starts), (), False)
-    consuming = sum(i is not None and i is not Ellipsis for i in items)
+    consuming = sum([i is not None and i is not Ellipsis for i in items])
     if consuming > len(shape):
         raise BoundsError(f"too many indices at {user_line()}: the array has {len(shape)} dimension(s), "
                           f"but {consuming} were indexed")
-    ellipses = sum(i is Ellipsis for i in items)
+    ellipses = sum([i is Ellipsis for i in items])
     if ellipses > 1:
         raise BoundsError(f"an index can only have a single ellipsis ('...'), at {user_line()}")
     if not ellipses:
@@ -73,17 +75,21 @@ def _region(items: list[Any], consuming: int, shape: tuple[int, ...], has_ellips
     counts: list[int] = []
     axes: list[int | None] = []
     for item in items:
+        axis = len(starts)
         if item is None:
             axes.append(None)
-            continue
-        spans = [slice(None)] * (len(shape) - consuming) if item is Ellipsis else [item]
-        for span in spans:
-            axis = len(starts)
-            if isinstance(span, slice):
-                start, step, count = _span(span, shape[axis])
+        elif item is Ellipsis:
+            whole = range(axis, axis + len(shape) - consuming)
+            axes += whole
+            starts += [0] * len(whole)
+            steps += [1] * len(whole)
+            counts += [shape[a] for a in whole]
+        else:
+            if isinstance(item, slice):
+                start, step, count = _span(item, shape[axis])
                 axes.append(axis)
             else:
-                start, step, count = _position(span, axis, shape), 1, 1
+                start, step, count = _position(item, axis, shape), 1, 1
             starts.append(start)
             steps.append(step)
             counts.append(count)
@@ -170,9 +176,9 @@ def set_item(x: Any, index: Any, value: Any) -> None:
         return  # x[i:j] += v has written already; Python then assigns the view to itself
     new = _aligned(new, region)
     path = x._path
-    full = all(s == 0 for s in region.starts) and region.counts == x.shape and all(s == 1 for s in region.steps)
-    if not full:
-        path = extend_path(path, "slice", region.attrs, x.shape)
+    shape = x.shape
+    if region.counts != shape or any(region.starts) or any(s != 1 for s in region.steps):
+        path = extend_path(path, "slice", region.attrs, shape) if path else (("slice", region.frozen, shape, ()),)
     if math.prod(region.counts):
         x._assign(new, path, region.counts)
 
@@ -186,8 +192,10 @@ def _is_own_view(x: Any, region: Region, value: Any) -> bool:
 
 def _aligned(value: Any, region: Region) -> Any:
     """Return the value with one axis for each axis of the array, broadcastable to the region."""
-    target = region.shape
     shape = value.shape
+    if not shape:
+        return value
+    target = region.shape
     while len(shape) > len(target) and shape[0] == 1:
         shape = shape[1:]
     fits = len(shape) <= len(target) and all(n in (1, m) for n, m in zip(shape[::-1], target[::-1]))

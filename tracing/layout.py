@@ -5,6 +5,7 @@ here is arithmetic on tuples; no array is touched.
 """
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from jitfuse.records import NamedTuple
@@ -17,6 +18,7 @@ class Layout(NamedTuple):
     strides: tuple[int, ...]
 
 
+@lru_cache(maxsize=1024)
 def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
     """Return the layout of a fresh array in C order."""
     strides = []
@@ -35,8 +37,15 @@ def is_contiguous(shape: tuple[int, ...], layout: Layout, itemsize: int) -> bool
 
 def sliced(layout: Layout, starts: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
     """Return the layout of a strided region."""
-    offset = layout.offset + sum(a * s for a, s in zip(starts, layout.strides, strict=True))
-    return Layout(offset, tuple(k * s for k, s in zip(steps, layout.strides, strict=True)))
+    strides = layout.strides
+    offset = layout.offset + sum([a * s for a, s in zip(starts, strides, strict=True)])
+    return Layout(offset, tuple([k * s for k, s in zip(steps, strides, strict=True)]))
+
+
+def rearranged(layout: Layout, shape: tuple[int, ...], axes: tuple[int | None, ...]) -> Layout:
+    """Return the layout of these axes of an array of a shape, None for a new one; those left out have extent 1."""
+    strides = layout.strides
+    return Layout(layout.offset, tuple([0 if a is None or shape[a] == 1 else strides[a] for a in axes]))
 
 
 def transposed(layout: Layout, axes: tuple[int, ...]) -> Layout:

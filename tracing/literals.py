@@ -8,7 +8,7 @@ import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import OutOfRangeError
-from jitfuse.ir.program import Attrs
+from jitfuse.ir.program import Attrs, Meta
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import user_line
@@ -21,7 +21,9 @@ class Literals:
         self.session = session
         self.graph = session.graph
 
-    def emit(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = ()) -> int:
+    def emit(
+        self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None
+    ) -> int:
         """Record one operator over tensor ids and return its result's id."""
         raise NotImplementedError
 

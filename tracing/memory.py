@@ -56,8 +56,17 @@ class Memory(Literals):
         found = storage.cache.get(path)
         if found is None:
             name, attrs, _, others = path[-1]
-            found = storage.cache[path] = self.emit(name, (self.read(storage, path[:-1]), *others), attrs)
+            source = self.read(storage, path[:-1])
+            found = storage.cache[path] = self.emit(name, (source, *others), attrs, self._moved(name, attrs, source))
         return found
+
+    def _moved(self, name: str, attrs: Attrs, source: int) -> Meta | None:
+        """Return the meta of a slice or reshape, which were checked when the view was made; None for other views."""
+        if name not in ("slice", "reshape"):
+            return None
+        shape: Any = attrs[0][1]  # the counts of a slice, which come first in the alphabet
+        meta = self.graph.metas[source]
+        return None if -1 in shape else Meta(shape, meta.dtype, meta.device)
 
     def write(self, storage: Storage, path: Path, value: int, shape: tuple[int, ...]) -> None:
         """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
@@ -85,7 +94,9 @@ class Memory(Literals):
         for k in range(len(path) - 1, -1, -1):
             name, attrs, before, others = path[k]
             if name == "slice":
-                new = self.emit("update_slice", (self.read(storage, path[:k]), new), attrs)
+                base, metas = self.read(storage, path[:k]), self.graph.metas
+                fits = metas[new].shape in ((), attrs[0][1]) and not metas[base].weak
+                new = self.emit("update_slice", (base, new), attrs, metas[base] if fits else None)
             elif name == "gather":
                 scatter = {**dict(attrs), "combine": "set"}
                 new = self.emit("scatter", (self.read(storage, path[:k]), new, *others), scatter)

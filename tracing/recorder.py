@@ -65,8 +65,10 @@ class Recorder(Memory):
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
     # ------------------------------------------------------------------ steps
-    def emit(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = ()) -> int:
-        """Record one operator over tensor ids and return its result's id.
+    def emit(
+        self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None
+    ) -> int:
+        """Record one operator over tensor ids and return its result's id; `meta`: what is known of the result.
 
         The second run of a trace takes the steps of the first where they are equal: the n-th call of a
         kind on the same inputs matches the n-th.
@@ -81,11 +83,12 @@ class Recorder(Memory):
             if nth < len(same):
                 self._matched[key] = nth + 1
                 return same[nth]
-        metas = tuple(self.graph.metas[i] for i in inputs)
-        meta = row.infer(metas, dict(frozen)) if frozen else _infer_plain(row, metas)
-        return self.graph.add_op(
-            op_name, inputs, frozen, meta, mode_sensitive=row.mode_sensitive, source=self.fixed_source or user_line(),
-        )
+        graph = self.graph
+        if meta is None:
+            known = graph.metas
+            metas = tuple([known[i] for i in inputs])
+            meta = row.infer(metas, dict(frozen)) if frozen else _infer_plain(row, metas)
+        return graph.add_op(op_name, inputs, frozen, meta, row.mode_sensitive, self.fixed_source or user_line())
 
     def emit_all(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
         """Record one operator of any number of results, as `emit` does, and return their ids."""

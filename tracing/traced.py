@@ -148,18 +148,21 @@ class TracedTensor(InPlace):
     def region(self, region: indexing.Region) -> TracedTensor:
         """Return the view at a basic index, which is a scalar where every axis is dropped."""
         path, shape = self._path, region.shape
-        if region.counts != self.shape or any(region.starts) or any(s != 1 for s in region.steps):
-            step = "slice", region.frozen, self.shape, ()
-            path = indexing.extend_path(path, "slice", region.attrs, self.shape) if path else (step,)
+        if region.counts != self._meta.shape or any(region.starts) or any(s != 1 for s in region.steps):
+            step = "slice", region.frozen, self._meta.shape, ()
+            path = indexing.extend_path(path, "slice", region.attrs, self._meta.shape) if path else (step,)
         drops = region.axes != tuple(range(len(region.counts)))
         if drops:
-            path = indexing.extend_path(path, "reshape", {"shape": shape}, region.counts)
+            if path and path[-1][0] == "reshape":
+                path = indexing.extend_path(path, "reshape", {"shape": shape}, region.counts)
+            else:
+                path = (*path, ("reshape", (("shape", shape),), region.counts, ()))
         if not shape and not region.has_ellipsis:
             self._id()
             return fresh(self._run, self._run.read(self._storage, path))
-        lay: layout.Layout | None = layout.sliced(self._where(), region.starts, region.steps)
-        if drops and lay is not None:
-            lay = layout.reshaped(lay, region.counts, shape, self.itemsize)
+        lay = layout.sliced(self._where(), region.starts, region.steps)
+        if drops:
+            lay = layout.rearranged(lay, region.counts, region.axes)
         view = TracedTensor(self._run, self._storage, Meta(shape, self._meta.dtype, self._meta.device), path, lay)
         view._id()
         return view
@@ -209,11 +212,12 @@ class TracedTensor(InPlace):
 
     # ------------------------------------------------------------------ items and NumPy
     def __getitem__(self, index: Any) -> Any:
-        module = gathering if gathering.is_advanced(index) else indexing
-        return module.get_item(self, index)
+        if _is_plain(index) or not gathering.is_advanced(index):
+            return indexing.get_item(self, index)
+        return gathering.get_item(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if not gathering.is_advanced(index):
+        if _is_plain(index) or not gathering.is_advanced(index):
             indexing.set_item(self, index, value)
         elif not selection.set_item(self, index, value):
             module = indexing if indexing.is_mask(index) else gathering
@@ -224,6 +228,14 @@ class TracedTensor(InPlace):
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_protocol.array_function(func, args, kwargs)
+
+
+_PLAIN: Final = frozenset({int, slice, type(None), type(...)})
+
+
+def _is_plain(index: Any) -> bool:
+    """Return whether an index is made of ints, slices, None and ellipses: a view."""
+    return _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN
 
 
 # ---------------------------------------------------------------- making tensors
