@@ -21,7 +21,7 @@ from jitfuse import compile as compiler
 from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import StateBlock
-from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError
+from jitfuse.errors import ArgumentError, CompileError, FallbackWarning
 from jitfuse.frameworks import tensor_feeds, tensor_ids
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
@@ -253,12 +253,12 @@ class Signatures(NativeCallable):
             raise ArgumentError(f"{self.name}: training= is True or False, not {mode!r}")
         return bool(mode), args, kwargs
 
-    def _note_fallback(self, where: str, error: JitfuseError) -> None:
+    def _note_fallback(self, where: str, error: Exception) -> None:
         """Count a call that runs elsewhere and warn once of each reason; raise it where `strict`."""
         if self._options.strict:
             raise error
         self._counts["fallbacks"] += 1
-        reason = str(error).splitlines()[0]
+        reason = str(error).partition("\n")[0] or type(error).__name__
         if reason not in self._warned:
             self._warned.add(reason)
             warnings.warn(f"{self.name} runs in {where}: {reason}", FallbackWarning, stacklevel=4)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
-from jitfuse.errors import JitfuseError, VolatileError
+from jitfuse.errors import VolatileError
 from jitfuse.frameworks import as_eager, as_torch
 from jitfuse.function_signatures import Signatures, raise_status, random_state
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
 from jitfuse.records import NamedTuple
-from jitfuse.splitting.signals import REPLAYED, ChangedSignal, GiveUpSignal, LoopClosedSignal, SplitSignal
+from jitfuse.splitting.signals import TRACED, ChangedSignal, GiveUpSignal, LoopClosedSignal, SplitSignal
 from jitfuse.tracing.look import way_out
 from jitfuse.tracing.tracer import Trace, TraceEnd
 
@@ -39,6 +39,12 @@ MAX_SEGMENTS: Final = 512
 """Segments that a function keeps ready; past that it starts over, with every kernel still cached."""
 MAX_STATES: Final = 20_000
 """Looks in a tree; past that the function starts over."""
+MAX_REFUSALS: Final = 3
+"""Calls in a row that cannot be traced before the function runs as plain Python without another try."""
+WATCHED: Final = 16
+MAX_GROWING: Final = 12
+MAX_GROWN: Final = 96
+"""How many of the last so many calls may add branches, and looks that they may add together."""
 MAX_CHANGES: Final = 3
 """Times that a function may ask other questions in the same situation before it runs as plain Python."""
 
@@ -61,8 +67,12 @@ class Splits(Signatures):
         self._states = 0
         self._run_through: dict[str, int] = {}
         """How often the rounds of a loop at a place had to be run through to find another end."""
-        self._plain: JitfuseError | None = None
-        """Why every call runs as plain Python."""
+        self._plain: str | None = None
+        """Why every call that fits no signature runs as plain Python."""
+        self._refusals = 0
+        """Calls in a row that could not be traced, and that plain Python has answered."""
+        self._growing: tuple[int, ...] = ()
+        """How many looks each of the last calls has added."""
         self._native_tree: NativeTree | None = None
 
     def _answer(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -75,7 +85,7 @@ class Splits(Signatures):
         if spec is not None:
             return spec
         if self._plain is not None:
-            raise self._plain
+            raise VolatileError(self._plain)
         if self._options.strict or self._options.device == "gpu":
             with self._lock:
                 return self._signature(training, args, kwargs)
@@ -91,11 +101,15 @@ class Splits(Signatures):
         while True:
             done = route.walk()
             if done is not None:
+                self._note_growth(route.added)
                 self._note_walk(route)
                 return done
+            if self._plain is not None:
+                raise VolatileError(self._plain)
             with self._lock:
                 done = self._grow(route)
                 if done is not None:
+                    self._note_growth(route.added)
                     return done
 
     def _route_at(self, tree: Tree, call: Call, position: Position, training: bool) -> _Route:
@@ -104,8 +118,8 @@ class Splits(Signatures):
         route._tree, route._call, route._position = tree, call, position
         return route
 
-    def _go_on(self, tree: Tree, call: Call, position: Position, training: bool) -> Any:
-        """Answer a call that native code has brought to a position in the tree."""
+    def _go_on(self, tree: Tree, call: Call, arrive: Callable[[], Position], training: bool) -> Any:
+        """Answer a call that native code has brought to the position in the tree that `arrive` returns."""
         raise NotImplementedError
 
     def _note_walk(self, route: _Route) -> None:
@@ -149,23 +163,29 @@ class Splits(Signatures):
             return None
         except GiveUpSignal:
             assert self._plain is not None
-            raise self._plain from None
+            raise VolatileError(self._plain) from None
         except ChangedSignal:
             self._changes += 1
             self._drop_tree()
             route.begin_again()
             if self._changes <= MAX_CHANGES:
                 return None
-            error = VolatileError("Python takes other decisions in the same situation from call to call")
-            self._give_up(error)
-            raise error from None
+            changing = "Python takes other decisions in the same situation from call to call"
+            self._give_up(changing)
+            raise VolatileError(changing) from None
         except VolatileError as error:
             if route.asked:
-                self._give_up(error)
+                self._give_up(str(error))
             raise
         return self._add_signature(made, why, route.args, route.kwargs) if isinstance(made, Trace) else made
 
     # ------------------------------------------------------------------ what the tree is made of
+    def note_refusal(self, error: Exception) -> None:
+        """Hear of a call that could not be traced where plain Python has answered it; that is not tried for ever."""
+        self._refusals += 1
+        if self._refusals >= MAX_REFUSALS:
+            self._plain = str(error).splitlines()[0]
+
     def segment_of(self, part: Part, training: bool) -> Segment:
         """Return the segment of a part, compiled; one for all parts that are equal."""
         from jitfuse.splitting.segment import Segment
@@ -198,9 +218,9 @@ class Splits(Signatures):
         if self._native_tree is not None:
             self._native_tree.drop()
 
-    def _give_up(self, error: JitfuseError) -> None:
+    def _give_up(self, why: str) -> None:
         """Have every call from now on run as plain Python."""
-        self._plain = error
+        self._plain = why
         if self._native_tree is not None:
             self._native_tree.drop()
 
@@ -209,17 +229,31 @@ class Splits(Signatures):
         self._counts["splits"] += 1
         self._states += 1
 
-    def note_rounds(self, question: Question, often: int, traced: bool) -> None:
-        """Hear of a loop that is traced round by round; raises GiveUpSignal where that takes longer than Python."""
-        times = self._run_through[question.place] = self._run_through.get(question.place, 0) + (not traced)
-        if (traced and often == REPLAYED) or (not traced and times <= MAX_VALUES):
-            return
-        self._give_up(VolatileError(
-            f"a loop at {question.place} is traced round by round, because each round changes what Python knows (a "
-            "counter, a list that grows, a for loop), and its end changes from call to call. Count in an array, or use "
-            "jf.while_loop."
-        ))
+    def note_rounds(self, question: Question) -> None:
+        """Hear of a loop that is run through round by round; raises GiveUpSignal where that has happened often."""
+        times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
+        if times > MAX_VALUES:
+            self._give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
+                          "Python knows (a counter, a list that grows, a for loop), and its end changes from call to "
+                          "call. Count in an array, or use jf.while_loop.")
+            raise GiveUpSignal
+
+    def note_length(self, question: Question) -> None:
+        """Hear of a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
+        self._give_up(f"Python looks at data more than {TRACED} times in a call, last at {question.place}, and each "
+                      "look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
+                      "jf.fori_loop.")
         raise GiveUpSignal
+
+    def _note_growth(self, added: int) -> None:
+        """Hear how many looks a call has added: what goes another way in each call is not traced for ever.
+
+        What is known goes on to be answered natively.
+        """
+        self._growing = (*self._growing, added)[-WATCHED:]
+        if sum(map(bool, self._growing)) >= MAX_GROWING and sum(self._growing) >= MAX_GROWN:
+            self._plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
+                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 
     def note_answer(self, question: Question, answer: Answer) -> None:
         """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""
@@ -228,10 +262,9 @@ class Splits(Signatures):
         limit = MAX_SHAPES if answer.arrays else MAX_VALUES
         if len(values) > limit:
             what = "shapes" if answer.arrays else "values"
-            self._give_up(VolatileError(
-                f"{question.what} at {question.place} has looked at more than {limit} different {what} of traced "
-                f"data, and each is traced anew. {way_out(question.what)} Or use jf.cond and jf.while_loop."
-            ))
+            self._give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
+                          f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
+                          "jf.while_loop.")
             raise GiveUpSignal
 
     def _explain_split(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
@@ -261,6 +294,12 @@ class _Route:
         self._call: Call | None = None
         self._position: Position | None = None
         self._building: Building | None = None
+        self._states = function._states
+
+    @property
+    def added(self) -> int:
+        """How many looks have been added to the tree since the call began."""
+        return max(0, self.function._states - self._states)
 
     def begin_again(self) -> None:
         """Forget how far the call has come."""

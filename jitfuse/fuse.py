@@ -31,9 +31,10 @@ from jitfuse.function_faces import Faces
 from jitfuse.function_signatures import raise_status, random_state
 from jitfuse.function_splits import Returned
 from jitfuse.options import Options, refuse_unknown
+from jitfuse.tracing import output
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
-from jitfuse.tracing.source import hide_own_frames
+from jitfuse.tracing.source import hide_own_frames, raised_by_user
 
 if TYPE_CHECKING:
     from jitfuse.splitting.tree import Call, Position, Tree
@@ -110,7 +111,10 @@ class FusedFunction(Faces):
             return self._run_plain(args, kwargs)
         refuse_raising(self.name)
         if needs_adapting(args, kwargs):
-            adapted = Adapted(args, kwargs)
+            try:
+                adapted = Adapted(args, kwargs)
+            except ArgumentError as error:
+                return self._answer_plainly(error, *self._split_mode(args, kwargs), [])
             result = self.twin(adapted.tensors)(*adapted.args, **adapted.kwargs)
             return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
@@ -120,11 +124,13 @@ class FusedFunction(Faces):
         self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Callable[[], Any]
     ) -> Any:
         """Return what a call returns; `answer` finds the signature that it belongs to, or has run its segments."""
-        try:
-            spec = answer()
-        except (OverlapError, VolatileError) as error:
-            self._note_fallback("plain Python", error)
-            return self._run_plain(args, {**kwargs, "training": training})
+        with output.held() as texts:
+            try:
+                spec = answer()
+            except Exception as error:
+                return self._answer_plainly(error, training, args, kwargs, texts)
+            output.show(texts)
+        self._refusals = 0
         if isinstance(spec, Returned):
             return spec.value
         if self._runs_on_gpu(spec, args, kwargs):
@@ -150,11 +156,13 @@ class FusedFunction(Faces):
             self._note_fallback("the interpreter", error)
             return interpret(spec.trace, training, args, kwargs, random_state())
 
-    def _go_on(self, tree: Tree, call: Call, position: Position, training: bool) -> Any:
-        """Answer a call that native code has brought to a position in the tree."""
+    def _go_on(self, tree: Tree, call: Call, arrive: Callable[[], Position], training: bool) -> Any:
+        """Answer a call that native code has brought to the position in the tree that `arrive` returns."""
         try:
-            route = self._route_at(tree, call, position, training)
-            return self._answered(training, route.args, route.kwargs, lambda: self._along(route))
+            return self._answered(
+                training, tuple(call.args), dict(call.kwargs),
+                lambda: self._along(self._route_at(tree, call, arrive(), training)),
+            )
         except BaseException as error:
             if not compiler.debugging():
                 hide_own_frames(error)
@@ -205,6 +213,34 @@ class FusedFunction(Faces):
                 compiler.build_runtime()
 
     # ------------------------------------------------------------------ plain Python
+    def _answer_plainly(
+        self, error: Exception, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], texts: list[output.Text]
+    ) -> Any:
+        """Answer a call that could not be traced by running the function, whose errors are then its own.
+
+        What the function raises by a `raise` of its own passes, and so does everything where `strict`, on a GPU, and
+        where the function itself raises an error that ours is an example of: ours says more.
+        """
+        plain = {**kwargs, "training": training}
+        if isinstance(error, OverlapError | VolatileError):
+            self._note_fallback("plain Python", error)
+            self.note_refusal(error)
+            texts.clear()
+            return self._run_plain(args, plain)
+        if self._options.strict or self._options.device == "gpu" or raised_by_user(error):
+            output.show(texts)
+            raise error
+        texts.clear()
+        try:
+            result = self._run_plain(args, plain)
+        except Exception as own:
+            if isinstance(error, type(own)):
+                raise error from None
+            raise own from None
+        self._note_fallback("plain Python", error)
+        self.note_refusal(error)
+        return result
+
     def _run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
         inlined = _in_trace()

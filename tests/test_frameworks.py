@@ -68,7 +68,9 @@ class TestTorch:
         f = jf.fuse(lambda x: x + 1)
         x = torch.zeros(3, requires_grad=True)
         with pytest.raises(jf.ArgumentError, match="detach"):
-            f(x)
+            jf.fuse(lambda x: x + 1, strict=True)(x)
+        with pytest.warns(jf.FallbackWarning, match="detach"):
+            assert f(x).requires_grad
         with torch.no_grad():
             assert f(x).tolist() == [1.0, 1.0, 1.0]
 

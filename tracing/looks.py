@@ -6,6 +6,7 @@ Owns which look asks for the value. What a look gives is in `jitfuse.tracing.loo
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,15 +18,16 @@ from jitfuse.later import Later
 from jitfuse.tracing import numpy_protocol
 from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.look import UnknownValueError, known_value, look_error
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.source import is_user_code, user_line
 
 if TYPE_CHECKING:
     from jitfuse.ir.program import Meta
-    from jitfuse.tracing import observing
+    from jitfuse.tracing import observing, printing
     from jitfuse.tracing.memory import Storage
     from jitfuse.tracing.recorder import Recorder
 else:
     observing = Later("jitfuse.tracing.observing")
+    printing = Later("jitfuse.tracing.printing")
 
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
@@ -86,16 +88,27 @@ class Looks(ArrayMethods):
         return round(self._look("round()"), digits)
 
     def __format__(self, spec: str) -> str:
-        return format(self._look("format()") if self._is_shown() else repr(self), spec)
+        if not self._is_shown():
+            return format(self._description(), spec)
+        if not self._meta.weak:
+            place = printing.placed(self._run, self, spec, sys._getframe(1))
+            if place is not None:
+                return place
+        return format(self._look("format()"), spec)
 
     def __str__(self) -> str:
-        return str(self._look("str()") if self._is_shown() else repr(self))
+        return str(self._look("str()") if self._is_shown() else self._description())
 
     def _is_shown(self) -> bool:
-        """Return whether texts show the value: of numbers, where they are known or the program may be split."""
-        return self._meta.weak or (not self.shape and self._run.alive and observing.may_split(self._run))
+        """Return whether texts show the value: where it is a Python number or the program may be split."""
+        return self._meta.weak or (self._run.alive and observing.may_split(self._run))
 
     def __repr__(self) -> str:
+        """Return what NumPy's `repr` does for the user's code, and what the tensor is for ours."""
+        asked = is_user_code(sys._getframe(1).f_code.co_filename) and self._is_shown()
+        return repr(self._look("repr()")) if asked else self._description()
+
+    def _description(self) -> str:
         return f"<traced {self._meta}: {self._run.graph.describe(self._storage.value)}>"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

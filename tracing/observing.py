@@ -66,13 +66,13 @@ def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any]) -
     if run.graph.metas[tensor].size > MAX_LOOKED_AT:
         raise look_error(run.graph.describe(tensor), what)
 
-    def ask(array: np.ndarray[Any, Any]) -> Answer:
+    def answer(array: np.ndarray[Any, Any]) -> Answer:
         value = convert(array[()])
         if isinstance(value, np.ndarray):
             value = value.copy()  # it is kept, and the array may be an argument
         return Answer((what, exact(value)), value)
 
-    return _ask(run, what, (tensor,), ask, _number(run.graph.metas[tensor], convert))[0]
+    return ask(run, what, (tensor,), answer, _number(run.graph.metas[tensor], convert))[0]
 
 
 def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:
@@ -87,12 +87,12 @@ def observe(
 ) -> tuple[int, ...]:
     """Return tensors for what a function of arrays gives whose shapes depend on the values of these tensors."""
 
-    def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
+    def answer(*arrays: np.ndarray[Any, Any]) -> Answer:
         made = tuple(np.array(a, order="C", copy=None if a.base is None else True) for a in compute(*arrays))
         metas = tuple(Meta(a.shape, a.dtype.name) for a in made)
         return Answer((what, metas), metas, made)
 
-    return _ask(run, what, tuple(tensors), ask)[1]
+    return ask(run, what, tuple(tensors), answer)[1]
 
 
 def may_split(run: Recorder) -> bool:
@@ -100,9 +100,10 @@ def may_split(run: Recorder) -> bool:
     return run.splitter is not None and run.session.region is None and not run.session.on_device
 
 
-def _ask(
-    run: Recorder, what: str, tensors: tuple[int, ...], ask: Callable[..., Answer], number: type | None = None
+def ask(
+    run: Recorder, what: str, tensors: tuple[int, ...], answer: Callable[..., Answer], number: type | None = None
 ) -> tuple[Any, tuple[int, ...]]:
+    """Split the program at a question; return its answer's value, and the tensors that stand for its arrays."""
     splitter = run.splitter
     if splitter is None or not may_split(run):
         raise look_error(run.graph.describe(tensors[0]), what)
@@ -111,7 +112,7 @@ def _ask(
             run.mode_matters = True
             raise ModeMattersError
         run.mode = splitter.training
-    return splitter.answer(run, Question(what, user_line(), ask, number), tensors)
+    return splitter.answer(run, Question(what, user_line(), answer, number), tensors)
 
 
 def exact(value: Any) -> Hashable:

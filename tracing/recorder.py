@@ -38,6 +38,8 @@ class Recorder(Memory):
         """The run's view of Python."""
         self.born: list[weakref.ref[Storage]] = []
         """The storages that the run has made, in order, where the program may be split."""
+        self.placed: list[tuple[Any, str]] = []
+        """The values that texts which are only printed leave places for, and how each is formatted."""
         self.mode = mode
         self.mode_read = False
         self.mode_matters = False
@@ -62,6 +64,7 @@ class Recorder(Memory):
         self.alive = False
         self.splitter = self.view = None
         self.clothed.clear()
+        self.placed.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
     # ------------------------------------------------------------------ steps

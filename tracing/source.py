@@ -4,6 +4,7 @@ Owns the search for the user's line. Does not own what is done with it: op nodes
 """
 from __future__ import annotations
 
+import opcode
 import os
 import sys
 from functools import lru_cache
@@ -24,6 +25,7 @@ _LIBRARIES: Final = tuple(
 )
 _APPLICATIONS: Final = (_HERE + "demo.py", os.path.join(_HERE, "cli", "doctor.py"))
 """Code of ours that uses jitfuse as users do."""
+_RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 _FILES: Final = 4096
 _is_library: dict[str, bool] = {}
 """What is known of files; forgotten at that many, because notebooks and generated code have no end of names."""
@@ -57,6 +59,17 @@ def line_of(error: BaseException) -> str | None:
             found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+def raised_by_user(error: BaseException) -> bool:
+    """Tell whether a `raise` or `assert` of user code has made an error, not a library or Python itself."""
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return is_user_code(code.co_filename) and code.co_code[trace.tb_lasti] == _RAISE
 
 
 @lru_cache(maxsize=1024)

@@ -29,9 +29,10 @@ from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import fresh
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import numpy_assembly
+    from jitfuse.tracing import numpy_assembly, printing
 else:
     numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
+    printing = Later("jitfuse.tracing.printing")
 
 _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
 
@@ -261,6 +262,12 @@ def take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
     """Return elements at indices; NumPy asks only the array that they are taken of."""
     traced = traced_among(a, indices) is not None
     return (gathering.take if traced else np.take)(a, indices, *args, **kwargs)
+
+
+@_in_place_of(print)
+def printed(*values: Any, **options: Any) -> None:
+    """Print in each call."""
+    printing.printed(*values, **options)
 
 
 # ---------------------------------------------------------------- what cannot be replayed

@@ -38,8 +38,12 @@ class Host(Protocol):
         """Hear that a program has been split."""
         ...
 
-    def note_rounds(self, question: Question, often: int, traced: bool) -> None:
-        """Hear that a run looks often at one place, tracing or running through it; may raise GiveUpSignal."""
+    def note_rounds(self, question: Question) -> None:
+        """Hear that a run comes through one place often to find another end; may raise GiveUpSignal."""
+        ...
+
+    def note_length(self, question: Question) -> None:
+        """Hear that a call adds more looks than are worth it; raises GiveUpSignal."""
         ...
 
     def note_answer(self, question: Question, answer: Answer) -> None:
@@ -78,8 +82,10 @@ class Building:
             self._move_mark(run.session)
             nth, self._count = self._count, self._count + 1
             often = self._often[question.place] = self._often.get(question.place, 0) + 1
-            if often in (REPLAYED, TRACED):
-                self._host.note_rounds(question, often, traced=nth >= len(self._known))
+            if nth - len(self._known) >= TRACED:
+                self._host.note_length(question)
+            if often == REPLAYED and nth < len(self._known):
+                self._host.note_rounds(question)
             if nth < len(self._known):
                 return self._replay(run, question, *self._known[nth])
             return self._run_to(run, question, tensors, _written(run))

@@ -23,8 +23,8 @@ from jitfuse.splitting.ways import Part, part_for
 MAX_ENTRIES: Final = 16
 """Entries of a function: they differ in what they expect of arguments and state."""
 
-GoOn = Callable[[Tree, Call, Position, bool], Any]
-"""What answers a call that has come to a position in a tree, in a mode."""
+GoOn = Callable[[Tree, Call, Callable[[], Position], bool], Any]
+"""What answers a call in a mode from the position in a tree that a function arrives at."""
 
 
 class _Made(Record, eq=False):
@@ -96,7 +96,11 @@ def _leave(part: Part, go_on: weakref.WeakMethod[GoOn], left: Left, items: list[
     asked = [next(given) if feed is None else call.bound[feed] for feed in left.asked]
     if left.drawn:
         call.drawn = next(given)
-    answer = call.goes_on(left.state, kept, asked)
+
+    def arrive() -> Position:
+        answer = call.goes_on(left.state, kept, asked)
+        return Position(left.state, answer, answer.key)
+
     function = go_on()
     assert function is not None, "the function is being called"
-    return function(part.tree, call, Position(left.state, answer, answer.key), part.training)
+    return function(part.tree, call, arrive, part.training)

@@ -1,4 +1,4 @@
-"""What ends a run of the user's function early, and from where on a loop counts as long.
+"""What ends a run of the user's function early, and how much of it is traced at most.
 
 The signals are no Exceptions, lest user code catches them by accident.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Final
 
 REPLAYED: Final = 32
-TRACED: Final = 2048
-"""Looks at one place in one run of the function that are worth a note: a loop that is traced round by round."""
+"""Looks at one place in one run of the function that are worth a note: a loop that is run through round by round."""
+TRACED: Final = 512
+"""Looks that one call may add to the tree: each takes milliseconds."""
 
 
 class SplitSignal(BaseException):

@@ -24,7 +24,8 @@ which the tests compare with torch in several dtypes and layouts. {count} functi
 A function that is called with torch tensors sees torch's tensors: their methods, `torch.result_type`'s promotion,
 `dim` and `keepdim`, in-place methods. Tensors go in and come out without copies. With NumPy arrays beside them, results
 are torch's. `nn.Module`s can be called: their parameters are read again in each call, and everything else in them is
-compared. There are no gradients: tensors with `requires_grad` need `torch.no_grad()` or `detach()` around the call.
+compared. There are no gradients: with tensors that require them the function runs as plain torch, unless
+`torch.no_grad()` or `detach()` is around the call.
 Dropout draws jitfuse's random numbers.
 """
 

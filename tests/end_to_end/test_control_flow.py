@@ -342,9 +342,9 @@ class TestRefused:
 
 def test_branches_that_differ() -> None:
     with pytest.raises(ShapeError, match=r"result is float64\[7\] in what true_fn returns, and float64\[6\]"):
-        jf.fuse(lambda x: jf.cond(x[0] > 0, lambda: x, lambda: x[1:]))(X)
+        jf.fuse(lambda x: jf.cond(x[0] > 0, lambda: x, lambda: x[1:]), strict=True)(X)
     with pytest.raises(ArgumentError, match=r"true_fn returns is \('\*', '\*'\), what false_fn returns is one value"):
-        jf.fuse(lambda x: jf.cond(x[0] > 0, lambda: (x, x), lambda: x))(X)
+        jf.fuse(lambda x: jf.cond(x[0] > 0, lambda: (x, x), lambda: x), strict=True)(X)
 
 
 def test_what_would_leave_a_body() -> None:
@@ -369,12 +369,12 @@ def test_what_would_leave_a_body() -> None:
         return jf.fori_loop(0, 3, lambda i, c: c + kept[0], r) if within else r + kept[0]
 
     with pytest.raises(UntraceableError, match=r"writes at .* into an array from outside of it: the result of zeros"):
-        jf.fuse(writes)(X)
+        jf.fuse(writes, strict=True)(X)
     for within in (False, True):
         with pytest.raises(LeakedTracerError, match=r"carry \(float64\[\]\) of body_fn of fori_loop is used outside"):
-            jf.fuse(keeps, static_argnames=("within",))(X, within=within)
+            jf.fuse(keeps, static_argnames=("within",), strict=True)(X, within=within)
     with pytest.raises(UntraceableError, match="cond_fn of while_loop draws random numbers"):
-        jf.fuse(lambda x: jf.while_loop(lambda c: jf.random.uniform() < 0.5, lambda c: c, x))(X)
+        jf.fuse(lambda x: jf.while_loop(lambda c: jf.random.uniform() < 0.5, lambda c: c, x), strict=True)(X)
 
 
 def test_an_error_in_a_loop_ends_the_call_before_anything_is_written() -> None:

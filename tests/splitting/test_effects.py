@@ -158,7 +158,7 @@ def test_strict_raises_at_once() -> None:
 
 
 def test_looks_in_bodies_raise() -> None:
-    @jf.fuse
+    @jf.fuse(strict=True)
     def function(x: Any) -> Any:
         return jf.fori_loop(0, 3, lambda k, y: y + 1 if y.sum() > 0 else y, x)
 
@@ -286,7 +286,7 @@ def test_loops_that_are_not_closed_become_plain_python() -> None:
     def function(x: Any) -> Any:
         n = 0
         while x[0] > 1:
-            x = x * 0.9375
+            x = x * 0.875
             n += 1
         return x, n
 
@@ -294,7 +294,7 @@ def test_loops_that_are_not_closed_become_plain_python() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for k in range(14):
-            x = np.array([2.0 ** (k + 4)])
+            x = np.array([2.0 ** (6.3 + 0.4 * k)])
             found, expected = fused(x), function(x)
             assert found[1] == expected[1] and found[0] == expected[0]
     assert [w.category for w in caught] == [jf.FallbackWarning] and "round by round" in str(caught[0].message)
@@ -316,3 +316,36 @@ def test_trees_start_over(monkeypatch: pytest.MonkeyPatch) -> None:
         for x in (UP, DOWN, np.array([1.0, -1, 1, -1, 1])):
             for a, b in zip(fused(x), function(x), strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+def test_functions_with_too_many_looks_run_as_plain_python() -> None:
+    def function(a: Any) -> Any:
+        for k in range(600):
+            a = np.sin(a * 0.5 + k)
+            if a[0] > 100:
+                break
+        return a
+
+    fused = jf.fuse(function)
+    with pytest.warns(jf.FallbackWarning, match=r"looks at data .*jf\.while_loop"):
+        for k in range(3):
+            np.testing.assert_array_equal(fused(UP + k), function(UP + k))
+    assert fused.stats()["traces"] == 1 and fused.stats()["fallbacks"] == 3
+
+
+def test_functions_that_go_another_way_in_each_call_are_not_traced_for_ever() -> None:
+    def function(x: Any) -> Any:
+        y = np.zeros(3)
+        for k in range(len(x)):
+            y = np.cos(y) + np.sqrt(np.abs(y)) * 2 - np.exp(-y * y) + y if x[k] > 0 else np.sin(y) - y[::-1] + x[k]
+        return y
+
+    fused = jf.fuse(function)
+    with pytest.warns(jf.FallbackWarning, match="another way in each call"):
+        for seed in range(20):
+            x = np.random.default_rng(seed).normal(size=16)
+            np.testing.assert_allclose(fused(x), function(x), rtol=1e-9)
+    assert 12 <= fused.stats()["traces"] < 20
+    before = fused.stats()["fallbacks"]
+    fused(np.random.default_rng(0).normal(size=16))  # a known way
+    assert fused.stats()["fallbacks"] in (before, before + 1)

@@ -35,7 +35,7 @@ def test_it_is_the_class_otherwise() -> None:
 
 
 def test_memory_of_others_is_refused() -> None:
-    @jf.fuse
+    @jf.fuse(strict=True)
     def f(x: Any) -> Any:
         return np.ndarray((2,), buffer=b"0" * 16) + x
 

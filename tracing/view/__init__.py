@@ -21,7 +21,7 @@ library, site-packages, jitfuse) runs as it is.
 | writes to globals, cells, attributes, containers | real; read and changed: Python runs at each call |
 | a traced value put into a container that outlives the call | raises UntraceableError |
 | a traced value stored in a global, cell or attribute | as `Hooks.stored` decides |
-| what the tracer substitutes (np.random, random, clocks) | raises, by the tracer's stubs |
+| what the tracer substitutes (np.random, random, clocks) | raises, by the tracer's stubs: Python runs at each call |
 | containers of more than 2,000 plain items; sets, deques, array.array | seen: compared with a copy |
 | constants of installed modules (``math.pi``), enumerations, the type of what a chain leads to | frozen |
 | what installed code reads by itself: attributes of an instance passed to it, its own state | frozen |
