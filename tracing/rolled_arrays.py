@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jitfuse.ir.program import Meta
+from jitfuse.ir.program import Attrs, Meta, make_attrs
 from jitfuse.ir.rolled import Access
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.rolled_run import Inner, Iterations, NoLoopError, Outer, attr
@@ -30,19 +30,49 @@ class Region(NamedTuple):
         apart = tuple(a * s for a, s in zip(self.steps, strides, strict=True))
         return Access(operand, offset, step, 0, self.counts, apart)
 
-    def apart(self, other: Region) -> bool:
-        """Return whether two regions overlap in no iteration, as far as one axis tells."""
+    def apart(self, other: Region, count: int) -> bool:
+        """Return whether two regions overlap in none of so many iterations, as far as one axis tells."""
         if 0 in self.counts or 0 in other.counts:
             return True
-        for (low, high, by), (low2, high2, by2) in zip(self._extents(), other._extents(), strict=True):
-            if by == by2 and (high < low2 or high2 < low):
+        for a, b in zip(self.extents(), other.extents(), strict=True):
+            if _stays_below(a, b, count) or _stays_below(b, a, count):
                 return True
         return False
 
-    def _extents(self) -> Iterator[tuple[int, int, int]]:
+    def extents(self) -> Iterator[tuple[int, int, int]]:
+        """Yield for each axis the first and last place in the first iteration, and how far these move."""
         for n, start, step, by in zip(self.counts, self.starts, self.steps, self.moves, strict=True):
             ends = start, start + (n - 1) * step
             yield min(ends), max(ends), by
+
+    def within(self, hull: Region) -> Attrs:
+        """Return the region of a slice of `hull`, which moves as this one does, as attributes."""
+        starts = tuple(a - b for a, b in zip(self.starts, hull.starts, strict=True))
+        return make_attrs({"starts": starts, "counts": self.counts, "steps": self.steps})
+
+
+def _stays_below(a: tuple[int, int, int], b: tuple[int, int, int], count: int) -> bool:
+    """Return whether extents (first, last, move) of one axis lie below others in each of so many iterations."""
+    return all(a[1] + k * a[2] < b[0] + k * b[2] for k in (0, count - 1))
+
+
+def hull_of(regions: Sequence[Region], shape: Sequence[int] | None = None) -> Region:
+    """Return the smallest box that holds regions that move alike; rows are whole where most of one is in it."""
+    moves = regions[0].moves
+    low, high = list(moves), list(moves)
+    for axis, places in enumerate(zip(*[list(r.extents()) for r in regions], strict=True)):
+        low[axis], high[axis] = min(p[0] for p in places), max(p[1] for p in places)
+        if shape is not None and axis and not moves[axis] and 2 * (high[axis] - low[axis] + 1) >= shape[axis]:
+            low[axis], high[axis] = 0, shape[axis] - 1
+    counts = tuple(b - a + 1 for a, b in zip(low, high, strict=True))
+    return Region(counts, tuple(low), (1,) * len(moves), moves)
+
+
+class Piece(NamedTuple):
+    """The box of an array that is updated inside of an iteration, and the part of it that is written in the end."""
+
+    hull: Region
+    written: Region
 
 
 def in_order(shape: Sequence[int]) -> tuple[int, ...]:
@@ -62,6 +92,9 @@ class WrittenArrays:
     number   phase of such an update -> the array
     windows  phase of a slice of such an array -> its region, as it is when the iteration begins
     values   phase of a slice -> the update of the same iteration that has written what it reads
+    pieces   the boxes of arrays of which an iteration reads again, in part, what it has written: it updates a piece of
+             the array, and writes that in the end
+    inside   phases of slices that read of these
     """
 
     def __init__(self, run: Iterations) -> None:
@@ -70,6 +103,9 @@ class WrittenArrays:
         self.number: dict[int, int] = {}
         self.windows: dict[int, Region] = {}
         self.values: dict[int, int] = {}
+        self.pieces: dict[int, Piece] = {}
+        self.inside: set[int] = set()
+        self._read: dict[int, list[tuple[int, Sequence[int]]]] = {}
         for phase, op in enumerate(run.ops):
             if op.op_name == "update_slice" and self.moves(phase) and phase not in self.number:
                 self._add(phase)
@@ -77,8 +113,13 @@ class WrittenArrays:
             for slot, source in enumerate(sources):
                 if isinstance(source, Inner) and source.phase in self.number:
                     self._check(phase, slot, source)
-            slices = run.ops[phase].op_name == "slice" and phase not in self.windows and phase not in self.values
-            if slices and self.moves(phase) and not isinstance(sources[0], Outer):
+        for array, slices in self._read.items():
+            if not all(self._resolve(phase, before) for phase, before in slices):
+                self._update_inside(array, slices)
+        resolved = self.windows.keys() | self.values.keys() | self.inside
+        for phase, sources in enumerate(run.inputs):
+            slices_ = run.ops[phase].op_name == "slice" and phase not in resolved
+            if slices_ and self.moves(phase) and not isinstance(sources[0], Outer):
                 raise NoLoopError
 
     def moves(self, phase: int) -> bool:
@@ -132,18 +173,39 @@ class WrittenArrays:
         if self.number.get(phase) == array and slot == 0:
             return
         if self.run.ops[phase].op_name == "slice" and (at_begin or not source.lag):
-            self._resolve(phase, [] if at_begin else chain[: chain.index(source.phase) + 1])
+            before = [] if at_begin else chain[: chain.index(source.phase) + 1]
+            self._read.setdefault(array, []).append((phase, before))
         elif not at_begin:
             raise NoLoopError
 
-    def _resolve(self, phase: int, before: Sequence[int]) -> None:
-        """Find what a slice reads after these updates of the same iteration."""
+    def _resolve(self, phase: int, before: Sequence[int]) -> bool:
+        """Find what a slice reads after these updates of the same iteration; returns whether it is one thing."""
         region = self.region(phase)
         for update in reversed(before):
             written = self.region(update)
             if written == region:
                 self.values[phase] = update
-                return
-            if not written.apart(region):
-                raise NoLoopError
+                return True
+            if not written.apart(region, self.run.count):
+                return False
         self.windows[phase] = region
+        return True
+
+    def _update_inside(self, array: int, slices: Sequence[tuple[int, Sequence[int]]]) -> None:
+        """Have iterations update a piece of an array."""
+        written = [self.region(phase) for phase in self.chains[array]]
+        moves = written[0].moves
+        if any(region.moves != moves or 0 in region.counts for region in written):
+            raise NoLoopError
+        read = []
+        for phase, before in slices:
+            region = self.region(phase)
+            if region.moves == moves and 0 not in region.counts:
+                self.windows.pop(phase, None)
+                self.values.pop(phase, None)
+                self.inside.add(phase)
+                read.append(region)
+            elif not self._resolve(phase, before):
+                raise NoLoopError
+        shape = self.meta(array).shape
+        self.pieces[array] = Piece(hull_of([*written, *read], shape), hull_of(written))

@@ -7,7 +7,7 @@ become an array that is read element by element. Does not own what the iteration
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from jitfuse.ir import ops
 from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.rolled import Access
 from jitfuse.tracing.graph import OpNode
-from jitfuse.tracing.rolled_arrays import WrittenArrays, in_order
+from jitfuse.tracing.rolled_arrays import Region, WrittenArrays, in_order
 from jitfuse.tracing.rolled_run import Carry, Inner, Iterations, NoLoopError, Outer, Source, Varying, attr
 
 EXACT: Final = frozenset({"power", "float_power"})
@@ -46,26 +46,30 @@ class BodyWriter:
         self._outer: dict[int, int] = {}
         self._made: dict[tuple[int, int], int] = {}
         self._written: dict[int, int] = {}
+        self._pieces: dict[int, int] = {}
 
     def program(self) -> FusedProgram:
         """Return the body."""
         run, arrays = self.run, self.arrays
         self._slices = {phase: found for phase in range(run.period) if (found := self._window(phase)) is not None}
+        pieces = {k: self._add(piece.hull.access(k, arrays.meta(k).shape)) for k, piece in arrays.pieces.items()}
         for phase, sources in enumerate(run.inputs):
-            if phase not in self._slices and phase not in arrays.values:
+            if phase not in self._slices and phase not in arrays.values and phase not in run.hoisted:
                 self._collect(sources, run.ops[phase].op_name in EXACT)
         self._carried = {key: self._feed(self._result_meta(key)) for key in self.carries}
         self._windows = {access: self._feed(self._window_meta(access)) for access in self.reads}
+        self._pieces = {k: self._windows[access] for k, access in pieces.items()}
         whole = [self._feed(arrays.meta(k)) for k in range(len(arrays.chains))]
         self._outer = {tensor: self._feed(self._metas[tensor]) for tensor in self.others}
         feeds = frozenset(self._meta)
         for phase in range(run.period):
-            self._write(phase, whole)
+            if phase not in run.hoisted:
+                self._write(phase, whole)
         outputs = [self._next(key) for key in self.carries]
-        for number, chain in enumerate(arrays.chains):
-            for phase in chain:
-                self.writes.append(arrays.region(phase).access(number, arrays.meta(number).shape))
-                outputs.append(self._written[phase])
+        for number in range(len(arrays.chains)):
+            for region, value in self._written_regions(number):
+                self.writes.append(region.access(number, arrays.meta(number).shape))
+                outputs.append(value)
         named = {str(k): value for k, value in enumerate(outputs)}
         return FusedProgram(feeds, tuple(self._steps), named, self._meta, sources=self._sources)
 
@@ -147,6 +151,9 @@ class BodyWriter:
         arrays, op = self.arrays, self.run.ops[phase]
         if phase in arrays.number:
             self._written[phase] = self._stored(phase, whole)
+            self._update(phase)
+        elif phase in arrays.inside:
+            self._made[phase, 0] = self._within(phase)
         elif phase in self._slices:
             self._made[phase, 0] = self._windows[self._slices[phase]]
         elif phase in arrays.values:
@@ -184,6 +191,53 @@ class BodyWriter:
             meta = Meta(counts, array.dtype, array.device)
             value, = self._emit("broadcast_to", (value,), make_attrs({"shape": counts}), [meta], op)
         return value
+
+    # ------------------------------------------------------------------ pieces of arrays
+    def _update(self, phase: int) -> None:
+        """Write an update of a piece that is updated inside of an iteration."""
+        number = self.arrays.number[phase]
+        if number not in self.arrays.pieces or self._is_last(phase):
+            return
+        target = self._piece(phase)
+        meta, region = self._meta[target], self.arrays.region(phase).within(self.arrays.pieces[number].hull)
+        made, = self._emit("update_slice", (target, self._written[phase]), region, [meta], self.run.ops[phase])
+        self._made[phase, 0] = made
+
+    def _is_last(self, phase: int) -> bool:
+        """Return whether an update writes over all that others have, and nothing of the iteration reads it."""
+        arrays = self.arrays
+        number = arrays.number[phase]
+        whole = phase == arrays.chains[number][-1] and arrays.region(phase) == arrays.pieces[number].written
+        return whole and all(self.run.inputs[k][0] != Inner(phase, 0, 0) for k in arrays.inside)
+
+    def _within(self, phase: int) -> int:
+        """Return what a slice reads of a piece that is updated inside of an iteration."""
+        piece, op = self._piece(phase), self.run.ops[phase]
+        hull = self.arrays.pieces[self.arrays.number[self._inner(phase).phase]].hull
+        value, = self._emit("slice", (piece,), self.arrays.region(phase).within(hull),
+                            [self._metas[op.result_ids[0]]], op)
+        return value
+
+    def _piece(self, phase: int) -> int:
+        """Return the piece that a slice or update of a phase is of, as it is then."""
+        source = self._inner(phase)
+        return self._pieces[self.arrays.number[source.phase]] if source.lag else self._made[source.phase, 0]
+
+    def _written_regions(self, number: int) -> Iterator[tuple[Region, int]]:
+        """Yield the regions of an array that an iteration writes, with the values."""
+        arrays, chain = self.arrays, self.arrays.chains[number]
+        if number not in arrays.pieces:
+            yield from ((arrays.region(phase), self._written[phase]) for phase in chain)
+            return
+        piece, last = arrays.pieces[number], chain[-1]
+        if self._is_last(last):
+            yield piece.written, self._written[last]
+            return
+        of = self._meta[self._made[last, 0]]
+        meta = Meta(piece.written.counts, of.dtype, of.device)
+        value, = self._emit("slice", (self._made[last, 0],), piece.written.within(piece.hull), [meta],
+                            self.run.ops[last])
+        yield piece.written, value
 
     def _emit(
         self, name: str, inputs: tuple[int, ...], attrs: Attrs, metas: Sequence[Meta], op: OpNode

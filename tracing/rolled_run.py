@@ -19,6 +19,9 @@ from jitfuse.tracing.graph import OpNode
 SAMPLE: Final = 5
 """The iteration that stands for all: what reads further back than this is no loop."""
 
+VIEWS: Final = frozenset({"slice", "reshape"})
+"""Operators that are taken out of loops where they are the same in all iterations."""
+
 Carry = tuple[int, int, int]
 """(phase, result, lag): a result of the op that comes at this place in an iteration, so many iterations before."""
 
@@ -120,6 +123,7 @@ class Iterations:
     moves    how far the region of a slice or update moves in each iteration, None for other ops
     initial  what is carried into the first iterations
     used     the tensors that are used after the run
+    hoisted  views that are the same in all iterations, made once before them: phase -> op
     """
 
     def __init__(self, place: Workplace, line: Line, run: Run) -> None:
@@ -145,6 +149,8 @@ class Iterations:
                 if isinstance(source, Inner):
                     self._enter(phase, slot, source)
         self._check_initial()
+        self.hoisted: dict[int, OpNode] = {}
+        self._hoist()
 
     @property
     def end(self) -> int:
@@ -209,3 +215,21 @@ class Iterations:
                 raise NoLoopError
             if metas[tensor] != metas[self.ops[phase].result_ids[result]]:
                 raise NoLoopError
+
+    def _hoist(self) -> None:
+        """Take the views out that are the same in all iterations, and that nothing but these reads."""
+        again = {source.phase for sources in self.inputs for source in sources
+                 if isinstance(source, Inner) and source.lag}
+        again |= {self.place_of(t)[1] for t in self.used}
+        metas = self.place.metas
+        for phase, (op, sources) in enumerate(zip(self.ops, self.inputs, strict=True)):
+            if op.op_name not in VIEWS or phase in again or any(self.moves[phase] or ()):
+                continue
+            outer = [s.tensor for s in sources if isinstance(s, Outer)]
+            if len(outer) == len(sources):
+                made = self.place.tensor(metas[op.result_ids[0]])
+                self.hoisted[phase] = op._replace(input_ids=tuple(outer), result_ids=(made,))
+                self._replace(Inner(phase, 0, 0), Outer(made))
+
+    def _replace(self, old: Source, new: Source) -> None:
+        self.inputs = [[new if source == old else source for source in sources] for sources in self.inputs]

@@ -90,7 +90,7 @@ def _rolled(run: Iterations) -> Rolled:
     place = run.place
     arrays = WrittenArrays(run)
     escaping = _escaping(run, arrays)
-    made: list[OpNode] = []
+    made = list(run.hoisted.values())
     carries = [key for key in sorted(run.initial) if key[0] not in arrays.number]
     initial = [run.initial[key] for key in carries]
     for key in escaping:

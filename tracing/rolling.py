@@ -20,7 +20,8 @@ from jitfuse.tracing.graph import OpNode, ProcessGraph
 from jitfuse.tracing.rolled_body import EXACT
 from jitfuse.tracing.rolled_lists import lists_written
 from jitfuse.tracing.rolled_literals import literals_inside
-from jitfuse.tracing.rolled_run import Line, Run, Workplace, is_literal
+from jitfuse.tracing.rolled_narrow import narrowed
+from jitfuse.tracing.rolled_run import Line, Run, Workplace, attr, is_literal
 from jitfuse.tracing.rolled_step import Rolled, roll_run
 from jitfuse.tracing.rolled_views import made_once, written_out
 from jitfuse.tracing.translator import Boundary
@@ -82,7 +83,7 @@ class _Work:
     def roll_all(self, line: list[OpNode], limits: Limits) -> None:
         """Replace runs by loops, then runs of these."""
         for _ in range(_DEPTH):
-            if not self.roll(line, limits):
+            if not self._roll_narrowed(line, limits) and not self.roll(line, limits):
                 break
             line, limits = self.line, limits._replace(ops=0)
 
@@ -102,6 +103,19 @@ class _Work:
         if taken:
             self._replace(line, sorted(taken, key=lambda loop: loop.begin))
         return bool(taken)
+
+    def _roll_narrowed(self, line: list[OpNode], limits: Limits) -> bool:
+        """Replace runs of loops over parts of arrays, as far as these are alike as such; else leave all as it is."""
+        before = self.line, self._renamed
+        loops = _differing(line)
+        if len(loops) < limits.iterations:
+            return False
+        taken = [Rolled(k, k + 1, *made) for k in loops if (made := narrowed(self._place, line[k])) is not None]
+        self._replace(line, taken)
+        if taken and self.roll(self.line, limits):
+            return True
+        self.line, self._renamed = before
+        return False
 
     def _replace(self, line: list[OpNode], taken: list[Rolled]) -> None:
         renamed: dict[int, int] = {}
@@ -138,6 +152,20 @@ class _Work:
             return {key: self._renamed.get(t, t) for key, t in values.items()}
 
         return graph, Boundary(now(b.outputs), b.state_in, now(b.state_out), now(b.writes))
+
+
+def _differing(line: list[OpNode]) -> list[int]:
+    """Return the places of loops that have other windows than the last loop before them with the same body."""
+    last: dict[Any, Any] = {}
+    found: list[int] = []
+    for k, op in enumerate(line):
+        if op.op_name == "rolled_loop":
+            key = attr(op, "body"), attr(op, "length")
+            before = last.setdefault(key, (op.attrs, k))
+            last[key] = op.attrs, k
+            if before[0] != op.attrs:
+                found += [before[1], k]
+    return sorted(set(found))
 
 
 def _is_better_written_out(line: Line, run: Run, metas: list[Meta]) -> bool:
