@@ -227,7 +227,9 @@ class BodyWriter:
         """Yield the regions of an array that an iteration writes, with the values."""
         arrays, chain = self.arrays, self.arrays.chains[number]
         if number not in arrays.pieces:
-            yield from ((arrays.region(phase), self._written[phase]) for phase in chain)
+            last_of = {arrays.region(phase): phase for phase in chain}
+            yield from ((region, self._written[phase]) for phase in chain
+                        if last_of[region := arrays.region(phase)] == phase)
             return
         piece, last = arrays.pieces[number], chain[-1]
         if self._is_last(last):

@@ -73,7 +73,8 @@ class _Loop:
         if len(access.shape) != len(shape) or 0 in access.shape or 0 in shape or not self.length:
             return None
         last = access.offset + (self.length - 1) * access.step
-        low, high = [], []
+        low: list[int] = []
+        high: list[int] = []
         for n, stride, extent, place, end in zip(
             access.shape, access.strides, shape, _places(access.offset, shape), _places(last, shape), strict=True
         ):

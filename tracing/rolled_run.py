@@ -126,8 +126,9 @@ class Iterations:
     hoisted  views that are the same in all iterations, made once before them: phase -> op
     """
 
-    def __init__(self, place: Workplace, line: Line, run: Run) -> None:
-        """Read a run, up to the iteration of which values are used later on; raises NoLoopError."""
+    def __init__(self, place: Workplace, line: Line, run: Run, least: int) -> None:
+        """Read a run, up to the iteration of which values are used later on; raises NoLoopError for fewer than
+        `least`."""
         self.place, self.line, self.position = place, line.ops, line.position
         self.begin, self.period = run.begin, run.period
         self.count = (run.end - run.begin) // run.period
@@ -136,7 +137,7 @@ class Iterations:
             raise NoLoopError
         iterations = (self.place_of(t)[0] for t in self._used(line))
         self.count = min((k for k in iterations if k < self.count - SAMPLE), default=self.count - 1) + 1
-        if self.count < place.least:
+        if self.count < least:
             raise NoLoopError
         self.used = self._used(line)
         self._sample = min(SAMPLE, self.count - 1)

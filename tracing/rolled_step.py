@@ -19,6 +19,8 @@ from jitfuse.tracing.rolled_run import SAMPLE, Carry, Iterations, Line, NoLoopEr
 
 FUSED_OPS = 64
 """Ops up to which iterations are put together: they are launched once, and read and write what they carry once."""
+FEWEST: Final = 4
+"""Iterations of a loop whose iterations are several put together."""
 _ATTEMPTS: Final = 6
 """Places at which an iteration may begin that are tried."""
 
@@ -47,18 +49,19 @@ def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
 def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
     for begin in _beginnings(line.ops, run, line.position)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
-        for times in dict.fromkeys((_at_once(line, run, count, place.least), 1)):
+        for times in dict.fromkeys((_at_once(line, run, count), 1)):
             period = times * run.period
+            fused = Run(begin, begin + count // times * period, period, begin)
             try:
-                return _rolled(Iterations(place, line, Run(begin, begin + count // times * period, period, begin)))
+                return _rolled(Iterations(place, line, fused, max(place.least // times, FEWEST)))
             except NoLoopError:
                 continue
     return None
 
 
-def _at_once(line: Line, run: Run, count: int, least: int) -> int:
+def _at_once(line: Line, run: Run, count: int) -> int:
     """Return how many iterations fuse well into one of a loop of so many."""
-    most = min(FUSED_OPS // run.period, count // least)
+    most = min(FUSED_OPS // run.period, count // FEWEST)
     rows = (ops.get(op.op_name) for op in line.ops[run.begin : run.begin + run.period])
     kinds = {row.kind for row in rows if row is not None}
     if most < 2 or not kinds.isdisjoint(ops.ON_HOST):

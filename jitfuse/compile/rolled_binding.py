@@ -34,7 +34,7 @@ class _Rolled:
         self.sizes = [itemsize(w.dtype) for w in step.call.inputs[self.carries :]]
         self.starts: list[tuple[int, int, int]] = []
         self.moves: list[tuple[int, int, int]] = []
-        self._values: dict[tuple[int, int, int], Place] = {}
+        self._values: dict[tuple[Place, int], int] = {}
 
     def bind(self) -> None:
         """Write the loop."""
@@ -75,18 +75,16 @@ class _Rolled:
 
     def moving(self, access: Access) -> Place:
         """Return where a window begins in each iteration."""
-        size = self.sizes[access.operand]
-        value, at = self.sources[access.operand]
-        at += access.offset * size
+        size, source = self.sizes[access.operand], self.sources[access.operand]
         if not access.step:
-            return value, at
-        key = value, at, access.step * size
-        if key not in self._values:
-            moved = self.builder.value()
-            self.starts.append((moved, value, at))
+            return source[0], source[1] + access.offset * size
+        key = source, access.step * size
+        moved = self._values.get(key)
+        if moved is None:
+            moved = self._values[key] = self.builder.value()
+            self.starts.append((moved, *source))
             self.moves.append((moved, moved, access.step * size))
-            self._values[key] = moved, 0
-        return self._values[key]
+        return moved, access.offset * size
 
     def window(self, access: Access) -> Window:
         """Return how a window's elements lie."""
