@@ -7,7 +7,7 @@ become an array that is read element by element. Does not own what the iteration
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -19,6 +19,7 @@ from jitfuse.ir.rolled import Access
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import Region, WrittenArrays, in_order
 from jitfuse.tracing.rolled_run import Carry, Inner, Iterations, NoLoopError, Outer, Source, Varying, attr
+from jitfuse.tracing.rolled_stored import Stored
 
 EXACT: Final = frozenset({"power", "float_power"})
 """Operators whose kernels depend on the value of a literal: it may not differ between iterations."""
@@ -31,8 +32,10 @@ class BodyWriter:
     its number, an operand or literal by its tensor, what an op makes by (phase, result).
     """
 
-    def __init__(self, run: Iterations, arrays: WrittenArrays, carries: Sequence[Carry]) -> None:
-        self.run, self.arrays, self.carries = run, arrays, carries
+    def __init__(
+        self, run: Iterations, arrays: WrittenArrays, carries: Sequence[Carry], stored: Mapping[Carry, Stored],
+    ) -> None:
+        self.run, self.arrays, self.carries, self.stored = run, arrays, carries, stored
         self.others: list[int] = []
         self.reads: list[Access] = []
         self.writes: list[Access] = []
@@ -62,6 +65,11 @@ class BodyWriter:
         whole = [self._feed(arrays.meta(k)) for k in range(len(arrays.chains))]
         self._outer = {tensor: self._feed(self._metas[tensor]) for tensor in self.others}
         feeds = frozenset(self._meta)
+        for key, place in self.stored.items():
+            value = self._carried[place.array]
+            for name, attrs, meta in place.views(self._result_meta(place.array), self._result_meta(key)):
+                value, = self._emit(name, (value,), attrs, [meta], run.ops[key[0]])
+            self._carried[key] = value
         for phase in range(run.period):
             if phase not in run.hoisted:
                 self._write(phase, whole)
@@ -71,7 +79,10 @@ class BodyWriter:
                 self.writes.append(region.access(number, arrays.meta(number).shape))
                 outputs.append(value)
         named = {str(k): value for k, value in enumerate(outputs)}
-        return FusedProgram(feeds, tuple(self._steps), named, self._meta, sources=self._sources)
+        steps = _needed(self._steps, outputs)
+        metas = {t: self._meta[t] for t in sorted(feeds.union(*(s.result_ids for s in steps)))}
+        lines = {s.step_id: self._sources[s.step_id] for s in steps}
+        return FusedProgram(feeds, steps, named, metas, sources=lines)
 
     def _feed(self, meta: Meta) -> int:
         number = len(self._meta)
@@ -196,19 +207,12 @@ class BodyWriter:
     def _update(self, phase: int) -> None:
         """Write an update of a piece that is updated inside of an iteration."""
         number = self.arrays.number[phase]
-        if number not in self.arrays.pieces or self._is_last(phase):
+        if number not in self.arrays.pieces:
             return
         target = self._piece(phase)
         meta, region = self._meta[target], self.arrays.region(phase).within(self.arrays.pieces[number].hull)
         made, = self._emit("update_slice", (target, self._written[phase]), region, [meta], self.run.ops[phase])
         self._made[phase, 0] = made
-
-    def _is_last(self, phase: int) -> bool:
-        """Return whether an update writes over all that others have, and nothing of the iteration reads it."""
-        arrays = self.arrays
-        number = arrays.number[phase]
-        whole = phase == arrays.chains[number][-1] and arrays.region(phase) == arrays.pieces[number].written
-        return whole and all(self.run.inputs[k][0] != Inner(phase, 0, 0) for k in arrays.inside)
 
     def _within(self, phase: int) -> int:
         """Return what a slice reads of a piece that is updated inside of an iteration."""
@@ -232,7 +236,7 @@ class BodyWriter:
                         if last_of[region := arrays.region(phase)] == phase)
             return
         piece, last = arrays.pieces[number], chain[-1]
-        if self._is_last(last):
+        if arrays.region(last) == piece.written:
             yield piece.written, self._written[last]
             return
         of = self._meta[self._made[last, 0]]
@@ -251,3 +255,13 @@ class BodyWriter:
         self._steps.append(OpStep(number, name, inputs, attrs, results, row.mode_sensitive, number))
         self._sources[number] = op.source
         return results
+
+
+def _needed(steps: Sequence[OpStep], outputs: Sequence[int]) -> tuple[OpStep, ...]:
+    """Return the steps that outputs need: what is written over is not."""
+    read, kept = set(outputs), []
+    for step in reversed(steps):
+        if not read.isdisjoint(step.result_ids):
+            read.update(step.input_ids)
+            kept.append(step)
+    return tuple(kept[::-1])

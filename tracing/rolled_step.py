@@ -16,6 +16,7 @@ from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import WrittenArrays
 from jitfuse.tracing.rolled_body import BodyWriter
 from jitfuse.tracing.rolled_run import SAMPLE, Carry, Iterations, Line, NoLoopError, Run, Workplace
+from jitfuse.tracing.rolled_stored import stored_values
 
 FUSED_OPS = 64
 """Ops up to which iterations are put together: they are launched once, and read and write what they carry once."""
@@ -71,12 +72,19 @@ def _at_once(line: Line, run: Run, count: int) -> int:
 
 
 def _beginnings(line: Sequence[OpNode], run: Run, position: Mapping[int, int]) -> list[int]:
-    """Return where an iteration may begin, the places that the fewest values cross first, early ones before late."""
+    """Return where an iteration may begin, the places that the fewest values cross first, early ones before late.
+
+    What has been written into an array crosses with it.
+    """
     period = run.period
     base = min(run.begin + SAMPLE * period, run.end - period)
+    written = {op.input_ids[1]: (k, op.result_ids[0]) for k, op in enumerate(line[run.begin : base + period], run.begin)
+               if op.op_name == "update_slice"}
     reach: dict[tuple[int, int], int] = {}
     for k in range(base, base + period):
         for t in line[k].input_ids:
+            at, array = written.get(t, (k, t))
+            t = array if at < k else t
             made = position.get(t, -1)
             if made >= run.begin:
                 producer = (made - run.begin) % period, t - line[made].result_ids[0]
@@ -94,13 +102,14 @@ def _rolled(run: Iterations) -> Rolled:
     arrays = WrittenArrays(run)
     escaping = _escaping(run, arrays)
     made = list(run.hoisted.values())
-    carries = [key for key in sorted(run.initial) if key[0] not in arrays.number]
+    stored = stored_values(run)
+    carries = [key for key in sorted(run.initial) if key[0] not in arrays.number and key not in stored]
     initial = [run.initial[key] for key in carries]
     for key in escaping:
         if key not in run.initial and key[0] not in arrays.number:
             carries.append(key)
             initial.append(_zeros(run, key, made))
-    body = BodyWriter(run, arrays, carries)
+    body = BodyWriter(run, arrays, carries, stored)
     program = body.program()
     attrs = make_attrs({
         "body": program, "carries": len(carries), "arrays": len(arrays.chains), "length": run.count,
@@ -114,6 +123,11 @@ def _rolled(run: Iterations) -> Rolled:
     made.append(OpNode(0, "rolled_loop", inputs, attrs, results, False, run.ops[0].source))
     after = dict(zip(carries, results, strict=False))
     after |= {(chain[-1], 0, 1): result for chain, result in zip(arrays.chains, results[len(carries) :], strict=True)}
+    for key in escaping.keys() & stored.keys():
+        after[key] = after[stored[key].array]
+        for name, region, meta in stored[key].views(place.metas[after[key]], place.metas[escaping[key]]):
+            made.append(OpNode(0, name, (after[key],), region, (place.tensor(meta),), False, run.ops[key[0]].source))
+            after[key] = made[-1].result_ids[0]
     return Rolled(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()})
 
 

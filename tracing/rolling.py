@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Meta, OpStep
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode, ProcessGraph
@@ -31,9 +30,6 @@ _COMPARED: Final = 3
 """Operands that are compared for all ops at once; further ones are when a run becomes a loop."""
 _AXES: Final = 4
 """Slices of higher rank do not move on."""
-WRITTEN_OUT_OPS: Final = 2048
-WRITTEN_OUT_BYTES: Final = 1 << 15
-"""Up to so many ops, runs that update fixed regions of arrays of at least so many bytes stay as they are."""
 _WINDOW: Final = 4
 """Ops by which iterations are recognised before they are compared."""
 _LITERAL: Final = -1
@@ -95,8 +91,6 @@ class _Work:
         taken: list[Rolled] = []
         whole = Line(line, comparison.kinds, comparison.position, comparison.last_use)
         for run in comparison.runs(limits):
-            if _is_better_written_out(whole, run, self._graph.metas):
-                continue
             for loop in roll_run(self._place, whole, run):
                 comparison.take(loop.begin, loop.end)
                 taken.append(loop)
@@ -166,21 +160,6 @@ def _differing(line: list[OpNode]) -> list[int]:
             if before[0] != op.attrs:
                 found += [before[1], k]
     return sorted(set(found))
-
-
-def _is_better_written_out(line: Line, run: Run, metas: list[Meta]) -> bool:
-    """Return whether a run is not too long to stay, and updates the same region of an array of some size each time.
-
-    Such updates are stored in place where they are written out; a loop would carry the array on as a new one.
-    """
-    if run.end - run.begin > WRITTEN_OUT_OPS:
-        return False
-    for op, later in zip(line.ops[run.begin : run.begin + run.period], line.ops[run.begin + run.period :]):
-        if op.op_name == "update_slice" and op.attrs == later.attrs:
-            meta = metas[op.result_ids[0]]
-            if meta.size * itemsize(meta.dtype) >= WRITTEN_OUT_BYTES:
-                return True
-    return False
 
 
 class _Comparison:

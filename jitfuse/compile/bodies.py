@@ -2,7 +2,9 @@
 
 A body has its words, arena and results laid out once; from one run to the next only the addresses that change are
 written. Results alternate between two places, so that a body may read what it carried while it writes what comes next:
-they hold until the run after the next one. Does not own what a loop does with its body (`jitfuse.ir.control`).
+they hold until the run after the next one. What a body writes over the value that it carries on (an array that is
+updated in place) lies in memory of the body's own, and holds until the next run. Does not own what a loop does with its
+body (`jitfuse.ir.control`).
 """
 from __future__ import annotations
 
@@ -55,6 +57,11 @@ class Body:
         self._places: tuple[dict[int, Array], ...] = tuple(
             {v: np.empty(shape, numpy_dtype(dtype)) for v, (dtype, shape) in plan.outputs.items()} for _ in range(2)
         )
+        self._carried = {
+            ("feed", feed): np.empty(plan.views[value].shape, numpy_dtype(dtype))
+            for feed, dtype in body.feeds for value, _ in plan.results.values()
+            if value in plan.views and plan.views[value].buffer == ("feed", feed)
+        }  # what a run writes its result over
         results = [value for value, _ in plan.results.values()]
         self._returned = tuple(tuple(self._result(place, v) for v in results) for place in self._places)
         self._turn = 0
@@ -80,7 +87,10 @@ class Body:
     def __call__(self, *operands: Any) -> tuple[Array, ...]:
         """Return the results, which stay until the run after the next one."""
         for buffer, cell, operand in zip(self._feeds, self._cells, operands, strict=True):
-            self._bind(buffer, cell, operand)
+            own = self._carried.get(buffer)
+            if own is not None and own is not operand:
+                own[...] = operand
+            self._bind(buffer, cell, operand if own is None else own)
         self._turn = turn = 1 - self._turn
         for buffer, address in self._addresses[turn].items():
             self._move(buffer, address)
@@ -112,6 +122,8 @@ class Body:
         view = self._plan.views.get(value)
         if view is None:
             return place[value]
+        if view.buffer in self._carried:
+            return self._carried[view.buffer]
         whole = place[view.buffer[1]]
         return np.ndarray(view.shape, whole.dtype, whole, view.offset, view.strides)
 

@@ -32,9 +32,12 @@ def bind_control(binder: StepBinder, step: LibraryCall, memory: Memory, repeated
 
 
 class _Result(NamedTuple):
-    """A result of a body: the value whose buffer it lies in, how, and whether it is all of it, in C order."""
+    """A result of a body: the value whose buffer it lies in, how, and whether it is all of it, in C order.
 
-    value: int
+    The value is None where the body has written it over the carried value in whose place it comes.
+    """
+
+    value: int | None
     window: Window
     whole: bool
 
@@ -56,7 +59,10 @@ class HeldBody:
             view = plan.views.get(value)
             if view is None:
                 view = Window(("value", value), 0, dtype, plan.outputs[value][1], (), True)
-            base = view.buffer[1]
+            kind, base = view.buffer
+            if kind == "feed":
+                self.results.append(_Result(None, view, False))
+                continue
             whole = view.contiguous and math.prod(view.shape) == math.prod(plan.outputs[base][1])
             self.results.append(_Result(base, view, whole))
 
@@ -64,6 +70,10 @@ class HeldBody:
         """Return the value whose buffer is result k and that has no place yet, None where there is none."""
         value, _, whole = self.results[k]
         return value if whole and value not in self.outputs else None
+
+    def in_place(self, k: int) -> bool:
+        """Return whether result k is written over the carried value that it replaces."""
+        return self.results[k].value is None
 
     def settle(self) -> None:
         """Place the outputs that the step has not placed in the arena."""
@@ -86,6 +96,7 @@ class HeldBody:
     def place(self, k: int) -> Place:
         """Return where result k lies."""
         value, window, _ = self.results[k]
+        assert value is not None, "it lies where it was carried"
         at, offset = self.outputs[value]
         return at, offset + window.offset
 
@@ -100,32 +111,34 @@ class Carried:
         next iteration does not write."""
         builder = step.binder.builder
         self.step, self.body, self.count = step, body, count
-        self.now = [builder.value() for _ in range(count)]
+        self.places: list[Place] = []
+        """Where the body reads the values."""
         self.later: list[tuple[int, int]] = []  # (where the body writes, where it writes next time)
         self.pairs: list[tuple[int, int]] = []  # (result, where it is copied to)
         self.moves: list[tuple[int, int, int]] = []
-        starts = [(self.now[k], *step.operand(first + k)) for k in range(count)]
+        starts = []
         for k in range(count):
-            value = body.claim(k)
             made = body.results[k]
-            if made.whole and made.value in rows:
-                self.moves.append((self.now[k], *body.outputs[made.value]))
+            if body.in_place(k):
+                builder.copy(step.results[k], step.operand(first + k), window_bytes(step.call.outputs[k]))
+                self.places.append(step.results[k])
+                continue
+            value, now = body.claim(k), builder.value()
+            self.places.append((now, 0))
+            starts.append((now, *step.operand(first + k)))
+            if made.whole and made.value is not None and made.value in rows:
+                self.moves.append((now, *body.outputs[made.value]))
                 continue
             places = step.results[k], step.binder.room(window_bytes(made.window))
             out, spare = builder.value(), builder.value()
             starts += [(out, *places[0]), (spare, *places[1])]
-            self.moves.append((self.now[k], out, 0))
+            self.moves.append((now, out, 0))
             self.later.append((out, spare))
             if value is None:
                 self.pairs.append((k, out))
             else:
                 body.outputs[value] = out, 0
         builder.move(starts)
-
-    @property
-    def places(self) -> list[Place]:
-        """Where the body reads the values."""
-        return [(value, 0) for value in self.now]
 
     def turn(self) -> None:
         """End an iteration: what it has written is what the next one reads."""
@@ -137,8 +150,9 @@ class Carried:
 
     def end(self) -> None:
         """Put the last values where the step's results belong."""
-        for k, value in enumerate(self.now):
-            self.step.binder.builder.copy(self.step.results[k], (value, 0), window_bytes(self.step.call.outputs[k]))
+        for k, place in enumerate(self.places):
+            if not self.body.in_place(k):
+                self.step.binder.builder.copy(self.step.results[k], place, window_bytes(self.step.call.outputs[k]))
 
 
 class ControlStep:

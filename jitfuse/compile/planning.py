@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
 from jitfuse.compile.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, KernelFacts, LibraryCall, Window
@@ -28,17 +28,31 @@ def runtime_plan(trace: tracer.Trace, training: bool, schedule: str) -> RuntimeP
     return _planned(trace.program, feed_layouts(trace), training, schedule)
 
 
-def _planned(program: FusedProgram, layouts: Mapping[int, Layout], training: bool, schedule: str) -> RuntimePlan:
-    """Return the best plan of a program, with the plans of the programs that its steps hold, at any depth."""
+def _planned(
+    program: FusedProgram, layouts: Mapping[int, Layout], training: bool, schedule: str,
+    donated: Mapping[int, int] | None = None,
+) -> RuntimePlan:
+    """Return the best plan of a program, with the plans of the programs that its steps hold, at any depth.
+
+    `donated` maps feeds to the number of the output that may have their memory.
+    """
     program = run_passes(program, training, verified if debugging() else None)
-    plan = AbstractPlan(program, layouts, schedule).best()
+    plan = AbstractPlan(program, layouts, schedule, donated=donated or {}).best()
     steps = tuple(_with_bodies(s, training, schedule) if isinstance(s, HostCall) else s for s in plan.steps)
     return plan._replace(steps=steps)
 
 
 def _with_bodies(step: HostCall, training: bool, schedule: str) -> HostCall:
     held = [(name, value) for name, value in step.attrs if isinstance(value, FusedProgram)]
-    return step._replace(bodies=tuple((name, _planned(value, {}, training, schedule)) for name, value in held))
+    bodies = [(name, _planned(value, {}, training, schedule, _carried(step, name, value))) for name, value in held]
+    return step._replace(bodies=tuple(bodies))
+
+
+def _carried(step: HostCall, name: str, body: FusedProgram) -> dict[int, int]:
+    """Return the feeds of a body that are carried, with the outputs that take their place."""
+    carries: Any = dict(step.attrs).get("carries", 0) if name == "body" else 0
+    first = int(step.name == "fori_loop")  # the number of the iteration comes before
+    return {body.ordered_feeds[first + k]: k for k in range(carries)}
 
 
 def feed_layouts(trace: tracer.Trace) -> dict[int, Layout]:
@@ -79,12 +93,16 @@ def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:
         results={path: (value, program.meta[value].dtype) for path, value in program.outputs.items()},
         outputs={v: (program.meta[v].dtype, program.meta[v].shape) for v in plan.outputs},
         views={
-            v: _window(("value", view.base), view.offset, program.meta[v].dtype, view.layout)
+            v: _window((_kind(program, view.base), view.base), view.offset, program.meta[v].dtype, view.layout)
             for v, view in plan.views.items() if v in delivered
         },
         offsets=plan.offsets, arena_bytes=plan.arena_bytes, literals=literals_of(program),
         kernels=tuple(_facts(form) for form in forms),
     )
+
+
+def _kind(program: FusedProgram, value: int) -> str:
+    return "feed" if value in program.feeds else "value"
 
 
 def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:

@@ -52,7 +52,8 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
 
 def _build_window(program: FusedProgram, grouping: Grouping, step: OpStep) -> Launch:
     head, offset, layout = grouping.values.windows[step.result_id]
-    return _write(program, grouping, grouping.place_of(), step.input_ids[1], ("value", head), layout, offset)
+    buffer = grouping.values.buffer(head)
+    return _write(program, grouping, grouping.place_of(), step.input_ids[1], buffer, layout, offset)
 
 
 def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> Launch:

@@ -28,7 +28,7 @@ from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.updates import updated_in_place
 from jitfuse.plans.values import Values, View
-from jitfuse.records import NamedTuple, Record
+from jitfuse.records import NamedTuple, Record, fresh
 
 LONG: Final = 1000
 """Programs of more steps have the default of all choices but who computes products: each costs one more planning."""
@@ -99,6 +99,8 @@ class AbstractPlan(Record, frozen=True, eq=False):
     schedule: str = "slack"
     in_place: bool = True
     """Whether long chains of updates may share memory."""
+    donated: Mapping[int, int] = fresh(default_factory=dict)
+    """Feeds whose memory an output may have: its number among the outputs."""
 
     def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
         """Return the plan of one policy; candidates are ordered by the quick methods alone."""
@@ -127,7 +129,7 @@ class AbstractPlan(Record, frozen=True, eq=False):
 
     @cached_property
     def _updated(self) -> FusedProgram:
-        return updated_in_place(self.program) if self.in_place else self.program
+        return updated_in_place(self.program, self.donated) if self.in_place else self.program
 
     def best(self) -> RuntimePlan:
         """Return the runtime plan of the best candidate."""
@@ -257,7 +259,7 @@ def _planned(group: Group, kernels: int) -> PlannedGroup:
 
 def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
     """Return the fusion groups; dear values that several groups would compute are stored once where that pays."""
-    values = Values(program, plan.layouts, policy, plan.in_place)
+    values = Values(program, plan.layouts, policy, plan.in_place, plan.donated)
     first = Grouping(program, values, policy=policy)
     twice = {v for v in computed_twice(program, first) if values.inlining.store(v)}
     return Grouping(program, values, twice, policy) if twice else first
@@ -272,7 +274,8 @@ def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:
 
 def _output_buffers(program: FusedProgram, values: Values) -> tuple[int, ...]:
     """Return the values whose buffers become results, each once, in output order."""
-    return tuple(dict.fromkeys(values.base(v) for v in program.outputs.values()))
+    bases = dict.fromkeys(values.base(v) for v in program.outputs.values())
+    return tuple(base for base in bases if base not in values.memory)
 
 
 def _library_ns(step: HostCall) -> int:
@@ -298,5 +301,5 @@ def _host_call(program: FusedProgram, values: Values, step: OpStep) -> HostCall:
 
 def _host_operand(program: FusedProgram, values: Values, value: int) -> HostOperand:
     base, offset, layout = values.layout(value)
-    buffer = values.memory[base][0] if base in values.memory else ("value", base)
+    buffer = values.buffer(base)
     return HostOperand(buffer, offset, program.meta[value].dtype, layout)

@@ -35,7 +35,7 @@ class Probing:
             if value in self.values.memory:
                 return self.values.memory[value]
             if value in self.home:
-                return ("value", self.values.base(value)), contiguous_layout(self.program.meta[value])
+                return self.values.buffer(value), contiguous_layout(self.program.meta[value])
             return None
 
         return place

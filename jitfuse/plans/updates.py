@@ -6,6 +6,7 @@ knows as the value itself. Owns these rewritings. Does not own what is stored in
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from jitfuse.ir import ops
@@ -19,15 +20,18 @@ SHORTEST: Final = 4
 """Chains of fewer updates stay masks in the kernels that need the array."""
 
 
-def updated_in_place(program: FusedProgram) -> FusedProgram:
-    """Return an equal program whose long chains of updates are ready to be stored in place; itself where none is."""
-    if max(chain_lengths(program).values(), default=0) < SHORTEST:
+def updated_in_place(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgram:
+    """Return an equal program whose long chains of updates are ready to be stored in place; itself where none is.
+
+    `donated` maps feeds to the number of the output that may have their memory.
+    """
+    if max(chain_lengths(program, donated).values(), default=0) < SHORTEST:
         return program
-    return _read_back(_without_overwritten(program))
+    return _read_back(_without_overwritten(program), donated)
 
 
-def chain_lengths(program: FusedProgram) -> dict[int, int]:
-    """Return for each update how many there are in the longest chain that it is part of."""
+def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int, int]:
+    """Return for each update how many there are in the longest chain that it is part of: enough in a donated feed."""
     length: dict[int, int] = {}
     updates = [s for s in program.steps if s.op_name == "update_slice"]
     for step in updates:
@@ -36,7 +40,28 @@ def chain_lengths(program: FusedProgram) -> dict[int, int]:
         base = step.input_ids[0]
         if base in length:
             length[base] = max(length[base], length[step.result_id])
+    for feed, last in donated_updates(program, donated).items():
+        for update in updates_between(program, feed, last):
+            length[update] = max(length[update], SHORTEST)
     return length
+
+
+def donated_updates(program: FusedProgram, donated: Mapping[int, int]) -> dict[int, int]:
+    """Return the donated feeds whose output is an update of them, with that."""
+    outputs = list(program.outputs.values())
+    return {feed: outputs[k] for feed, k in donated.items() if updates_between(program, feed, outputs[k])}
+
+
+def updates_between(program: FusedProgram, feed: int, last: int) -> list[int]:
+    """Return the updates by which a value is made of a feed, the last one first; none where it is made otherwise."""
+    found = []
+    while last != feed:
+        step = program.producers.get(last)
+        if step is None or step.op_name != "update_slice":
+            return []
+        found.append(last)
+        last = step.input_ids[0]
+    return found
 
 
 def _without_overwritten(program: FusedProgram) -> FusedProgram:
@@ -89,9 +114,9 @@ def _lies_apart(reader: OpStep, update: OpStep) -> bool:
     return reader.op_name == "slice" and are_disjoint(region_of(reader), region_of(update))
 
 
-def _read_back(program: FusedProgram) -> FusedProgram:
+def _read_back(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgram:
     """Have what is computed after an update read what was stored from there, rather than compute or store it twice."""
-    lengths, order = chain_lengths(program), {s.step_id: k for k, s in enumerate(program.steps)}
+    lengths, order = chain_lengths(program, donated), {s.step_id: k for k, s in enumerate(program.steps)}
     stored: dict[int, int] = {}
     for number, step in enumerate(program.steps):
         if lengths.get(step.result_id, 0) >= SHORTEST:

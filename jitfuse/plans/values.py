@@ -17,6 +17,7 @@ from jitfuse.plans.frame import contiguous_layout
 from jitfuse.plans.inlining import Inlining
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
+from jitfuse.plans.updates import donated_updates
 from jitfuse.plans.windows import Windows
 from jitfuse.records import NamedTuple
 
@@ -42,11 +43,14 @@ class Commit(NamedTuple):
 
 
 class Values:
-    """Placement facts of one primitive program. `layouts` gives the layout of each array feed."""
+    """Placement facts of one primitive program. `layouts` gives the layout of each array feed.
+
+    `donated` maps feeds that nobody needs any longer to the number of the output that may have their memory.
+    """
 
     def __init__(
         self, program: FusedProgram, layouts: Mapping[int, Layout], policy: LoweringPolicy = DEFAULT,
-        in_place: bool = True,
+        in_place: bool = True, donated: Mapping[int, int] | None = None,
     ) -> None:
         self.program = program
         self.policy = policy
@@ -70,7 +74,7 @@ class Values:
         self.commits: list[Commit] = []
         self.reserved: list[int] = []
         self._reserve_random_state()
-        self._share_memory(in_place)
+        self._share_memory(in_place, donated or {})
         self._find_commits()
         self._find_outputs()
         self._find_host_operands()
@@ -80,6 +84,11 @@ class Values:
         """Return the value whose buffer holds this one."""
         view = self.views.get(value)
         return view.base if view is not None else value
+
+    def buffer(self, value: int) -> Any:
+        """Return the buffer that holds a value."""
+        base = self.base(value)
+        return self.memory[base][0] if base in self.memory else ("value", base)
 
     def layout(self, value: int) -> tuple[int, int, Layout]:
         """Return (value that owns the buffer, byte offset, layout) of a materialised value or view."""
@@ -118,13 +127,13 @@ class Values:
         return self._versions.get(value, value if value in self.windows else self.base(value))
 
     # ------------------------------------------------------------------ what must be stored
-    def _share_memory(self, in_place: bool) -> None:
+    def _share_memory(self, in_place: bool, donated: Mapping[int, int]) -> None:
         """Find the updates that are stored in place: views of the whole array that they change."""
         self.windows: dict[int, View] = {}
         self._versions: dict[int, int] = {}
         if not in_place:
             return
-        found = Windows(self.program, self.memory, self.must)
+        found = self._windows(donated)
         for value, head in found.heads.items():
             if value == head:
                 continue
@@ -134,6 +143,17 @@ class Values:
             assert moved is not None
             self.windows[value] = View(head, moved[1], moved[0])
             self.views[value] = View(head, 0, whole)
+
+    def _windows(self, donated: Mapping[int, int]) -> Windows:
+        """Return what is stored in place; of the donated feeds those are written whose output then lies there."""
+        while True:
+            must = set(self.must)
+            found = Windows(self.program, self.memory, must, donated)
+            lost = {f for f, last in donated_updates(self.program, donated).items() if found.heads[last] != f}
+            if not lost:
+                self.must |= must
+                return found
+            donated = {feed: k for feed, k in donated.items() if feed not in lost}
 
     def _reserve_random_state(self) -> None:
         """Have the call take its random numbers at its very start: a copy of the state, and the state moved on.

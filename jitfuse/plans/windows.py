@@ -10,14 +10,14 @@ array. Owns this choice, and what must be stored for it. Does not own when the k
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.inlining import is_arithmetic, is_tiny
 from jitfuse.plans.regions import Region, are_disjoint, region_of, whole, within
-from jitfuse.plans.updates import SHORTEST, chain_lengths
+from jitfuse.plans.updates import SHORTEST, chain_lengths, donated_updates
 from jitfuse.records import NamedTuple
 
 _NEVER: Final = 1 << 60
@@ -40,22 +40,29 @@ _NOTHING: Final[Reads] = {}
 class Windows:
     """The updates of a program that are stored in place.
 
-    `heads` maps each update of a chain to the one whose memory it has: itself, or an earlier one, into which it is
-    stored. `must` holds what is stored, and grows.
+    `heads` maps each update of a chain to the one whose memory it has: itself, an earlier one, into which it is
+    stored, or a donated feed. `must` holds what is stored, and grows. `donated` maps feeds to the number of the output
+    that may have their memory.
     """
 
-    def __init__(self, program: FusedProgram, memory: Container[int], must: set[int]) -> None:
+    def __init__(
+        self, program: FusedProgram, memory: Container[int], must: set[int], donated: Mapping[int, int],
+    ) -> None:
         self.program = program
-        self.heads: dict[int, int] = {}
+        owned = donated_updates(program, donated)
+        self.heads: dict[int, int] = {feed: feed for feed in owned}
         self._memory = memory
         self._must = must
-        chains = chain_lengths(program)
+        chains = chain_lengths(program, donated)
         if max(chains.values(), default=0) < SHORTEST:
             return
         self._last = _last_uses(program)
         self._reads: dict[int, Reads] = {}
         self._readers: dict[int, list[int]] = {}
-        self._newest: dict[int, int] = {}
+        self._newest: dict[int, int] = dict(self.heads)
+        for feed in owned:
+            self._readers[feed] = []
+            self._reads[feed] = {feed: (Access(whole(program.meta[feed].shape), True),)}
         for number, step in enumerate(program.steps):
             if chains.get(step.result_id, 0) >= SHORTEST:
                 self._update(number, step)

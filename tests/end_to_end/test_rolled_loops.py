@@ -37,11 +37,15 @@ def limits(ops: int, iterations: int, fused: int = 64) -> Iterator[None]:
 
 def results(fn: Callable[..., Any], args: tuple[Any, ...], calls: int = 2) -> list[np.ndarray]:
     """Return what a function returns in its last call, and what it leaves in its arguments."""
+    found: list[list[np.ndarray]] = []
     for _ in range(calls):
         own = [np.copy(a) if isinstance(a, np.ndarray) else a for a in args]
         made = fn(*own)
-    made = made if isinstance(made, tuple) else (made,)
-    return [np.asarray(x) for x in (*made, *own)]
+        made = made if isinstance(made, tuple) else (made,)
+        found.append([np.asarray(x) for x in (*made, *own)])
+        for a, b in zip(found[0], found[-1], strict=True):
+            np.testing.assert_array_equal(a, b)
+    return found[-1]
 
 
 def loops(program: Any) -> int:
@@ -335,6 +339,100 @@ def test_loops_in_loops() -> None:
     check(fn, Y, rolled=2)
 
 
+# ---------------------------------------------------------------- fixed regions that are written again and again
+@pytest.mark.parametrize("n", [3, 4, 9, 40])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "int64"])
+def test_stencils_between_two_arrays(n: int, dtype: str) -> None:
+    def fn(a: Any, b: Any) -> Any:
+        for _ in range(N):
+            b[1:-1, 1:-1] = a[1:-1, 1:-1] + a[:-2, 1:-1] - a[1:-1, 2:]
+            new = b[1:-1, 1:-1] - b[2:, 1:-1] * 2 - b[1:-1, :-2]
+            a[1:-1, 1:-1] = new // 2 if dtype == "int64" else new * 0.125
+
+    a, b = (RNG.random((2, n, n + 2)) * 9).astype(dtype)
+    check(lambda a, b: (fn(a, b), a[0])[1], a, b, close=1e-2 if dtype == "float32" else 1e-6)
+
+
+def test_fields_on_grids_that_drive_each_other() -> None:
+    def fn(pulse: Any, ex: Any, ey: Any, hz: Any) -> Any:
+        for value in pulse:
+            ey[0, :] = value
+            ey[1:, :] -= 0.5 * (hz[1:, :] - hz[:-1, :])
+            ex[:, 1:] -= 0.5 * (hz[:, 1:] - hz[:, :-1])
+            hz[:-1, :-1] -= 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
+        return hz.sum()
+
+    check(fn, RNG.random(N), *RNG.random((3, 8, 9)), close=1e-9)
+
+
+def test_updates_that_read_what_they_write() -> None:
+    def fn(a: Any, b: Any) -> Any:
+        for _ in range(N):
+            a[1:-1] = (a[:-2] + a[2:]) * 0.5
+            b[::2] = b[::-2] * 0.5 + a[3]
+            b[1:4] = b[:3] + b[2:5]
+        return a + 1, b
+
+    check(fn, RNG.random(12), RNG.random(13))
+
+
+def test_two_arrays_that_take_turns() -> None:
+    def fn(a: Any, b: Any) -> Any:
+        a, b = a * 1, b + 0
+        for _ in range(N):
+            b[1:-1] = a[:-2] * 0.5 + a[2:] * 0.25
+            a, b = b, a
+        return a, b
+
+    check(fn, Y, Y + 1)
+
+
+def test_an_array_and_what_it_was_before() -> None:
+    def fn(x: Any) -> Any:
+        before = x * 0
+        for _ in range(N):
+            new = x.copy()
+            new[1:-1] = x[1:-1] * 1.5 - before[1:-1] * 0.5 + (x[2:] + x[:-2]) * 0.125
+            new[0] = x.sum() * 0.125
+            before, x = x, new
+        return x, before
+
+    check(fn, RNG.random(9))
+
+
+def test_what_is_written_and_what_it_was_are_used_later() -> None:
+    def fn(a: Any, b: Any) -> Any:
+        first = a + b
+        for _ in range(N):
+            row = b[1:-1] * 0.5 + a[2:]
+            a[1:-1] = row
+            b[1:-1] = row + b[:-2]
+        return first, row, a[1:-1] + row, b
+
+    check(fn, RNG.random(9), RNG.random(9))
+
+
+def test_loops_of_this_library_write_what_they_carry_in_place() -> None:
+    def body(i: Any, a: Any) -> Any:
+        a[1:-1] = a[1:-1] * 0.5 + i
+        a[0] = a[1] + a[-1]
+        return a
+
+    def fn(a: Any, n: int) -> Any:
+        first = jf.fori_loop(0, n, body, a)
+        last, sums = jf.scan(lambda c, x: (body(x, c), c.sum() + c), first, a)
+        done, _ = jf.while_loop(lambda c: c[0].sum() < 1e9, lambda c: (body(c[1], c[0]) * 1, c[1] * 2 + 1), (last, 1.0))
+        return first, last, sums, done, a
+
+    a = RNG.random(7)
+    got, want = results(jf.fuse(fn), (a, 5), 4), results(fn, (a, 5), 1)
+    for x, y in zip(got, want, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+    for n in (0, 1):
+        for x, y in zip(results(jf.fuse(fn), (a, n), 3), results(fn, (a, n), 1), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
 # ---------------------------------------------------------------- loops over the elements of tables
 G = RNG.random((N - 5, N + 3))
 
@@ -557,6 +655,7 @@ STATEMENTS = [
     "for _ in range(6): b = b * 0.5 + a", "for j in range(5): T[i, j] = T[i, j] * 0.5 + y[j]",
     "for j in range(3): T[i + 1, j + 1] = T[i, j + {k}] * 0.5 + T[i + {m}, j]",
     "for j in range(4): V[{k}, i] += T[i, j] * V[{m}, i + 1]", "T[i, 1:4] += T[i + 1, {k}:{k} + 3]",
+    "a[1:4] = b[:3] * 0.5 + a[2:]", "b[1:4] = a[1:4] + b[1:4] * 0.5", "a[{k}] = c", "a, b = b, a",
     "if i % 7 != 6: a = a + 1", "W = np.array(W); W[i % 3] = c",
 ]
 
