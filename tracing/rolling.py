@@ -8,6 +8,7 @@ loops are found inner ones first. Owns finding runs, and putting loops in their 
 """
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -32,6 +33,8 @@ _AXES: Final = 4
 """Slices of higher rank do not move on."""
 _WINDOW: Final = 4
 """Ops by which iterations are recognised before they are compared."""
+_ENDS: Final = 16
+"""Ends of short runs among which the next one of the same kind is looked for."""
 _LITERAL: Final = -1
 _DEPTH: Final = 4
 
@@ -210,9 +213,12 @@ class _Comparison:
         self._free[begin:end] = False
 
     def runs(self, limits: Limits) -> Iterator[Run]:
-        """Yield runs of equal iterations, short periods first; those of different periods may overlap."""
-        for period in self._periods(limits.iterations):
-            least = max(limits.ops, limits.iterations * period) - 2 * period
+        """Yield runs of equal iterations, short periods first; those of different periods may overlap.
+
+        Many short runs of one period count as a long one: they are the loops within a loop.
+        """
+        periods = self._periods(limits.iterations)
+        for period in periods:  # which grow
             alike = self._code[period:] == self._code[:-period]
             alike &= self._free[period:] & self._free[:-period]
             for distance, operand in zip(self._distance, self._operand, strict=True):
@@ -221,7 +227,12 @@ class _Comparison:
             if self._starts is not None:
                 by = self._starts[period:] - self._starts[:-period]
                 alike &= (by[period:] == by[:-period]).all(axis=1)
-            for begin, end in _stretches(alike, least):
+            least = (limits.iterations - 2) * period
+            found = list(_stretches(alike, least))
+            if len(found) < limits.iterations or sum(end - begin for begin, end in found) < limits.ops:
+                found = [(begin, end) for begin, end in found if end - begin >= limits.ops - 2 * period]
+            _add_distances(periods, alike, period, limits.iterations)
+            for begin, end in found:
                 before = self._free[max(begin - period, 0) : begin]
                 yield Run(begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])))
 
@@ -240,6 +251,17 @@ class _Comparison:
         found = np.flatnonzero(often >= least - 1)
         every = {p * m for p in found.tolist() for m in (1, 2, 3, 4)}
         return sorted(p for p in every if p <= min(MAX_PERIOD, count // least))
+
+
+def _add_distances(periods: list[int], alike: Any, period: int, least: int) -> None:
+    """Add the distances at which the ends of runs of a period often come again: loops that are too short to be runs."""
+    ends = np.flatnonzero(alike[:-1] & ~alike[1:])
+    for between in range(1, min(_ENDS, len(ends) - least) + 1):
+        apart = ends[between:] - ends[:-between]
+        often = np.bincount(apart[apart <= MAX_PERIOD], minlength=1)
+        for distance in np.flatnonzero(2 * often >= len(apart)).tolist():
+            if distance > period and distance not in periods:
+                bisect.insort(periods, distance)
 
 
 def _numbers(metas: list[Meta]) -> list[int]:
