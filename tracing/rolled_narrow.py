@@ -7,10 +7,11 @@ own where loops are found (`jitfuse.tracing.rolling`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from jitfuse.ir.program import FusedProgram, Meta, make_attrs
 from jitfuse.ir.rolled import Access, accesses
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import Region, hull_of, in_order
 from jitfuse.tracing.rolled_run import Workplace

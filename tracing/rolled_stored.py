@@ -6,9 +6,9 @@ finding such values. Does not own what else is carried (`jitfuse.tracing.rolled_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jitfuse.ir.program import Attrs, Meta, make_attrs
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import Region
 from jitfuse.tracing.rolled_run import Carry, Inner, Iterations, attr
