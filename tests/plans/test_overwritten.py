@@ -63,7 +63,7 @@ def test_which_updates_are_left_out(what: str, plan_of: Callable[..., Any]) -> N
 
     program = plan_of(f, np.arange(1.0, 11.0)).program
     left = {"the same": 4, "apart": 4, "next to it": 4, "all": 0}[what]
-    assert updates(program) - updates(updated_in_place(program)) == left
+    assert updates(program) - updates(updated_in_place(program, {})) == left
 
 
 def test_a_number_written_over_a_region_is_not_what_is_read_of_it() -> None:
