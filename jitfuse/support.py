@@ -15,7 +15,8 @@ from jitfuse.ir.program import Meta
 _SAMPLES: Final[dict[str, Any]] = {
     "axis": 0, "axes": (0,), "shape": (3,), "dtype": "float64", "value": 1, "count": 3, "data": bytes(24),
     "starts": (0,), "steps": (1,), "counts": (3,), "positions": (0,), "shifts": (1,), "reps": (2,), "times": 2,
-    "n": 3, "s": (3,), "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
+    "n": 3, "s": (3,), "sizes": (2,), "dilations": (1,),
+    "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
 }
 """Attribute values that fit an array of shape (3,)."""
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from jitfuse import dtypes
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import gathering, numpy_library, numpy_scans, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_functions import Tensor, implements, lifted, strong
+from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, strong
 from jitfuse.tracing.numpy_reduce import given
 from jitfuse.tracing.source import user_line
 
@@ -212,6 +212,27 @@ def _sliding(long: Tensor, short: Tensor, mode: int) -> Tensor:
 
 
 # ---------------------------------------------------------------- phases
+@implements("lib.stride_tricks.sliding_window_view")
+def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
+                        writeable: bool = False) -> Tensor:
+    """Return all windows of a shape, their elements as the last axes; they share no memory with the array."""
+    if writeable:
+        raise UnsupportedError(f"sliding_window_view(writeable=True) is not available, at {user_line()}")
+    t, shape = strong(lifted(x)[0]), extents(window_shape)
+    axes = tuple(range(t.ndim)) if axis is None else tuple(
+        shape_rules.normalize_axis("sliding_window_view", int(k), t.ndim) for k in extents(axis))
+    if len(axes) != len(shape):
+        raise ShapeError(f"sliding_window_view: a window of {shape} for the axes {axes}, at {user_line()}")
+    made = t
+    for size, along in zip(shape, axes, strict=True):
+        if not 1 <= size <= made.shape[along]:
+            raise ShapeError(f"sliding_window_view: a window of {size} in an axis of {made.shape[along]}, at "
+                             f"{user_line()}")
+        last = numpy_shapes.moveaxis(made, along, -1).call("windows", sizes=(size,), steps=(1,), dilations=(1,))
+        made = numpy_shapes.moveaxis(last, -1, along)
+    return made if shape else t[...]
+
+
 @implements("unwrap")
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.283185307179586) -> Tensor:
     """Return phases with jumps of half a period or more replaced by their complements of the period."""

@@ -213,6 +213,14 @@ def _slice(x: Tensor, *, starts: Any, steps: Any, counts: Any) -> Tensor:
     return torch.flip(x[slices], reverse) if reverse else x[slices]
 
 
+def _windows(x: Tensor, *, sizes: Any, steps: Any, dilations: Any) -> Tensor:
+    lead, strides = x.ndim - len(sizes), x.stride()
+    counts = [max((n - d * (k - 1) - 1) // s + 1, 0)
+              for n, k, s, d in zip(x.shape[lead:], sizes, steps, dilations, strict=True)]
+    moved = [[a * b for a, b in zip(strides[lead:], by, strict=True)] for by in (dilations, steps)]
+    return x.as_strided((*x.shape[:lead], *sizes, *counts), (*strides[:lead], *moved[0], *moved[1])).clone()
+
+
 def _update_slice(x: Tensor, value: Tensor, *, starts: Any, steps: Any, counts: Any) -> Tensor:
     slices, reverse = _region(starts, steps, counts)
     result = x.clone()
@@ -283,5 +291,5 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
     "gather": _gather, "take_along_axis": _take_along_axis,
     "diagonal": lambda x, *, offset: torch.diagonal(x, offset, -2, -1),
-    "slice": _slice, "update_slice": _update_slice,
+    "slice": _slice, "windows": _windows, "update_slice": _update_slice,
 }

@@ -202,6 +202,19 @@ def slice_(x: Array, *, starts: Any, steps: Any, counts: Any) -> Array:
     return np.asarray(x)[_region(starts, steps, counts)]
 
 
+def windows(x: Array, *, sizes: Any, steps: Any, dilations: Any) -> Array:
+    """Return windows over the last axes: (..., places in a window, windows)."""
+    x, rank = np.asarray(x), len(sizes)
+    reach = tuple(d * (k - 1) + 1 for k, d in zip(sizes, dilations, strict=True))
+    lead = x.ndim - rank
+    counts = [(n - r) // s + 1 if n >= r else 0 for n, r, s in zip(x.shape[lead:], reach, steps, strict=True)]
+    if 0 in counts:
+        return np.zeros((*x.shape[:lead], *sizes, *counts), x.dtype)
+    whole = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(lead, x.ndim)))
+    parts = (*(slice(None),) * lead, *(slice(None, None, s) for s in steps), *(slice(None, None, d) for d in dilations))
+    return np.moveaxis(whole[parts], tuple(range(lead, lead + rank)), tuple(range(lead + rank, lead + 2 * rank)))
+
+
 def concat(*xs: Array, axis: int) -> Array:
     """Join along an axis."""
     return np.concatenate(xs, axis=axis)

@@ -177,6 +177,22 @@ class IndexMaps(NodeTable):
         row, column = self._affine(last, 1, max(-offset, 0)), self._affine(last, 1, max(offset, 0))
         return [Key(step.input_ids[0], (*outer, row, column), key.mask)]
 
+    def _in_windows(self, step: OpStep, key: Key) -> list[Key]:
+        parts = self.unflatten(key.where, self.program.meta[key.value].shape)
+        steps, dilations = step.attr("steps"), step.attr("dilations")
+        lead, rank = len(parts) - 2 * len(steps), len(steps)
+        moved = tuple(
+            self._sum(self._affine(number, apart, 0), self._affine(place, spread, 0))
+            for place, number, apart, spread in zip(
+                parts[lead : lead + rank], parts[lead + rank :], steps, dilations, strict=True)
+        )
+        return [Key(step.input_ids[0], (*parts[:lead], *moved), key.mask)]
+
+    def _sum(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Lin) and isinstance(b, Lin):
+            return a.plus(b)
+        return self.node("add", "int64", (self.index_node(a), self.index_node(b)))
+
     # ------------------------------------------------------------------ indices that are data
     def index_keys(self, key: Key) -> list[Key]:
         """Return the values that a gather must have before it knows where it reads, each under its map.

@@ -249,7 +249,7 @@ def _index_maps(program: FusedProgram) -> dict[int, int]:
         value, moved, here = step.result_ids[0], 0, False
         for reader in program.consumers.get(value, ()):
             if _is_view(reader):
-                moved += maps[reader.result_ids[0]]
+                moved += maps[reader.result_ids[0]] * (2 if reader.op_name == "windows" else 1)  # they share elements
             else:
                 elsewhere, same = _split(reader)
                 moved += elsewhere.count(value)

@@ -22,7 +22,7 @@ from jitfuse.plans.windows import Windows
 from jitfuse.records import NamedTuple
 
 _ALIASED: Final = ("reshape", "transpose")
-_HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal")
+_HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal", "windows")
 
 
 class View(NamedTuple):
@@ -78,6 +78,7 @@ class Values:
         self._find_commits()
         self._find_outputs()
         self._find_host_operands()
+        self._store_windows()
         self.inlining = Inlining(program, policy, self.memory, self.must, self.choices)
 
     def base(self, value: int) -> int:
@@ -265,6 +266,13 @@ class Values:
         if value not in self.memory:
             self.must.add(value)
 
+    def _store_windows(self) -> None:
+        """Have windows stored that are read under another shape: their places would be found by divisions."""
+        for step in self.program.steps:
+            readers = self.program.consumers.get(step.result_id, ())
+            if step.op_name == "windows" and any(r.op_name == "reshape" for r in readers):
+                self.must.add(step.result_id)
+
     # ------------------------------------------------------------------ views
     def _view(self, value: int, allowed: tuple[str, ...]) -> View | None:
         chain: list[OpStep] = []
@@ -303,6 +311,11 @@ def _through(
         offset, (*outer, row, column) = step.attr("offset"), layout.strides
         start = (max(-offset, 0) * row + max(offset, 0) * column) if 0 not in shape else 0
         return strided(shape, (*outer, row + column), size), start
+    if kind == "windows":
+        lead = len(layout.shape) - len(step.attr("sizes"))
+        moved = (tuple(a * s for a, s in zip(step.attr(by), layout.strides[lead:], strict=True))
+                 for by in ("dilations", "steps"))
+        return strided(shape, (*layout.strides[:lead], *(s for axes in moved for s in axes)), size), 0
     lead = len(shape) - len(layout.shape)
     strides = (0,) * lead + tuple(
         0 if n == 1 and m != 1 else s for n, m, s in zip(layout.shape, shape[lead:], layout.strides, strict=True)

@@ -224,6 +224,9 @@ SECTIONS: Final[dict[str, str]] = {
         matrix_transpose: np.matrix_transpose(x)
         swapaxes: np.swapaxes(x, 0, 1)
         moveaxis: np.moveaxis(x, 0, 1); np.moveaxis(x[None], [0, 1], [-1, 0])
+        lib.stride_tricks.sliding_window_view: np.lib.stride_tricks.sliding_window_view(v, 3) + 0; \
+            np.lib.stride_tricks.sliding_window_view(x, (2, 3)).sum((2, 3)); \
+            np.lib.stride_tricks.sliding_window_view(x, 2, axis=1) * 2
         rollaxis: np.rollaxis(x, 1)
         expand_dims: np.expand_dims(x, 0); np.expand_dims(x, (0, 2)); x[:, None]
         squeeze: np.squeeze(x[:1]); np.squeeze(x[None], axis=0)

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.tracing import numpy_arrangements, numpy_shapes
+from jitfuse.tracing import numpy_arrangements
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.products import product, same_dtype
@@ -33,12 +33,17 @@ def each(value: Any, rank: int) -> Extents:
 
 def windows(x: Tensor, sizes: Extents, strides: Extents, dilations: Extents) -> list[Tensor]:
     """Return the elements at each place of the windows over the last axes, one tensor for each place."""
-    rank = len(sizes)
-    spatial = x.shape[-rank:]
+    counts = _counts(x, sizes, strides, dilations)
+    return [x[cuts] for cuts in _cuts(x.ndim - len(sizes), sizes, strides, dilations, counts)]
+
+
+def _counts(x: Tensor, sizes: Extents, strides: Extents, dilations: Extents) -> list[int]:
+    """Return how many windows there are along each axis; raises ShapeError where there is none."""
+    spatial = x.shape[-len(sizes) :]
     counts = [(n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(spatial, sizes, strides, dilations, strict=True)]
     if any(c < 1 for c in counts):
         raise ShapeError(f"a window of {sizes} does not fit into {spatial}, at {user_line()}")
-    return [x[cuts] for cuts in _cuts(x.ndim - rank, sizes, strides, dilations, counts)]
+    return counts
 
 
 def _cuts(lead: int, sizes: Extents, strides: Extents, dilations: Extents, counts: Any) -> list[tuple[slice, ...]]:
@@ -96,12 +101,14 @@ def _padded(name: str, x: Tensor, padding: Any, sizes: Extents, strides: Extents
 def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents, dilations: Extents,
                           groups: int) -> Tensor:
     """Return (samples, channels out, ...): for each group, weights times the windows of its channels."""
-    parts = windows(x, sizes, strides, dilations)
-    samples, channels, *spatial = parts[0].shape
-    outs, ins, places = w.shape[0] // groups, channels // groups, len(parts)
+    samples, channels = x.shape[:2]
+    spatial = _counts(x, sizes, strides, dilations)
+    outs, ins, places = w.shape[0] // groups, channels // groups, math.prod(sizes)
     lead = (samples, groups) if groups > 1 else (samples,)
-    split = [p.reshape((*lead, ins, math.prod(spatial))) for p in parts]
-    columns = numpy_shapes.stack(split, len(lead) + 1) if places > 1 else split[0]
+    if places > 1:
+        columns = x.call("windows", sizes=sizes, steps=strides, dilations=dilations)
+    else:
+        columns = windows(x, sizes, strides, dilations)[0]
     columns = columns.reshape((*lead, ins * places, math.prod(spatial)))
     rows = w.reshape((*lead[1:], outs, ins * places))
     return product("convolution", rows, columns).reshape((samples, groups * outs, *spatial))
@@ -165,10 +172,10 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     x, sizes, strides, dilations = operand(input), each(kernel_size, 2), each(stride, 2), each(dilation, 2)
     single = x.ndim == 3
     x = x.reshape((1, *x.shape)) if single else x
-    parts = windows(_padded("unfold", x, each(padding, 2), sizes, strides, dilations), sizes, strides, dilations)
-    samples, channels, h, w = parts[0].shape
-    stacked = numpy_shapes.stack([p.reshape((samples, channels, h * w)) for p in parts], 2)
-    made = stacked.reshape((samples, channels * len(parts), h * w))
+    x = _padded("unfold", x, each(padding, 2), sizes, strides, dilations)
+    h, w = _counts(x, sizes, strides, dilations)
+    made = x.call("windows", sizes=sizes, steps=strides, dilations=dilations)
+    made = made.reshape((x.shape[0], x.shape[1] * math.prod(sizes), h * w))
     return wrap(made[0] if single else made)
 
 

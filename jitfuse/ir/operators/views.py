@@ -50,6 +50,20 @@ def _check_region(name: str, shape: tuple[int, ...], attrs: dict[str, Any]) -> N
             )
 
 
+def _infer_windows(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    m, sizes = metas[0], tuple(attrs["sizes"])
+    steps, dilations = tuple(attrs["steps"]), tuple(attrs["dilations"])
+    if not len(sizes) == len(steps) == len(dilations) <= m.ndim:
+        raise ShapeError(f"windows: sizes, steps and dilations {sizes}, {steps}, {dilations} need one entry for each "
+                         f"of the last axes of {m.shape}")
+    if any(n < 1 for n in (*sizes, *steps, *dilations)):
+        raise ShapeError(f"windows: sizes {sizes}, steps {steps} and dilations {dilations} are positive")
+    lead = m.ndim - len(sizes)
+    counts = tuple(max((n - d * (k - 1) - 1) // s + 1, 0)
+                   for n, k, s, d in zip(m.shape[lead:], sizes, steps, dilations, strict=True))
+    return Meta((*m.shape[:lead], *sizes, *counts), m.dtype, m.device)
+
+
 def _infer_concat(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if not metas:
         raise ArgumentError("concat needs at least one operand")
@@ -72,6 +86,9 @@ add(Op("transpose", 1, VIEW, {"axes": REQUIRED}, _infer_transpose, reference.tra
 add(Op("broadcast_to", 1, VIEW, {"shape": REQUIRED}, _infer_broadcast_to, reference.broadcast_to))
 add(Op("slice", 1, VIEW, _REGION, _infer_slice, reference.slice_,
         doc="Elements start, start + step, ... (count of them) of each axis; steps may be negative."))
+add(Op("windows", 1, VIEW, {"sizes": REQUIRED, "steps": REQUIRED, "dilations": REQUIRED}, _infer_windows,
+       reference.windows, doc="Windows over the last axes, a step apart, their elements a dilation apart: axes of the "
+       "places in a window come before those of the windows."))
 add(Op("concat", VARIADIC, VIEW, {"axis": 0}, _infer_concat, reference.concat))
 add(Op("update_slice", 2, UPDATE, _REGION, _infer_update, reference.update_slice,
         doc="The first operand with a region replaced by the second, broadcast and cast."))

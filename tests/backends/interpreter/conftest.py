@@ -47,6 +47,9 @@ ARRANGEMENTS: dict[str, Callable[[tuple[int, ...]], list[dict[str, Any]]]] = {
     ],
     "tril": lambda shape: [{"k": k} for k in (-2, 0, 1)], "triu": lambda shape: [{"k": k} for k in (-2, 0, 1)],
     "diag": lambda shape: [{"k": k} for k in (-2, 0, 1)], "diagonal": lambda shape: [{"offset": k} for k in (-1, 0, 1)],
+    "windows": lambda shape: [
+        {"sizes": (k,) * r, "steps": (s,) * r, "dilations": (d,) * r}
+        for r in range(1, len(shape) + 1) for k, s, d in ((1, 1, 1), (2, 1, 1), (2, 2, 1), (3, 1, 2), (1, 3, 1))],
 }
 """Attributes of the operators that rearrange elements, for an array of a shape."""
 

@@ -132,6 +132,19 @@ def spread(function: Any) -> Any:
     return lambda x, axis, keepdims, correction: function(x, axis=axis, keepdims=keepdims, ddof=correction)
 
 
+def windowed(x: Any, sizes: Any, steps: Any, dilations: Any) -> Any:
+    """Windows over the last axes, one slice for each place in them."""
+    lead = x.ndim - len(sizes)
+    counts = [max((n - d * (k - 1) - 1) // s + 1, 0)
+              for n, k, s, d in zip(x.shape[lead:], sizes, steps, dilations, strict=True)]
+    made = np.zeros((*x.shape[:lead], *sizes, *counts), x.dtype)
+    for place in np.ndindex(*sizes):
+        cuts = [slice(p * d, max(p * d + (c - 1) * s + 1, 0), s) if c else slice(0)
+                for p, d, c, s in zip(place, dilations, counts, steps, strict=True)]
+        made[(*[slice(None)] * lead, *place)] = x[(*[slice(None)] * lead, *cuts)]
+    return made
+
+
 EXPECTED: dict[str, Callable[..., Any]] = {
     "erf": scipy.special.erf, "erfc": scipy.special.erfc, "sigmoid": scipy.special.expit,
     "log_sigmoid": lambda x: scipy.special.log_expit(x), "softplus": lambda x: -scipy.special.log_expit(-floats(x)),
@@ -164,7 +177,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "constant": lambda shape, dtype, data: np.frombuffer(data, numpy_dtype(dtype)).reshape(shape),
     "roll": lambda x, shifts, axes: np.roll(x, shifts, axes), "stack": lambda *xs, axis: np.stack(xs, axis),
     "repeat": lambda x, times, axis: np.repeat(x, times, axis), "pad": padded,
-    "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
+    "windows": windowed, "diagonal": lambda x, offset: np.diagonal(x, offset, -2, -1),
     "einsum": lambda *xs, subscripts, path: np.einsum(subscripts, *map(known, xs)),
     "gather": gathered, "scatter": scattered, "take": lambda x, index, axis, mode: np.take(x, index, axis, mode=mode),
     "take_along_axis": lambda x, index, axis: np.take_along_axis(x, index, axis),
