@@ -12,7 +12,7 @@ SOURCES = {
     "jitfuse": ROOT / "jitfuse", "jitfuse.tracing": ROOT / "tracing", "jitfuse.backends": ROOT / "backends",
     "jitfuse.cache": ROOT / "cache",
 }
-BASE = {"beside", "digests", "dtypes", "errors", "later", "lazy", "records", "version"}
+BASE = {"beside", "collecting", "digests", "dtypes", "errors", "later", "lazy", "records", "version"}
 PASSES = {"passes", "plans"}
 BACKENDS = {"backends"}
 CACHE = {"cache"}
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "errors": {"records"},
     "dtypes": {"errors"},
     "beside": set(),
+    "collecting": set(),
     "digests": set(),
     "later": set(),
     "records": set(),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitfuse.collecting import PAUSED
 from jitfuse.errors import ArgumentError, JitfuseError, OverlapError, VolatileError
 from jitfuse.ir.liveness import looks_at_mode
 from jitfuse.ir.program import FusedProgram, Meta
@@ -154,7 +155,8 @@ def trace_call(
     refuse_overlap(session, boundary.writes)
     if splitter is not None and splitter.asked:
         return TraceEnd(session, runs[0].view.trail.guards, result, boundary)
-    program = schedule(*roll_long(session.graph, boundary, on_host), schedule_method)
+    with PAUSED:
+        program = schedule(*roll_long(session.graph, boundary, on_host), schedule_method)
     refuse_leaked(session, program.feeds)
     guards, aliases = guards_of(session, (g for r in runs for g in r.view.trail.guards))
     return Trace(

@@ -12,6 +12,7 @@ import numpy as np
 
 from jitfuse.backends.llvm.runtime.entries import Handler
 from jitfuse.cache import publish
+from jitfuse.collecting import PAUSED
 from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.debugging import debugging
@@ -109,10 +110,11 @@ def compile_mode(
     if tables is not None and not spec.trace.mode_sensitive:
         made = spec.plans[not training]
     else:
-        made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan)
-        tables = PlanBinder(
-            spec.bound, spec.trace.result, made.call, made.kernels, made.constants, origin.function
-        ).build()
+        with PAUSED:
+            made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan)
+            tables = PlanBinder(
+                spec.bound, spec.trace.result, made.call, made.kernels, made.constants, origin.function
+            ).build()
     spec.plans[training] = made
     spec.bound.entry.set_plan(training=training, plan=tables)
     return made
