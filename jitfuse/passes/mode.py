@@ -24,7 +24,9 @@ def specialise(program: FusedProgram, training: bool) -> FusedProgram:
     kept = {
         feed: new for feed, new in program.state_out.items() if training or program.is_random_state(feed)
     }
-    resolved = rewrite(_with_nested(program, training), visit)
+    resolved = _with_nested(program, training)
+    if any(s.mode_sensitive or s.op_name == "mode_select" for s in program.steps):
+        resolved = rewrite(resolved, visit)
     return prune(resolved.replace(state_out={feed: resolved.state_out[feed] for feed in kept}))
 
 

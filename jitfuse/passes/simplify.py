@@ -19,6 +19,9 @@ def share(program: FusedProgram) -> FusedProgram:
 
 def fold_constants(program: FusedProgram) -> FusedProgram:
     """Compute operations over scalar literals now, with the operators' NumPy references."""
+    numbers = {s.result_id for s in program.steps if s.op_name == "full" and not program.meta[s.result_id].shape}
+    if not any(s.input_ids and numbers.issuperset(s.input_ids) for s in program.steps):
+        return program
     literals: dict[int, Any] = {}
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:

@@ -29,6 +29,11 @@ DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
+LOOPED: Final = 256
+"""Programs of more steps have rounds of loops written out: numbers go from one round to the next there."""
+ROUND_COST: Final = 3
+"""Such a number of at least this cost is stored where it is read twice. Computed again, each of the next rounds would
+take the whole chain of numbers behind it up to `RECOMPUTE_COST`: as many kernels that differ as rounds."""
 FLEXIBLE: Final = 128
 """Dear values whose readers together would spend at most this on computing them may be left unstored."""
 JOIN_COST: Final = 3
@@ -72,6 +77,8 @@ class Inlining:
         self._sizes: dict[int, int] = {}
         self._weights: dict[int, int] = {}
         self._heavy = 0
+        self._worth = RECOMPUTE_COST if len(program.steps) <= LOOPED else ROUND_COST
+        self._least = min(DEAR, self._worth)
         self._left = Counter(i for step in program.steps for i in step.input_ids)
         for number, step in enumerate(program.steps):
             self._visit(number, step)
@@ -99,10 +106,10 @@ class Inlining:
             self._bodies[result] = body
             self._sizes[result] = body.size
             self.costs[result] = cost
-        if cost >= DEAR and self._may_be_stored(value):
-            if self._maps[value] > 1:
+        if cost >= self._least and self._may_be_stored(value):
+            if cost >= DEAR and self._maps[value] > 1:
                 self.store(value)
-            elif cost >= RECOMPUTE_COST and self._is_number_read_twice(value):
+            elif cost >= self._worth and self._is_number_read_twice(value):
                 self._must.add(value)  # a number from one round of a loop to the next
         for i in step.input_ids:
             self._left[i] -= 1
