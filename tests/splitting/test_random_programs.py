@@ -71,7 +71,7 @@ def statements(draw: Any, depth: int, inside: bool, indent: str) -> list[str]:
         elif kind <= 11:
             turn = f"t{len(indent)}"
             least = draw(st.sampled_from((1, 3)))
-            lines += [f"{indent}{turn} = np.abs({a}).max() + 1", f"{indent}while {turn} > {least}:",
+            lines += [f"{indent}{turn} = np.minimum(np.abs({a}).max(), 40) + 1", f"{indent}while {turn} > {least}:",
                       f"{indent}    {turn} = {turn} * 0.5", *draw(statements(depth - 1, True, indent + "    "))]
         elif kind == 12:
             lines += [f"{indent}for i in range(3):", *draw(statements(depth - 1, True, indent + "    "))]
