@@ -17,6 +17,7 @@ from jitfuse.compile.call_plan import BodyPlan, LibraryCall, Window
 from jitfuse.compile.copying import copy_window, in_order, transfer_window, window_bytes
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
+from jitfuse.compile.sweep_binding import Course
 from jitfuse.dtypes import itemsize
 from jitfuse.records import NamedTuple
 
@@ -83,10 +84,17 @@ class HeldBody:
 
     def run(self, feeds: Sequence[Place], repeated: int) -> None:
         """Write the body's steps."""
+        self.binder.steps(self.body.plan.steps, self._memory(feeds), repeated)
+
+    def sweep(self, feeds: Sequence[Place], course: Course, count: int, repeated: int) -> None:
+        """Write so many iterations of the body, which is launches alone; raises NoCourseError."""
+        self.binder.sweep(self.body.plan.steps, self._memory(feeds), course, count, repeated)
+
+    def _memory(self, feeds: Sequence[Place]) -> Memory:
         plan = self.body.plan
         assert not plan.commits, "bodies write no arguments"
         places = {feed: at for (feed, _), at in zip(self.body.feeds, feeds, strict=True)}
-        self.binder.steps(plan.steps, Memory(plan, places, self.outputs, self._constants, self._arena), repeated)
+        return Memory(plan, places, self.outputs, self._constants, self._arena)
 
     def deliver(self, k: int, place: Place) -> None:
         """Copy result k to a place."""
@@ -116,7 +124,7 @@ class Carried:
         self.later: list[tuple[int, int]] = []  # (where the body writes, where it writes next time)
         self.pairs: list[tuple[int, int]] = []  # (result, where it is copied to)
         self.moves: list[tuple[int, int, int]] = []
-        starts = []
+        self.starts: list[tuple[int, int, int]] = []
         for k in range(count):
             made = body.results[k]
             if body.in_place(k):
@@ -125,20 +133,23 @@ class Carried:
                 continue
             value, now = body.claim(k), builder.value()
             self.places.append((now, 0))
-            starts.append((now, *step.operand(first + k)))
+            self.starts.append((now, *step.operand(first + k)))
             if made.whole and made.value is not None and made.value in rows:
                 self.moves.append((now, *body.outputs[made.value]))
                 continue
             places = step.results[k], step.binder.room(window_bytes(made.window))
             out, spare = builder.value(), builder.value()
-            starts += [(out, *places[0]), (spare, *places[1])]
+            self.starts += [(out, *places[0]), (spare, *places[1])]
             self.moves.append((now, out, 0))
             self.later.append((out, spare))
             if value is None:
                 self.pairs.append((k, out))
             else:
                 body.outputs[value] = out, 0
-        builder.move(starts)
+
+    def begin(self) -> None:
+        """Begin the first iteration."""
+        self.step.binder.builder.move(self.starts)
 
     def turn(self) -> None:
         """End an iteration: what it has written is what the next one reads."""
@@ -148,11 +159,12 @@ class Carried:
         builder.move(self.moves)
         builder.swap(self.later)
 
-    def end(self) -> None:
-        """Put the last values where the step's results belong."""
+    def end(self, last: Callable[[Place], Place] = lambda place: place) -> None:
+        """Put the last values where the step's results belong; `last` is where a place is after the loop."""
         for k, place in enumerate(self.places):
             if not self.body.in_place(k):
-                self.step.binder.builder.copy(self.step.results[k], place, window_bytes(self.step.call.outputs[k]))
+                nbytes = window_bytes(self.step.call.outputs[k])
+                self.step.binder.builder.copy(self.step.results[k], last(place), nbytes)
 
 
 class ControlStep:
@@ -215,6 +227,7 @@ def _while_loop(step: ControlStep) -> None:
     condition, body = HeldBody(step, "condition"), HeldBody(step, "body")
     others = step.operands(carries)
     carried = Carried(step, body, carries, 0)
+    carried.begin()
     condition.settle()
     body.settle()
     again, test = builder.label(), builder.label()
@@ -235,6 +248,7 @@ def _fori_loop(step: ControlStep) -> None:
     body = HeldBody(step, "body")
     others = step.operands(2 + carries)
     carried = Carried(step, body, carries, 2)
+    carried.begin()
     body.settle()
 
     def iteration(counter: Place) -> None:
@@ -271,6 +285,7 @@ def _scan(step: ControlStep) -> None:
         moves.append((row, row, sign * nbytes))
     builder.move(starts)
     carried = Carried(step, body, carries, 0, rows)
+    carried.begin()
     body.settle()
 
     def iteration(counter: Place) -> None:

@@ -12,6 +12,7 @@ from jitfuse.compile.call_plan import CallPlan, KernelCall, Window
 from jitfuse.compile.control_binding import Carried, ControlStep, HeldBody
 from jitfuse.compile.copying import window_bytes
 from jitfuse.compile.step_binding import Place
+from jitfuse.compile.sweep_binding import Course, NoCourseError, is_swept
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.rolled import Access, accesses
 
@@ -57,9 +58,12 @@ class _Rolled:
                 rows.append(value)
             else:
                 copied.append((k, access, place))
-        self.builder.move(self.starts)
         carried = Carried(step, self.body, carries, 0, rows)
         self.body.settle()
+        if not packed and not copied and self.swept(carried, parts):
+            return
+        self.builder.move(self.starts)
+        carried.begin()
 
         def iteration(counter: Place) -> None:
             for access, source, place in packed:
@@ -72,6 +76,18 @@ class _Rolled:
 
         step.times(self.length, iteration)
         carried.end()
+
+    def swept(self, carried: Carried, parts: Sequence[Place]) -> bool:
+        """Write the loop as one op, where its iterations are launches alone; returns whether they are."""
+        if carried.pairs or self.length < 2 or not is_swept(self.body.body.plan.steps):
+            return False
+        course = Course([*self.starts, *carried.starts], carried.moves, carried.later, self.moves)
+        try:
+            self.body.sweep([*carried.places, *parts, *self.sources], course, self.length, self.step.repeated)
+        except NoCourseError:
+            return False
+        carried.end(lambda place: course.last(place, self.length))
+        return True
 
     def moving(self, access: Access) -> Place:
         """Return where a window begins in each iteration."""

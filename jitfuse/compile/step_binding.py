@@ -7,16 +7,19 @@ Owns where the buffers of a plan lie (`Memory`), the choice of threads, and the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder
+from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder, Sweep
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import KernelObject
 from jitfuse.dtypes import numpy_dtype
+
+if TYPE_CHECKING:
+    from jitfuse.compile.sweep_binding import Course
 
 PARALLEL_NS: Final = 3_000
 """Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""
@@ -121,6 +124,28 @@ class StepBinder:
             scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
         )
         self.bound.checks.append(launch.checks)
+
+    def sweep(
+        self, launches: Sequence[KernelCall | LibraryCall], memory: Memory, course: Course, count: int, repeated: int
+    ) -> None:
+        """Write launches, one after the other, so many times, over operands that are on a course.
+
+        Raises NoCourseError, and has written nothing then.
+        """
+        calls = [launch for launch in launches if isinstance(launch, KernelCall)]
+        places = [[memory.place(b, o) for b, o in launch.buffers] for launch in calls]
+        after = [[course.after(place) for place in operands] for operands in places]
+        swept = []
+        for launch, first, then in zip(calls, places, after, strict=True):
+            assert self._kernels is not None
+            kernel, site = self._kernels.address(launch.kernel), len(self.bound.checks)
+            self.builder.launch(kernel, launch.units, operands=[course.first(p) for p in first], words=launch.words,
+                                site=site)
+            self.bound.checks.append(launch.checks)
+            self.cost += repeated * count * launch.cost_ns
+            swept.append(Sweep(kernel, launch.units, site, then, launch.words))
+        if swept:
+            self.builder.sweep(count - 1, swept)
 
     def host(self, function: Callable[..., None], step: LibraryCall, memory: Memory) -> None:
         """Write a step of the host's."""

@@ -203,6 +203,20 @@ class Op:
     LESS: Final = 11
     ALLOC: Final = 12
     STRIDED: Final = 13
+    SWEEP: Final = 14
+
+
+class SweepWord:
+    """Words of a launch in a SWEEP, before its patches (value, offset) and its moves (word, step, value, offset)."""
+
+    KERNEL: Final = 0
+    UNITS: Final = 1
+    SITE: Final = 2
+    WORDS: Final = 3
+    PATCHES: Final = 4
+    MOVES: Final = 5
+    TEMPLATE: Final = 6
+    TABLE: Final = 7
 
 
 class Pause:

@@ -1,6 +1,7 @@
 """Emits the interpreter of a plan's ops: launches, host steps, observations, ends.
 
-Owns: `jf_ops`. Does not own jumps and moved values (op_moves.py), the call's memory (driver.py), result objects, or the
+Owns: `jf_ops`. Does not own jumps and moved values (op_moves.py), loops of launches (op_sweeps.py), the call's memory
+(driver.py), result objects, or the
 pool.
 """
 from __future__ import annotations
@@ -11,7 +12,7 @@ from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Code, Config, Op, Pause, Plan, Spec
 from jitfuse.backends.llvm.runtime.op_basis import emit_handle
-from jitfuse.backends.llvm.runtime.op_moves import Moves
+from jitfuse.backends.llvm.runtime.op_sweeps import Sweeps
 from jitfuse.backends.llvm.runtime.pyobject import (
     ONE,
     ZERO,
@@ -38,7 +39,7 @@ def emit_ops(module: Module) -> None:
     _Ops(module).emit()
 
 
-class _Ops(Moves):
+class _Ops(Sweeps):
     """Builds `jf_ops`: the interpreter of a plan's ops; each method appends the blocks of one op."""
 
     def emit(self) -> None:
@@ -51,7 +52,7 @@ class _Ops(Moves):
             Op.LAUNCH: self.launch, Op.HOST: self.host, Op.OBSERVE: self.observe, Op.CHECK: self.check,
             Op.JUMP: self.jump, Op.RETURN: self.return_, Op.MOVE: self.move, Op.SWAP: self.swap, Op.COPY: self.copy,
             Op.COUNT: self.count, Op.BRANCH: self.branch, Op.LESS: self.less, Op.ALLOC: self.alloc,
-            Op.STRIDED: self.strided,
+            Op.STRIDED: self.strided, Op.SWEEP: self.sweep,
         }
         f.switch(self.word(0), "invalid", [(op, f"op{op}") for op in kinds])
         for op, emit in kinds.items():

@@ -16,7 +16,7 @@ from jitfuse.backends.llvm.runtime.layout import Code, Op
 from jitfuse.backends.llvm.runtime.layout import Plan as PlanWord
 from jitfuse.backends.llvm.runtime.result_tree import Output, ResultTable, ResultTree
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 ARENA: Final = 0
 """The value that addresses the plan's arena."""
@@ -26,6 +26,25 @@ class Label(Record, frozen=True):
     """A place in a plan's ops that is jumped to, put down by `PlanBuilder.place` before or after the jump."""
 
     position: int
+
+
+class Moving(NamedTuple):
+    """An operand (value, byte offset) of launches that are repeated: it moves on by `step` bytes each time, or, where
+    `turn` is another place, between the two."""
+
+    place: tuple[int, int]
+    step: int = 0
+    turn: tuple[int, int] | None = None
+
+
+class Sweep(NamedTuple):
+    """A launch that is repeated; see `PlanBuilder.launch`."""
+
+    kernel: int
+    units: int
+    site: int
+    operands: Sequence[Moving]
+    words: Sequence[int]
 
 
 class HostArray(Record, frozen=True):
@@ -131,6 +150,22 @@ class PlanBuilder:
             Op.LAUNCH, kernel, units, threads, stride, int(gil), site, total, len(operands), template,
             *(w for value, offset in operands for w in (self._known(value), offset)),
         )
+
+    def sweep(self, count: int, launches: Sequence[Sweep]) -> None:
+        """Run launches in this thread, one after the other, so many times; their operands move on each time."""
+        words: list[int] = [count, len(launches)]
+        work = 0
+        for one in launches:
+            moves = [(k, o) for k, o in enumerate(one.operands) if o.step or o.turn]
+            total = len(one.operands) + len(one.words)
+            work += total + 2 * len(moves)
+            template = self._keep.words([*[0] * len(one.operands), *one.words])
+            words += [one.kernel, one.units, one.site, total, len(one.operands), len(moves), template]
+            words += [w for o in one.operands for w in (self._known(o.place[0]), o.place[1])]
+            for k, o in moves:
+                words += [k, o.step, *((-1, 0) if o.turn is None else (self._known(o.turn[0]), o.turn[1]))]
+        self._work = max(self._work, work)
+        self._op(Op.SWEEP, *words)
 
     def host(self, function: Callable[..., object], arrays: Sequence[HostArray], *, site: int = 0) -> None:
         """Call a Python callable with ndarrays over the frame's memory; what it raises ends the call."""
