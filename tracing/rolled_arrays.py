@@ -24,9 +24,11 @@ class Region(NamedTuple):
     moves: tuple[int, ...]
 
     def access(self, operand: int, shape: Sequence[int]) -> Access:
-        """Return the region as a window of an array of this shape."""
+        """Return the region as a window of an array of this shape; one element is a window without axes."""
         strides = in_order(shape)
         offset, step = (sum(a * s for a, s in zip(by, strides, strict=True)) for by in (self.starts, self.moves))
+        if all(n == 1 for n in self.counts):
+            return Access(operand, offset, step, 0, (), ())
         apart = tuple(a * s for a, s in zip(self.steps, strides, strict=True))
         return Access(operand, offset, step, 0, self.counts, apart)
 

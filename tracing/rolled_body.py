@@ -29,7 +29,8 @@ class BodyWriter:
     """A body under construction; after `program`, `reads` and `writes` are its windows, `others` its further operands.
 
     Values of the body are found by what they are: a carried value by its `Carry`, a window by its `Access`, an array by
-    its number, an operand or literal by its tensor, what an op makes by (phase, result).
+    its number, an operand or literal by its tensor, what an op makes by (phase, result). `_one` has what
+    values of one element are other shapes of.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class BodyWriter:
         self._made: dict[tuple[int, int], int] = {}
         self._written: dict[int, int] = {}
         self._pieces: dict[int, int] = {}
+        self._one: dict[int, int] = {}
 
     def program(self) -> FusedProgram:
         """Return the body."""
@@ -76,8 +78,9 @@ class BodyWriter:
         outputs = [self._next(key) for key in self.carries]
         for number in range(len(arrays.chains)):
             for region, value in self._written_regions(number):
-                self.writes.append(region.access(number, arrays.meta(number).shape))
-                outputs.append(value)
+                access = region.access(number, arrays.meta(number).shape)
+                self.writes.append(access)
+                outputs.append(self._shaped(value, access.shape))
         named = {str(k): value for k, value in enumerate(outputs)}
         steps = _needed(self._steps, outputs)
         metas = {t: self._meta[t] for t in sorted(feeds.union(*(s.result_ids for s in steps)))}
@@ -166,11 +169,15 @@ class BodyWriter:
         elif phase in arrays.inside:
             self._made[phase, 0] = self._within(phase)
         elif phase in self._slices:
-            self._made[phase, 0] = self._windows[self._slices[phase]]
+            window = self._windows[self._slices[phase]]
+            self._made[phase, 0] = self._shaped(window, self._metas[op.result_ids[0]].shape)
         elif phase in arrays.values:
             self._made[phase, 0] = self._written[arrays.values[phase]]
         else:
             inputs = tuple(self._read(source, whole, op.op_name in EXACT) for source in self.run.inputs[phase])
+            if op.op_name == "reshape" and inputs[0] in self._one:
+                self._made[phase, 0] = self._shaped(inputs[0], attr(op, "shape"))
+                return
             made = self._emit(op.op_name, inputs, op.attrs, [self._metas[t] for t in op.result_ids], op)
             self._made.update({(phase, k): value for k, value in enumerate(made)})
 
@@ -199,9 +206,23 @@ class BodyWriter:
             meta = Meta(meta.shape, array.dtype, array.device)
             value, = self._emit("astype", (value,), make_attrs({"dtype": array.dtype}), [meta], op)
         if meta.shape != counts:
-            meta = Meta(counts, array.dtype, array.device)
+            meta, one = Meta(counts, array.dtype, array.device), value
             value, = self._emit("broadcast_to", (value,), make_attrs({"shape": counts}), [meta], op)
+            if meta.size == 1:
+                self._one[value] = self._one.get(one, one)
         return value
+
+    def _shaped(self, value: int, shape: tuple[int, ...]) -> int:
+        """Return a value of one element in this shape; any other value has it already."""
+        meta, one = self._meta[value], self._one.get(value, value)
+        if meta.shape == shape:
+            return value
+        if self._meta[one].shape == shape:
+            return one
+        meta = Meta(shape, meta.dtype, meta.device)
+        made, = self._emit("reshape", (one,), make_attrs({"shape": shape}), [meta], self.run.ops[0])
+        self._one[made] = one
+        return made
 
     # ------------------------------------------------------------------ pieces of arrays
     def _update(self, phase: int) -> None:

@@ -71,6 +71,8 @@ class _Loop:
 
     def _swept(self, access: Access, shape: tuple[int, ...]) -> Region | None:
         """Return the box of all that a window touches in all iterations, None where its axes are not the array's."""
+        if not access.shape:  # one element
+            access = access._replace(shape=(1,) * len(shape), strides=in_order(shape))
         if len(access.shape) != len(shape) or 0 in access.shape or 0 in shape or not self.length:
             return None
         last = access.offset + (self.length - 1) * access.step
@@ -137,7 +139,7 @@ class _Loop:
         first, second = (_places(access.offset + k * access.step, shape) for k in (0, min(1, self.length - 1)))
         offset = sum((p - s) * stride for p, s, stride in zip(first, box.starts, part, strict=True))
         step = sum((b - a) * stride for a, b, stride in zip(first, second, part, strict=True))
-        strides = tuple(s // w * p for s, w, p in zip(access.strides, whole, part, strict=True))
+        strides = tuple(s // w * p for s, w, p in zip(access.strides, whole, part, strict=bool(access.shape)))
         return access._replace(offset=offset, step=step, strides=strides)
 
     def _add(self, made: list[OpNode], name: str, inputs: tuple[int, ...], region: Region) -> int:

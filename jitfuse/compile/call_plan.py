@@ -30,7 +30,11 @@ class IndexCheck(Record, frozen=True):
 
 
 class KernelCall(Record, frozen=True):
-    """A launch: the kernel's number in the object, how it is divided, its buffers with byte offsets, its words."""
+    """A launch: the kernel's number in the object, how it is divided, its buffers with byte offsets, its words.
+
+    `turns`, for kernels that go through all their buffers in step: when each is loaded last or stored first, element by
+    element, or -1 for one that is read in another order. A buffer may then be written over what is loaded before.
+    """
 
     kernel: int
     units: int
@@ -39,6 +43,7 @@ class KernelCall(Record, frozen=True):
     buffers: tuple[tuple[Buffer, int], ...]
     words: tuple[int, ...]
     checks: tuple[IndexCheck, ...]
+    turns: tuple[int, ...]
 
 
 class Window(Record, frozen=True):
@@ -173,8 +178,9 @@ def _call_plan(fields: tuple[Any, ...]) -> CallPlan:
 
 def _step(fields: tuple[Any, ...]) -> Any:
     if type(fields[0]) is int:
-        kernel, units, cost_ns, scratch, buffers, words, checks = fields
-        return KernelCall(kernel, units, cost_ns, scratch, buffers, words, tuple(IndexCheck(*c) for c in checks))
+        kernel, units, cost_ns, scratch, buffers, words, checks, turns = fields
+        checked = tuple(IndexCheck(*c) for c in checks)
+        return KernelCall(kernel, units, cost_ns, scratch, buffers, words, checked, turns)
     name, attrs, inputs, outputs, step, source, bodies = fields
     held = tuple((name, BodyPlan(feeds, _call_plan(plan))) for name, (feeds, plan) in bodies)
     reads, writes = (tuple(Window(*w) for w in side) for side in (inputs, outputs))

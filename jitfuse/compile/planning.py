@@ -108,13 +108,32 @@ def _kind(program: FusedProgram, value: int) -> str:
 def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:
     form, sizes = launch.form, launch.sizes
     checks = tuple(IndexCheck(*check) for check in launch.checks)
-    return KernelCall(index[form.content_hash], *_division(form, sizes), launch.buffers, launch.words, checks)
+    division = _division(form, sizes)
+    return KernelCall(index[form.content_hash], *division, launch.buffers, launch.words, checks, _turns(form))
 
 
 @lru_cache(maxsize=4096)
 def _division(form: KernelForm, sizes: tuple[int, ...]) -> tuple[int, int, int]:
     """Return units, estimated nanoseconds and bytes of scratch of a launch."""
     return units(form, sizes), cost_ns(form, sizes), scratch_bytes(form, sizes)
+
+
+@lru_cache(maxsize=4096)
+def _turns(form: KernelForm) -> tuple[int, ...]:
+    """Return when a kernel over one axis loads each operand last, or stores it first; () for all others."""
+    if len(form.stages) != 1 or len(form.axes) != 1 or form.then is not None or form.stages[0].kind != "point":
+        return ()
+    in_step = "1" if form.grid[0].extent is None else "0" if form.grid[0].extent == 1 else None
+    turns = [-1] * len(form.operands)
+    other = {k for k, operand in enumerate(form.operands) if operand.strides != (in_step,)}
+    for number, instr in enumerate(form.stages[0].body):
+        if instr.op in ("load", "store"):
+            operand, offset, *_ = instr.imm
+            if offset:
+                other.add(operand)
+            if instr.op == "load" or turns[operand] < 0:
+                turns[operand] = number
+    return tuple(-1 if k in other else turn for k, turn in enumerate(turns))
 
 
 def _library(call: HostCall, forms: Sequence[KernelForm]) -> LibraryCall:

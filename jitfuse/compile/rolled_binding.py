@@ -1,12 +1,14 @@
 """Bind rolled loops as ops of the native driver: windows of arrays are values that move on with each iteration.
 
 A window that lies in one piece is read and written where it is; another is copied from and to the arena. The body
-writes a window directly where nothing else of the iteration touches it, else it is copied there in the end, for all
-windows are read before any is written. Does not own loops in general (`jitfuse.compile.control_binding`).
+writes a window directly where nothing else of the iteration touches it, or one kernel reads each element before it
+writes it; else it is copied there in the end, for all windows are read before any is written. A loop whose iterations
+are launches alone is one op (`jitfuse.compile.sweep_binding`). Does not own loops in general (`jitfuse.compile.control_binding`).
 """
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from jitfuse.compile.call_plan import CallPlan, KernelCall, Window
 from jitfuse.compile.control_binding import Carried, ControlStep, HeldBody
@@ -15,6 +17,8 @@ from jitfuse.compile.step_binding import Place
 from jitfuse.compile.sweep_binding import Course, NoCourseError, is_swept
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.rolled import Access, accesses
+
+_NEVER: Final = 1 << 60
 
 
 def bind_rolled(step: ControlStep) -> None:
@@ -128,9 +132,24 @@ class _Rolled:
             low, high = access.reach
             if beside or abs(access.step) < high - low:
                 return False
-        return all(_apart(access, r) for r in self.reads if r.operand == access.operand) and all(
-            _apart(access, w) for w in beside
+        return all(_apart(access, w) for w in beside) and all(
+            _apart(access, r) or (r == access and self.read_before(k, number))
+            for k, r in enumerate(self.reads) if r.operand == access.operand
         )
+
+    def read_before(self, k: int, number: int) -> bool:
+        """Return whether each element of a window is read before it is written, in one kernel for all."""
+        steps, value = self.body.body.plan.steps, self.body.results[self.carries + number].value
+        if len(steps) != 1 or not isinstance(steps[0], KernelCall) or not steps[0].turns:
+            return False
+        feed, _ = self.body.body.feeds[self.carries + k]
+        loads, stores = [-1], []
+        for ((kind, buffer), offset), turn in zip(steps[0].buffers, steps[0].turns, strict=True):
+            if (kind, buffer) == ("value", value):
+                stores.append(-1 if offset else turn)
+            elif (kind, buffer) == ("feed", feed):
+                loads.append(_NEVER if offset or turn < 0 else turn)
+        return max(loads) < min(stores)
 
     def carried(self, number: int) -> bool:
         """Return whether what is written is carried too."""

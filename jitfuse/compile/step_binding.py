@@ -137,8 +137,8 @@ class StepBinder:
         after = [[course.after(place) for place in operands] for operands in places]
         swept = []
         for launch, first, then in zip(calls, places, after, strict=True):
-            assert self._kernels is not None
-            kernel, site = self._kernels.address(launch.kernel), len(self.bound.checks)
+            assert self.kernels is not None
+            kernel, site = self.kernels.address(launch.kernel), len(self.bound.checks)
             self.builder.launch(kernel, launch.units, operands=[course.first(p) for p in first], words=launch.words,
                                 site=site)
             self.bound.checks.append(launch.checks)

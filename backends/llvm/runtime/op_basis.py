@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Config, Entry, Pause
+from jitfuse.backends.llvm.runtime.layout import Config, Entry, Pause, Plan
 from jitfuse.backends.llvm.runtime.pyobject import (
     ONE,
     ZERO,
@@ -69,6 +69,8 @@ class OpBasis:
         self.f = module.function("jf_ops", "ptr", parameters, internal=True)
         self.plan, self.caller, self.state, self.frame, self.values, self.owners, self.pause = self.f.args
         self.op = Value("%op", "ptr")
+        self.base = address(self.f, self.plan, Plan.OPS)
+        self.work = self.f.offset(self.frame, word(self.f, self.plan, Plan.WORK), "i64")
         self.jumps: list[tuple[Value, str]] = []
         self.failures: list[str] = []
 

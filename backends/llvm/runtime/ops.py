@@ -1,8 +1,7 @@
 """Emits the interpreter of a plan's ops: launches, host steps, observations, ends.
 
 Owns: `jf_ops`. Does not own jumps and moved values (op_moves.py), loops of launches (op_sweeps.py), the call's memory
-(driver.py), result objects, or the
-pool.
+(driver.py), result objects, or the pool.
 """
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from collections.abc import Callable
 
 from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Code, Config, Op, Pause, Plan, Spec
+from jitfuse.backends.llvm.runtime.layout import Code, Config, Op, Pause, Spec
 from jitfuse.backends.llvm.runtime.op_basis import emit_handle
 from jitfuse.backends.llvm.runtime.op_sweeps import Sweeps
 from jitfuse.backends.llvm.runtime.pyobject import (
@@ -44,8 +43,6 @@ class _Ops(Sweeps):
 
     def emit(self) -> None:
         f = self.f
-        self.base = address(f, self.plan, Plan.OPS)
-        self.work = f.offset(self.frame, word(f, self.plan, Plan.WORK), "i64")
         f.label("next")
         f.emit(f"%op = phi ptr [ {self.base.ref}, %entry ], [ %following, %advance ], [ %target, %jumped ]")
         kinds: dict[int, Callable[[], None]] = {

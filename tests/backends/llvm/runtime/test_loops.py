@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jitfuse.backends.llvm.runtime.plan_table import Moving, Sweep
 from jitfuse.backends.llvm.runtime.tables import (
     ARENA,
     ArrayResult,
@@ -96,6 +97,52 @@ def test_values_move_and_change_places(harness: Any) -> None:
     table, turns = f(one(0), one(10))
     assert table.tolist() == list(range(10)) and turns.tolist() == [5, 5]
     assert f(one(3), one(10))[1].tolist() == [7, 6]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7])
+def test_launches_that_are_repeated_move_on(harness: Any, count: int) -> None:
+    """Two launches by turns: one over the rows of a table, one over two places; a third stays where it is."""
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        table, turns = p.output("int64", (20,)), p.output("int64", (3,))
+        for k in range(20):
+            p.copy((table.value, 8 * k), (values[0], 0), 8)
+        for k in range(3):
+            p.copy((turns.value, 8 * k), (values[0], 0), 8)
+        back, place = (table.value, 19 * 8), Moving((turns.value, 0), turn=(turns.value, 8))
+        increment = harness.kernel("increment")
+        p.sweep(count, [
+            Sweep(increment, 1, 1, [Moving((table.value, 0), 8)], []), Sweep(increment, 1, 2, [place], []),
+            Sweep(increment, 1, 3, [Moving(back, -8)], []), Sweep(increment, 1, 4, [Moving((turns.value, 16))], []),
+        ])
+        p.finish(TupleOf(table, turns))
+
+    f, state = function(harness, build, 1)
+    for _ in range(2):
+        table, turns = f(one(5))
+        assert table.tolist() == [6] * count + [5] * (20 - 2 * count) + [6] * count
+        assert turns.tolist() == [5 + (count + 1) // 2, 5 + count // 2, 5 + count]
+    assert state.launches == 8 * count
+
+
+def test_a_status_ends_launches_that_are_repeated(harness: Any) -> None:
+    seen: list[Any] = []
+
+    def handler(kind: int, a: int, b: Any) -> None:
+        seen.append((kind, a, b))
+        raise ArithmeticError("status")
+
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        out = p.output("int64", (8,))
+        for k in range(8):
+            p.copy((out.value, 8 * k), (values[k == 5], 0), 8)
+        p.sweep(8, [Sweep(harness.kernel("status"), 1, 9, [Moving((out.value, 0), 8)], [])])
+        p.finish(ArrayResult(out))
+
+    f, _ = function(harness, build, 2, handler)
+    assert f(one(0), one(0)).tolist() == [0] * 8
+    with pytest.raises(ArithmeticError):
+        f(one(0), one(4))
+    assert seen == [(0, 9, 4)]
 
 
 def TupleOf(*outputs: Any) -> Any:
