@@ -61,14 +61,13 @@ def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
 
 
 def _at_once(line: Line, run: Run, count: int) -> int:
-    """Return how many iterations fuse well into one of a loop of so many."""
+    """Return how many iterations fuse well into one of a loop of so many, and leave few over."""
     most = min(FUSED_OPS // run.period, count // FEWEST)
     rows = (ops.get(op.op_name) for op in line.ops[run.begin : run.begin + run.period])
     kinds = {row.kind for row in rows if row is not None}
     if most < 2 or not kinds.isdisjoint(ops.ON_HOST):
         return 1
-    divisors = [n for n in range(most, 1, -1) if count % n == 0]
-    return divisors[0] if divisors and 2 * divisors[0] > most else most
+    return min(range(most // 2 + 1, most + 1), key=lambda n: (count % n, -n))
 
 
 def _beginnings(line: Sequence[OpNode], run: Run, position: Mapping[int, int]) -> list[int]:

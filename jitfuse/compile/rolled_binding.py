@@ -3,7 +3,8 @@
 A window that lies in one piece is read and written where it is; another is copied from and to the arena. The body
 writes a window directly where nothing else of the iteration touches it, or one kernel reads each element before it
 writes it; else it is copied there in the end, for all windows are read before any is written. A loop whose iterations
-are launches alone is one op (`jitfuse.compile.sweep_binding`). Does not own loops in general (`jitfuse.compile.control_binding`).
+are launches alone is one op (`jitfuse.compile.sweep_binding`). Does not own loops in general
+(`jitfuse.compile.control_binding`).
 """
 from __future__ import annotations
 
