@@ -8,6 +8,7 @@ stored: modules that are imported later may have been edited in between (`source
 """
 from __future__ import annotations
 
+import marshal
 import os
 import sys
 import time
@@ -25,6 +26,8 @@ _FILES = (
 )
 _SECOND_NS = 1_000_000_000
 _SETTLED_NS = 2 * _SECOND_NS
+_MARSHAL = 2
+"""Its version of marshal's format: the newest in which equal values have equal bytes."""
 
 
 SourceFile = tuple[str, str, int, int, int, int]
@@ -47,26 +50,24 @@ def list_sources(root: str) -> tuple[SourceFile, ...]:
     for name in _FILES:
         path = os.path.join(root, name)
         if os.path.isfile(path):
-            found.append(_source(name, path, os.stat(path)))
+            found.append((name, path, *_identity(os.stat(path))))
     return tuple(sorted(found))
 
 
 def _collect(folder: str, prefix: str, found: list[SourceFile]) -> None:
+    """Add the sources in a folder and below; on the way of every import of jitfuse, hence no call for each file."""
     try:
         with os.scandir(folder) as listing:
             items = list(listing)
     except OSError:
         return
     for item in items:
-        name = f"{prefix}/{item.name}"
-        if item.name.endswith(".py"):
-            found.append(_source(name, item.path, item.stat()))
-        elif item.is_dir(follow_symlinks=False) and item.name != "__pycache__":
-            _collect(item.path, name, found)
-
-
-def _source(name: str, path: str, status: os.stat_result) -> SourceFile:
-    return (name, path, *_identity(status))
+        name = item.name
+        if name.endswith(".py"):
+            s = item.stat()
+            found.append((f"{prefix}/{name}", item.path, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino))
+        elif name != "__pycache__" and item.is_dir(follow_symlinks=False):
+            _collect(item.path, f"{prefix}/{name}", found)
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int, int]:
@@ -111,11 +112,10 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
     (squashfs, ISO 9660) keep none, and two builds of one may show the same numbers for different contents.
     Returns None where the files changed while they were read. Raises OSError where one cannot be read.
     """
-    if any(changed % _SECOND_NS == 0 for *_, changed, _ in sources):
+    if 0 in {source[4] % _SECOND_NS for source in sources}:
         return digest_of(sources)
     key = hex_digest(b"jitfuse sources of " + os.fsencode(root))
-    lines = [f"{name}\0{size} {modified} {changed} {inode}" for name, _, size, modified, changed, inode in sources]
-    state = digest("\n".join(lines).encode("utf-8", "surrogatepass"))
+    state = digest(marshal.dumps(sources, _MARSHAL))
     entry = store.load(key, state, count=False)
     if entry is not None:
         return entry.code.decode("ascii", "replace")
@@ -182,7 +182,7 @@ def sources_now() -> SourcesNow:
 
 
 def _modules() -> int:
-    return sum(name.startswith("jitfuse.") for name in tuple(sys.modules))
+    return len([name for name in tuple(sys.modules) if name.startswith("jitfuse.")])
 
 
 def publish(*entries: Entry, now: SourcesNow | None = None) -> None:
@@ -210,7 +210,7 @@ def find_entry(key: Callable[[], str], canonical: bytes, *, count: bool = True) 
     sources, which is most of making the first key, before it has something to store.
     """
     store = default_store()
-    if nothing_stored():
+    if _digest is None and store.is_empty():
         store.misses += count
         return None
     return store.load(key(), canonical, count=count)

@@ -59,6 +59,7 @@ class Store:
         self.unwritten_hits: dict[str, int] = {}
         self._written_files = self._written_bytes = 0
         self._usage: tuple[int, int, int] | None = None
+        self._seen_filled = False
         _stores.add(self)
 
     def load(self, key: str, canonical: bytes, *, count: bool = True) -> Entry | None:
@@ -94,8 +95,10 @@ class Store:
         return self.layers.read if write is None else (*self.layers.read, write)
 
     def is_empty(self) -> bool:
-        """Return whether there is no entry to be found, neither in memory nor in a folder."""
-        return not len(self.memory) and not any(map(files.has_entries, self.read_folders()))
+        """Return whether there has been no entry to be found so far, neither in memory nor in a folder."""
+        if not self._seen_filled:
+            self._seen_filled = bool(len(self.memory)) or any(map(files.has_entries, self.read_folders()))
+        return not self._seen_filled
 
     def refuse(self, key: str, reason: str, *, count: bool = True) -> None:
         """Take note that the entry of `key`, which `load` has just returned, is of no use: a miss after all.

@@ -16,13 +16,14 @@ from jitfuse.errors import VolatileError
 from jitfuse.frameworks import as_eager, as_torch
 from jitfuse.function_signatures import Signatures, raise_status, random_state
 from jitfuse.ir.program import RANDOM_STATE
+from jitfuse.later import Later
 from jitfuse.options import Options
 from jitfuse.records import NamedTuple
-from jitfuse.splitting.signals import TRACED, ChangedSignal, GiveUpSignal, LoopClosedSignal, SplitSignal
 from jitfuse.tracing.look import way_out
 from jitfuse.tracing.tracer import Trace, TraceEnd
 
 if TYPE_CHECKING:
+    from jitfuse.splitting import signals
     from jitfuse.splitting.building import Building
     from jitfuse.splitting.native import NativeTree
     from jitfuse.splitting.segment import Segment
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from jitfuse.tracing.cutting import Part
     from jitfuse.tracing.observing import Answer, Question
     from jitfuse.tracing.recorder import Recorder
+else:
+    signals = Later("jitfuse.splitting.signals")
 
 MAX_VALUES: Final = 8
 """Different values at one place that a function may look at; past that it runs as plain Python."""
@@ -159,12 +162,12 @@ class Splits(Signatures):
         try:
             with self._counting():
                 made = route.grow()
-        except LoopClosedSignal:
+        except signals.LoopClosedSignal:
             return None
-        except GiveUpSignal:
+        except signals.GiveUpSignal:
             assert self._plain is not None
             raise VolatileError(self._plain) from None
-        except ChangedSignal:
+        except signals.ChangedSignal:
             self._changes += 1
             self._drop_tree()
             route.begin_again()
@@ -236,14 +239,14 @@ class Splits(Signatures):
             self._give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
                           "Python knows (a counter, a list that grows, a for loop), and its end changes from call to "
                           "call. Count in an array, or use jf.while_loop.")
-            raise GiveUpSignal
+            raise signals.GiveUpSignal
 
     def note_length(self, question: Question) -> None:
         """Hear of a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
-        self._give_up(f"Python looks at data more than {TRACED} times in a call, last at {question.place}, and each "
-                      "look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
+        self._give_up(f"Python looks at data more than {signals.TRACED} times in a call, last at {question.place}, and "
+                      "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
-        raise GiveUpSignal
+        raise signals.GiveUpSignal
 
     def _note_growth(self, added: int) -> None:
         """Hear how many looks a call has added: what goes another way in each call is not traced for ever.
@@ -265,7 +268,7 @@ class Splits(Signatures):
             self._give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
                           "jf.while_loop.")
-            raise GiveUpSignal
+            raise signals.GiveUpSignal
 
     def _explain_split(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         """Return the report of a function whose calls with such arguments have been split; None where they were not."""
@@ -348,7 +351,7 @@ class _Route:
                 return self._returned(self._call, self._building.end(made))
         except BaseException as error:
             signal = self._building.signal if self._building is not None else None
-            if isinstance(signal or error, SplitSignal):
+            if isinstance(signal or error, signals.SplitSignal):
                 function._counts["traces"] += 1
             if signal is not None and signal is not error:
                 raise signal from None  # user code has made another error of it
@@ -357,7 +360,7 @@ class _Route:
             if self._building is not None:
                 self._position = self._building.position
         if self.began:
-            raise ChangedSignal
+            raise signals.ChangedSignal
         return made
 
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:

@@ -70,12 +70,14 @@ class Record:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         fields, held = self._fields, self.__dict__
-        if kwargs or len(args) != len(fields):
-            held.update(self._defaults)
-            held.update(kwargs)
-        held.update(zip(fields, args))
-        if held.keys() != self._names or len(args) > len(fields) or not kwargs.keys().isdisjoint(fields[: len(args)]):
-            raise TypeError(self._complaint(args, kwargs))
+        if not kwargs and len(args) == len(fields):
+            held.update(zip(fields, args))
+        else:
+            held.update({**self._defaults, **kwargs})
+            held.update(zip(fields, args))
+            wrong = held.keys() != self._names or len(args) > len(fields)
+            if wrong or not kwargs.keys().isdisjoint(fields[: len(args)]):
+                raise TypeError(self._complaint(args, kwargs))
         for name in self._fresh:
             if type(held[name]) is _Fresh:
                 held[name] = held[name].make()

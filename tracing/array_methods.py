@@ -16,11 +16,11 @@ from jitfuse.later import Later
 from jitfuse.tracing import numpy_functions as functions
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
-from jitfuse.tracing.numpy_complex import warn_of_lost_part
 
 if TYPE_CHECKING:
     from jitfuse.tracing import gathering
     from jitfuse.tracing import numpy_arrangements as arrangements
+    from jitfuse.tracing import numpy_complex as complex_numbers
     from jitfuse.tracing import numpy_elementwise as elementwise
     from jitfuse.tracing import numpy_library as library
     from jitfuse.tracing import numpy_moments as moments
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 else:
     gathering = Later("jitfuse.tracing.gathering")
     arrangements = Later("jitfuse.tracing.numpy_arrangements")
+    complex_numbers = Later("jitfuse.tracing.numpy_complex")
     elementwise = Later("jitfuse.tracing.numpy_elementwise")
     library = Later("jitfuse.tracing.numpy_library")
     moments = Later("jitfuse.tracing.numpy_moments")
@@ -144,7 +145,7 @@ class ArrayMethods(AbstractTensor):
         functions.require_cast("astype", str(self.dtype), name, casting)
         if name == self.dtype and not self.weak:
             return self.copy() if copy else self
-        warn_of_lost_part(str(self.dtype), name)
+        complex_numbers.warn_of_lost_part(str(self.dtype), name)
         return self.call("astype", dtype=name)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:

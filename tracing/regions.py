@@ -6,7 +6,6 @@ ops belong to it, and its program. Does not own what loops and branches are (`ji
 """
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from jitfuse.errors import LeakedTracerError
@@ -91,6 +90,8 @@ def _collect(session: Session, region: Region, outputs: Iterable[int]) -> tuple[
 
 def _in_closed(session: Session, op_id: int) -> bool:
     """Return whether an op was recorded in another body: it runs only where that one does, so it is made again."""
+    from bisect import bisect_right
+
     k = bisect_right(session.closed, (op_id, len(session.graph.ops) + 1)) - 1
     return k >= 0 and op_id < session.closed[k][1]
 

@@ -18,7 +18,7 @@ from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
 from jitfuse.ir import shape_rules
 from jitfuse.later import Later
-from jitfuse.tracing import gathering, numpy_functions, numpy_shapes
+from jitfuse.tracing import numpy_functions
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_class import array_class
 from jitfuse.tracing.dtype_name import dtype_name
@@ -29,19 +29,29 @@ from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import fresh
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import numpy_assembly, printing
+    from jitfuse.tracing import gathering, numpy_assembly, numpy_shapes, printing
 else:
+    gathering = Later("jitfuse.tracing.gathering")
     numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
+    numpy_shapes = Later("jitfuse.tracing.numpy_shapes")
     printing = Later("jitfuse.tracing.printing")
 
 _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
+SAMPLED: Final = frozenset({
+    "bartlett", "blackman", "hamming", "hanning", "kaiser", "tri", "geomspace", "tril_indices", "triu_indices",
+    "diag_indices", "mask_indices", "broadcast_shapes", "indices", "vectorize", "logspace", "fromfunction", "fftfreq",
+    "rfftfreq",
+})
+"""NumPy's functions whose substitutes are in `jitfuse.tracing.sampled`, which is imported where one is used."""
 
 
 def substitute(value: Any) -> Callable[..., Any] | None:
     """Return what user code in a trace sees in place of a callable, or None where it stays."""
     _know_random_modules()
     _know_scipy()
-    _know_samples()
+    name = getattr(value, "__name__", None)
+    if type(name) is str and name in SAMPLED:
+        _know_samples()
     if "torch" in sys.modules and str(getattr(value, "__module__", "")).startswith("torch"):
         _know_torch()
     found = _TABLE.get(id(value))
@@ -228,16 +238,16 @@ def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return array(a, dtype, copy=False, ndmin=1, like=like)
 
 
-def _like(function: Callable[..., Any]) -> Callable[..., Any]:
+def _like(name: str) -> Callable[..., Any]:
     def like(a: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(a if isinstance(a, AbstractTensor) else array(a), *args, **kwargs)
+        return getattr(numpy_shapes, name)(a if isinstance(a, AbstractTensor) else array(a), *args, **kwargs)
 
     return like
 
 
-_in_place_of(np.zeros_like, np.empty_like)(_like(numpy_shapes.zeros_like))
-_in_place_of(np.ones_like)(_like(numpy_shapes.ones_like))
-_in_place_of(np.full_like)(_like(numpy_shapes.full_like))
+_in_place_of(np.zeros_like, np.empty_like)(_like("zeros_like"))
+_in_place_of(np.ones_like)(_like("ones_like"))
+_in_place_of(np.full_like)(_like("full_like"))
 
 
 def _always_traced(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -250,7 +260,9 @@ def _always_traced(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _original, _function in (
-    (np.copy, numpy_functions.copy), (np.stack, numpy_shapes.stack), (np.concatenate, numpy_shapes.concatenate),
+    (np.copy, numpy_functions.copy),
+    (np.stack, lambda *args, **kwargs: numpy_shapes.stack(*args, **kwargs)),
+    (np.concatenate, lambda *args, **kwargs: numpy_shapes.concatenate(*args, **kwargs)),
     (np.lexsort, lambda keys, axis=-1: numpy_assembly.lexsort(keys, axis)),
 ):
     _in_place_of(_original)(_always_traced(_function))

@@ -24,17 +24,17 @@ from jitfuse.tracing.foreign import bare
 from jitfuse.tracing.in_place import InPlace
 from jitfuse.tracing.look import known_value, python_operator
 from jitfuse.tracing.memory import Path, Storage
-from jitfuse.tracing.numpy_complex import warn_of_lost_part
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Feed
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import gathering, indexing, lifting, selection
+    from jitfuse.tracing import gathering, indexing, lifting, numpy_complex, selection
 else:
     gathering = Later("jitfuse.tracing.gathering")
     indexing = Later("jitfuse.tracing.indexing")
     lifting = Later("jitfuse.tracing.lifting")
+    numpy_complex = Later("jitfuse.tracing.numpy_complex")
     selection = Later("jitfuse.tracing.selection")
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
@@ -201,7 +201,7 @@ class TracedTensor(InPlace):
             )
         self._id()
         self._check_assigned(value)
-        warn_of_lost_part(value._meta.dtype, self._meta.dtype)
+        numpy_complex.warn_of_lost_part(value._meta.dtype, self._meta.dtype)
         self._run.write(self._storage, self._path if path is None else path, tensor_id(value),
                         self.shape if shape is None else shape)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 from jitfuse.errors import CompileError
-from jitfuse.records import Record
+from jitfuse.records import NamedTuple, Record
 
 PROGBITS: Final = 1
 SYMTAB: Final = 2
@@ -35,7 +35,7 @@ _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QIIq")
 
 
-class Section(Record, frozen=True):
+class Section(NamedTuple):
     """A section header; `offset` and `size` lie inside the object unless it is of kind `NOBITS`."""
 
     name: str

@@ -41,6 +41,35 @@ KERNEL_ATTRIBUTES = 'nounwind "no-builtins"'
 """Attributes of every function that must not reach outside its object."""
 
 
+FIRST_TEXT = """
+declare <8 x double> @llvm.fma.v8f64(<8 x double>, <8 x double>, <8 x double>)
+declare void @llvm.masked.store.v8f64.p0(<8 x double>, ptr, <8 x i1>)
+define void @first(ptr %p, i64 %n) nounwind {
+entry:
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %next, %body ]
+  %more = icmp slt i64 %i, %n
+  br i1 %more, label %body, label %end
+body:
+  %at = getelementptr double, ptr %p, i64 %i
+  %x = load <8 x double>, ptr %at, align 8
+  %y = call <8 x double> @llvm.fma.v8f64(<8 x double> %x, <8 x double> %x, <8 x double> splat (double 2.0))
+  %mask = fcmp oge <8 x double> %y, splat (double 4.0)
+  %either = select <8 x i1> %mask, <8 x double> %x, <8 x double> %y
+  %bits = bitcast <8 x double> %either to <8 x i64>
+  %low = and <8 x i64> %bits, splat (i64 2)
+  %z = bitcast <8 x i64> %low to <8 x double>
+  call void @llvm.masked.store.v8f64.p0(<8 x double> %z, ptr align 8 %at, <8 x i1> %mask)
+  %next = add i64 %i, 8
+  br label %head
+end:
+  ret void
+}
+"""
+"""A loop like those of kernels, for the first compilation of a process, which nobody waits for."""
+
+
 class Target(NamedTuple):
     """The machine that code is made for: what LLVM calls it, and the two facts that lowering asks for."""
 

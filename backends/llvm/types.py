@@ -6,6 +6,7 @@ Types are LLVM's own strings (``"<16 x float>"``, ``"i64"``, ``"ptr"``). Does no
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 from jitfuse.records import NamedTuple
 
@@ -37,6 +38,7 @@ def with_element(type_: str, new: str) -> str:
     return vector(new, lanes(type_))
 
 
+@cache
 def mangled(type_: str) -> str:
     """Return how the names of LLVM's intrinsics spell a type."""
     base = {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}

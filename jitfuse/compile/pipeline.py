@@ -16,7 +16,6 @@ from jitfuse.collecting import PAUSED
 from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.debugging import debugging
-from jitfuse.compile.matching import Conditions
 from jitfuse.compile.objects import KernelObject, kernel_object
 from jitfuse.compile.origin import Origin
 from jitfuse.compile.plan_binding import PlanBinder
@@ -27,6 +26,7 @@ from jitfuse.records import Record, fresh
 from jitfuse.tracing.tracer import Trace
 
 if TYPE_CHECKING:
+    from jitfuse.compile.matching import Conditions
     from jitfuse.ir.kernel import KernelForm
     from jitfuse.plans import RuntimePlan
 
@@ -86,6 +86,8 @@ class Specialisation(Record):
     @cached_property
     def conditions(self) -> Conditions:
         """What must hold of a call that belongs to this signature."""
+        from jitfuse.compile.matching import Conditions
+
         return Conditions.of(self.trace)
 
 

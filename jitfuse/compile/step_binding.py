@@ -14,7 +14,6 @@ import numpy as np
 from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder, Sweep
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
-from jitfuse.compile.host_functions import host_function
 from jitfuse.compile.objects import KernelObject
 from jitfuse.dtypes import numpy_dtype
 
@@ -111,6 +110,8 @@ class StepBinder:
 
                 bind_control(self, step, memory, repeated)
             else:
+                from jitfuse.compile.host_functions import host_function
+
                 self.host(host_function(step), step, memory)
                 self.cost += repeated * HOST_NS
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from jitfuse.errors import UntraceableError
+from jitfuse.tracing import sampled, substitutes
 from jitfuse.tracing.tracer import trace
 
 RNG = np.random.default_rng(0)
@@ -81,3 +82,7 @@ def test_clocks_name_the_way_out():
     for fn in (lambda x: x + time.time(), lambda x: x + time.perf_counter()):
         with pytest.raises(UntraceableError, match="around the call"):
             trace(fn, (np.ones(3),), {})
+
+
+def test_the_functions_of_plain_numbers_are_listed_by_the_names_that_they_have() -> None:
+    assert {original.__name__ for original, _ in sampled.replacements(True)} == substitutes.SAMPLED

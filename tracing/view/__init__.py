@@ -2,7 +2,7 @@
 
 `View(hooks)` is the view of one trace: pass arguments through `View.read`, call `View.run`, then `View.commit`
 (or `View.rollback` where the function runs again); `View.trail` says what the trace depends on. `run` does it all
-in one call. The tracer takes part through `Hooks`; nothing here knows about traced tensors.
+in one call. The tracer takes part through `hooks.Hooks`; nothing here knows about traced tensors.
 
 How: the ``__code__`` of the decorated function and of every user function that it reaches is exchanged for
 rewritten code while the trace runs (`swap`, `rewrite`), so line numbers, closures, ``super()``, ``locals()``,
@@ -34,7 +34,6 @@ from __future__ import annotations
 
 from jitfuse.tracing.view.chain import Chain, Guard, Trail
 from jitfuse.tracing.view.frames import hide_frames
-from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.reader import View, run
 
-__all__ = ["Chain", "Guard", "Hooks", "Trail", "View", "hide_frames", "run"]
+__all__ = ["Chain", "Guard", "Trail", "View", "hide_frames", "run"]

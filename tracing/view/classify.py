@@ -3,22 +3,28 @@ from __future__ import annotations
 
 import array
 import collections
-import copy
 import enum
 import functools
 import types
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse.errors import VolatileError
+from jitfuse.later import Later
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.functions import Functions
-from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.shadow import Shadow, empty_like, fill, is_container, is_plain_and_large
 from jitfuse.tracing.view.state import same_value
 from jitfuse.tracing.view.substitutes import CachedCall, substitute_of
 from jitfuse.tracing.view.userland import is_user_class
+
+if TYPE_CHECKING:
+    import copy
+
+    from jitfuse.tracing.view.hooks import Hooks
+else:
+    copy = Later("copy")
 
 _EQUAL: Final = (int, float, str, bytes, complex, slice, range, np.dtype)
 _FROZEN_COPY: Final = (set, frozenset, bytearray, collections.deque, array.array)

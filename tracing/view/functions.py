@@ -4,16 +4,18 @@ from __future__ import annotations
 import enum
 import functools
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.view import swap
 from jitfuse.tracing.view.chain import Chain
-from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.state import State
 from jitfuse.tracing.view.userland import is_user_class, is_user_function, own_attributes
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.view.hooks import Hooks
 
 
 class _Member(NamedTuple):

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import builtins
 import types
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.tracing.view.attributes import Attributes
 from jitfuse.tracing.view.chain import Chain
-from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.shadow import is_container
 from jitfuse.tracing.view.userland import MISSING, is_user_function
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.view.hooks import Hooks
 
 _BUILTINS: Final[dict[str, Any]] = vars(builtins)
 

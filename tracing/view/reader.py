@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jitfuse.errors import JitfuseError
-from jitfuse.tracing.view import gate, statically
+from jitfuse.tracing.view import gate
 from jitfuse.tracing.view.chain import Chain, Trail
 from jitfuse.tracing.view.frames import hide_frames
-from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.shadow import leak, write_back
 from jitfuse.tracing.view.stores import Stores
 from jitfuse.tracing.view.userland import claim
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.view.hooks import Hooks
 
 
 class View(Stores):
@@ -154,7 +156,9 @@ class View(Stores):
 
     def read_statically(self, fn: types.FunctionType) -> None:
         """Guard what a function that cannot be rewritten reads."""
-        statically.read_statically(self, fn)
+        from jitfuse.tracing.view.statically import read_statically
+
+        read_statically(self, fn)
 
 
 def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, Trail]:

@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.records import Record
 from jitfuse.tracing.view.chain import Chain, Guard, Trail, equal
-from jitfuse.tracing.view.hooks import Hooks
 from jitfuse.tracing.view.userland import MISSING, own_attributes
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.view.hooks import Hooks
 
 _PLAIN_EQUAL: Final = frozenset({int, float, complex, str, bytes, range, slice})
 _CONSTANTS: Final = frozenset({bool, type(None), type(...), type(NotImplemented)})

@@ -4,7 +4,6 @@ import __future__
 
 import builtins
 import contextlib
-import copy
 import functools
 import operator
 import sys
@@ -124,6 +123,8 @@ def _copy(value: Any) -> Any:
     custom = any(class_member(cls, name) is not class_member(object, name)
                  for name in ("__copy__", "__reduce__", "__reduce_ex__", "__slots__", "__getstate__"))
     if view is None or custom or not is_user_class(cls):
+        import copy
+
         return copy.copy(value)
     made: Any = cls.__new__(cls)
     for name in list(vars(value)):
@@ -181,7 +182,7 @@ def _table() -> dict[int, Any]:
         (builtins.getattr, _getattr), (builtins.hasattr, _hasattr), (builtins.setattr, _setattr),
         (builtins.eval, _eval), (builtins.exec, _exec),
         (builtins.delattr, _delattr), (builtins.vars, _vars), (builtins.globals, _globals),
-        (copy.copy, _copy), (operator.attrgetter, _attrgetter), (object.__setattr__, _object_setattr),
+        (operator.attrgetter, _attrgetter), (object.__setattr__, _object_setattr),
     ]
     return {id(real): seen for real, seen in pairs}
 
@@ -189,13 +190,16 @@ def _table() -> dict[int, Any]:
 _SUBSTITUTES: Final = _table()
 
 
-_DATACLASSES: Final[dict[str, Any]] = {"replace": _replace, "asdict": _asdict, "astuple": _astuple}
-"""Found by name: importing dataclasses is left to those who use them."""
+_BY_NAME: Final[dict[tuple[str, str], Any]] = {
+    ("copy", "copy"): _copy, ("dataclasses", "replace"): _replace, ("dataclasses", "asdict"): _asdict,
+    ("dataclasses", "astuple"): _astuple,
+}
+"""By module and name: importing these modules is left to those who use them."""
 
 
 def substitute_of(real: Any) -> Any:
     """Return what stands in traced code for a function of Python's own that would read unseen, or None."""
     found = _SUBSTITUTES.get(id(real))
-    if found is None and type(real) is types.FunctionType and real.__module__ == "dataclasses":
-        return _DATACLASSES.get(real.__name__)
+    if found is None and type(real) is types.FunctionType:
+        return _BY_NAME.get((real.__module__, real.__name__))
     return found

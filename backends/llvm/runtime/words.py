@@ -35,7 +35,7 @@ class Words:
     __slots__ = ("_array", "_keep", "address")
 
     def __init__(self, values: Iterable[int], keep: Iterable[object] = ()) -> None:
-        self._array = array("q", (signed(v) for v in values))
+        self._array = _signed_array(list(values))
         self._keep: tuple[object, ...] = tuple(keep)
         self.address: Final[int] = self._array.buffer_info()[0] if self._array else 0
 
@@ -89,6 +89,13 @@ class Keeper:
         words[Spec.FLAGS] = flags
         words[Spec.LATE] = int(late)
         return self.words(words)
+
+
+def _signed_array(values: list[int]) -> array[int]:
+    try:
+        return array("q", values)
+    except OverflowError:  # addresses in the upper half
+        return array("q", map(signed, values))
 
 
 def signed(value: int) -> int:
