@@ -49,6 +49,7 @@ class BodyBuilder(Creation):
         self.operands: list[Operand] = []
         self.keeps: list[Node] = []
         self.results: dict[int, Node] = {}
+        self._complex = not program.dtypes.isdisjoint(COMPONENT)
         self._place = place
         self._fused = fused_reductions
         self._unrolled = unrolled
@@ -173,9 +174,11 @@ class BodyBuilder(Creation):
     def _operand_parts(self, step: OpStep, key: Key) -> list[Key]:
         """Return the operands of a step that reads elements; of complex ones the parts that are needed."""
         meta = self.program.meta
-        if meta[key.value].dtype in COMPONENT and key.part is None:
+        if self._complex and meta[key.value].dtype in COMPONENT and key.part is None:
             return [key._replace(part=0), key._replace(part=1)]
         keys = self.operand_keys(step, key)
+        if not self._complex:
+            return keys
         if step.op_name == "make_complex":
             assert key.part is not None
             return [keys[key.part]]

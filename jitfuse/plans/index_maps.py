@@ -41,10 +41,9 @@ class IndexMaps(NodeTable):
         op = ops.get(step.op_name)
         assert op is not None
         if op.kind == ops.ELEMENTWISE:
-            out = self.program.meta[key.value].shape
-            shapes = [self.program.meta[i].shape for i in step.input_ids]
-            maps = [self.operand_map(key.where, out, shape) for shape in shapes]
-            return [Key(i, m, key.mask) for i, m in zip(step.input_ids, maps, strict=True)]
+            meta, (value, where, mask, _) = self.program.meta, key
+            out = meta[value].shape
+            return [Key(i, self.operand_map(where, out, meta[i].shape), mask) for i in step.input_ids]
         finder = getattr(self, f"_in_{step.op_name}", None)
         return finder(step, key) if finder is not None else []
 

@@ -65,6 +65,8 @@ class Lin(NamedTuple):
 
     def scaled(self, factor: int, shift: int = 0) -> Lin:
         """Return self * factor + shift."""
+        if factor == 1:
+            return Lin(self.const + shift, self.terms) if shift else self
         return Lin(self.const * factor + shift, tuple((a, c * factor) for a, c in self.terms))
 
     def plus(self, other: Lin) -> Lin:

@@ -33,10 +33,15 @@ class Node:
         self.dtype = dtype
         self.args = args
         self.imm = imm
-        self.level: int = max((level, *(a.level for a in args)))
+        for arg in args:
+            level = max(level, arg.level)
+        self.level: int = level
         # the cost of computing this again at an inner point: inner work only, capped to stay small
-        own = _COSTS.get(op, 1)
-        self.cost: int = min(own + sum(a.cost for a in args if a.level == self.level), 10_000)
+        cost = _COSTS.get(op, 1)
+        for arg in args:
+            if arg.level == level:
+                cost += arg.cost
+        self.cost: int = min(cost, 10_000)
         self.number = -1
 
     def __repr__(self) -> str:

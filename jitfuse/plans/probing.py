@@ -80,15 +80,19 @@ class Probing:
                 if top.value in roots:
                     self._meet(top, roots[top.value], probe)
                 probe.inlined.add(top.value)
-                probe.leaves.update((state, ()) for state in self.values.hidden_inputs(top.value))
+                for state in self.values.hidden_inputs(top.value):
+                    probe.leaves.add((state, ()))
                 fresh = [d for d in builder.dependencies(top) if d not in computed and d not in probe.reach]
                 computed.update(fresh)
                 stack += fresh
         probe.size = len(computed)
         # a complex value comes after its parts
         for k in sorted(computed, key=lambda k: (self._order[k.value], k.part is None)):
-            below = [probe.reach[d] for d in builder.dependencies(k)]
-            probe.reach[k] = Reach(max((r.depth for r in below), default=0), any(r.swept for r in below))
+            depth, swept = 0, False
+            for d in builder.dependencies(k):
+                below = probe.reach[d]
+                depth, swept = max(depth, below.depth), swept or below.swept
+            probe.reach[k] = Reach(depth, swept)
         probe.depth, probe.swept = probe.reach[key]
         return probe
 

@@ -21,6 +21,7 @@ from jitfuse.plans.updates import donated_updates
 from jitfuse.plans.windows import Windows
 from jitfuse.records import NamedTuple
 
+_RANDOM: Final = frozenset({"random_uniform", "random_advance"})
 _ALIASED: Final = ("reshape", "transpose")
 _HOST_VIEWS: Final = ("transpose", "slice", "broadcast_to", "reshape", "diagonal", "windows")
 
@@ -103,7 +104,7 @@ class Values:
     def hidden_inputs(self, value: int) -> tuple[int, ...]:
         """Return what a value's own node reads beside its operands: the random state and call index."""
         step = self.program.producers[value]
-        if step.op_name in ("random_uniform", "random_advance"):
+        if step.op_name in _RANDOM:
             return tuple(i for i in step.input_ids if i in self.program.feeds)
         return ()
 
