@@ -48,7 +48,7 @@ def is_advanced(index: Any) -> bool:
 def _is_array(item: Any) -> bool:
     if isinstance(item, AbstractTensor):
         return not item.weak
-    return isinstance(item, list | np.ndarray)
+    return isinstance(item, list | range | np.ndarray)
 
 
 def select(x: Tensor, index: Any) -> Selection:

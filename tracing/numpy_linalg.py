@@ -16,6 +16,7 @@ from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir import linear_algebra, shape_rules
 from jitfuse.tracing import numpy_arrangements
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.handlers import refuse_in_try
 from jitfuse.tracing.numpy_functions import NO_VALUE, Tensor, implements, lifted, refuse, strong
 from jitfuse.tracing.numpy_reduce import given
 from jitfuse.tracing.source import user_line
@@ -61,9 +62,15 @@ def _one(a: Any) -> Tensor:
     return strong(lifted(a)[0])
 
 
+def _fallible(name: str, a: Any) -> Tensor:
+    """Return the operand of a function that may raise when it runs; raises UntraceableError inside of `try`."""
+    refuse_in_try(f"np.linalg.{name}")
+    return _one(a)
+
+
 def _parts(name: str, a: Any, **attrs: Any) -> list[Tensor]:
     """Return the parts of a decomposition, views of the one array that the library makes."""
-    x = _one(a)
+    x = _fallible(name, a)
     whole = x.call(name, **attrs)
     shapes = linear_algebra.parts(name, x.shape, **attrs)
     at = linear_algebra.offsets(shapes)
@@ -75,7 +82,7 @@ def _parts(name: str, a: Any, **attrs: Any) -> list[Tensor]:
 @implements("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
     """Return the lower or upper triangular factor of a positive definite matrix."""
-    return _one(a).call("cholesky", upper=bool(upper))
+    return _fallible("cholesky", a).call("cholesky", upper=bool(upper))
 
 
 @implements("linalg.det")
@@ -87,13 +94,13 @@ def det(a: Any) -> Tensor:
 @implements("linalg.inv")
 def inv(a: Any) -> Tensor:
     """Return the inverse."""
-    return _one(a).call("inv")
+    return _fallible("inv", a).call("inv")
 
 
 @implements("linalg.solve")
 def solve(a: Any, b: Any) -> Tensor:
     """Return x with a @ x = b; a vector b is solved for once, whatever the matrices."""
-    x, y = (strong(t) for t in lifted(a, b))
+    x, y = (strong(t) for t in lifted(_fallible("solve", a), b))
     return x.call("solve", y)
 
 

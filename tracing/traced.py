@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError
+from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, UnsupportedAttributeError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.later import Later
@@ -63,6 +63,21 @@ class TracedTensor(InPlace):
     def shape(self) -> tuple[int, ...]:
         """Extents as plain ints."""
         return self._meta.shape
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        """Give the array another shape in place, as long as it is a view of the same memory."""
+        if self._storage.feed is not None or self._scalar:
+            raise UnsupportedAttributeError(
+                f"the shape of an array that the function has not made is set at {user_line()}: "
+                f"{self._run.graph.describe(self._id())}. Write x = x.reshape(shape)."
+            )
+        view: TracedTensor = self.reshape(new)
+        if view._storage is not self._storage:
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+            )
+        self._meta, self._path, self._layout = view._meta, view._path, view._layout
 
     @property
     def dtype(self) -> DTypeName:

@@ -6,12 +6,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from numpy_programs import algebra, dynamic, geometry, images, networks, physics, series, stencils
+from numpy_programs import (
+    algebra,
+    dynamic,
+    geometry,
+    images,
+    networks,
+    physics,
+    searches,
+    sequences,
+    series,
+    stencils,
+)
 from numpy_programs.program import Program
 
 __all__ = ["PROGRAMS", "Program"]
 
 PROGRAMS: Final = tuple(
-    program for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry)
+    program
+    for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry, sequences, searches)
     for program in module.PROGRAMS
 )

@@ -232,3 +232,46 @@ def test_read_only_arrays_refuse_writes():
             trace(fn, (x,), {})
     with pytest.raises(ValueError, match="read-only"):
         trace(lambda x: np.broadcast_to(x, (2, 3)).__setitem__(0, 1), (np.ones(3),), {})
+
+
+def test_ranges_index_as_lists_do():
+    import jitfuse as jf
+
+    def fn(x):
+        y = x * 2
+        y[range(1, 3)] = 7
+        return y[range(2)], y[:, range(0, 3, 2)], y[[0, 1], range(2)], y[range(0)], x[np.ix_(range(2), [1, 2])]
+
+    x = np.arange(9.0).reshape(3, 3)
+    for found, expected in zip(jf.fuse(fn)(x), fn(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_shapes_are_set_in_place():
+    import jitfuse as jf
+
+    def fn(x):
+        y = x * 2
+        row, y.shape = y[1], 6
+        row[0] = 9
+        y.shape = (3, -1)
+        y[0] += row[:2]
+        return y, row, y.shape, len(y)
+
+    def copies(x):
+        y = (x * 2).T
+        y.shape = 6
+        return y
+
+    def arguments(x):
+        x.shape = 6
+        return x + 1
+
+    x = np.arange(6.0).reshape(2, 3)
+    for found, expected in zip(jf.fuse(fn)(x), fn(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(AttributeError, match="in-place modification"):
+        jf.fuse(copies)(x)
+    with pytest.warns(jf.FallbackWarning, match=r"x\.reshape"):
+        np.testing.assert_array_equal(jf.fuse(arguments)(x), np.arange(1.0, 7.0))
+    assert x.shape == (6,)
