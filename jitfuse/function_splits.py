@@ -129,14 +129,14 @@ class Splits(Signatures):
         """Have native code answer such calls where that is possible, and it is time for it."""
         tree, call = route._tree, route._call
         assert tree is not None and call is not None
-        if not self.native or call.eager or (call.torch and not self._tensor_places):
+        if not self.native or call.eager:
             return
         from jitfuse.splitting.native import NativeTree
         from jitfuse.splitting.tree import start_key
 
         if self._native_tree is None:
-            handler = functools.partial(raise_status, self.name)
-            self._native_tree = NativeTree(self.name, handler, weakref.WeakMethod(self._go_on))
+            handler, torch = functools.partial(raise_status, self.name), bool(self._tensor_places)
+            self._native_tree = NativeTree(self.name, handler, weakref.WeakMethod(self._go_on), torch=torch)
         if not self._native_tree.is_due(tree) or not compiler.runtime_is_ready():
             return
         with self._lock:
@@ -350,18 +350,26 @@ class _Route:
                 assert self._building is not None and self._call is not None
                 return self._returned(self._call, self._building.end(made))
         except BaseException as error:
-            signal = self._building.signal if self._building is not None else None
-            if isinstance(signal or error, signals.SplitSignal):
+            if isinstance(self._cause(error), signals.SplitSignal):
                 function._counts["traces"] += 1
-            if signal is not None and signal is not error:
-                raise signal from None  # user code has made another error of it
+            if self._cause(error) is not error:
+                raise self._cause(error) from None
             raise
         finally:
             if self._building is not None:
                 self._position = self._building.position
+                self._building.close()
         if self.began:
             raise signals.ChangedSignal
         return made
+
+    def _cause(self, error: BaseException) -> BaseException:
+        """Return what has ended the run; user code may have made another error of it.
+
+        No frame that an error passes keeps it in a variable: the call would live until the garbage is collected.
+        """
+        signal = self._building.signal if self._building is not None else None
+        return error if signal is None else signal
 
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
         """Answer a look at data, as a `jitfuse.tracing.observing.Splitter`."""

@@ -73,6 +73,10 @@ class Building:
         """What has ended the run that plain Python would not have seen; user code may have caught it."""
         return self._stopped if isinstance(self._stopped, SplitSignal | OverlapError) else None
 
+    def close(self) -> None:
+        """Let go of what has ended the run, whose traceback holds the call: the run is over."""
+        self._stopped = None
+
     # ------------------------------------------------------------------ looks
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
         """Answer one look: from what is known, or by running what has been traced since the last."""

@@ -37,11 +37,12 @@ class NativeTree:
     """The entries that stand for a function's tree.
 
     A table is made anew when calls have come to Python by ways that it does not have; as many calls as an eighth of
-    the tree has edges must have come since the last, so that making tables never takes longer than the calls.
+    the tree has edges must have come since the last, so that making tables never takes longer than the calls. `torch`
+    as in `jitfuse.splitting.ways.part_for`.
     """
 
-    def __init__(self, name: str, handler: Handler, go_on: weakref.WeakMethod[GoOn]) -> None:
-        self._name, self._handler, self._go_on = name, handler, go_on
+    def __init__(self, name: str, handler: Handler, go_on: weakref.WeakMethod[GoOn], *, torch: bool) -> None:
+        self._name, self._handler, self._go_on, self._torch = name, handler, go_on, torch
         self._made: dict[Hashable, _Made] = {}
         self._size = self._walks = 0
         self._wait = 1
@@ -58,7 +59,7 @@ class NativeTree:
 
     def make(self, tree: Tree, call: Call, key: Hashable, training: bool) -> Entry | None:
         """Return an entry for calls like this one, where there is one; it is new or has a new table."""
-        part = part_for(tree, call, key, training)
+        part = part_for(tree, call, key, training, torch=self._torch)
         known = None if part is None else self._made.get(part.identity)
         if part is None or (known is None and len(self._made) >= MAX_ENTRIES):
             return None

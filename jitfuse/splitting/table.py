@@ -172,16 +172,17 @@ class Table:
         known = self._part.following.get(state, {})
         assert state.question is not None
         number, other = state.question.number, self._builder.label()
-        labels = {_answer(key, number): self._label(state, key) for key in known}
-        if not labels:
+        cases = [(_answer(key, number), self._label(state, key)) for key in known]  # 0.0 and -0.0 are two
+        if not cases:
             pass
         elif number is bool:
+            labels = dict(cases)
             self._builder.branch(asked[0].value, labels.get(False, other), offset=asked[0].offset, wanted=False)
             self._builder.jump(labels.get(True, other))
         else:
             at, offset = asked[0].place
-            self._builder.observe(at, asked[0].meta.dtype, offset=offset, cases=list(labels.items()))
-        if number is not bool or len(labels) < 2:
+            self._builder.observe(at, asked[0].meta.dtype, offset=offset, cases=cases)
+        if number is not bool or len(cases) < 2:
             self._builder.place(other)
             self._leave(way, state, kept, asked, drawn)
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from jitfuse.compile.bind import Entrance
 from jitfuse.compile.matching import Conditions
 from jitfuse.ir.program import RANDOM_STATE, Meta
 from jitfuse.records import Record, fresh
 from jitfuse.splitting.tree import Call, Edge, State, Tree
 from jitfuse.tracing.tracer import FeedSource
-from jitfuse.tracing.view import Guard
+from jitfuse.tracing.view import Chain, Guard
 
 MAX_WAYS: Final = 4096
 """Ways of one table."""
@@ -91,10 +93,11 @@ class _Meeting(Record):
         return own
 
 
-def part_for(tree: Tree, call: Call, key: Hashable, training: bool) -> Part | None:
+def part_for(tree: Tree, call: Call, key: Hashable, training: bool, *, torch: bool) -> Part | None:
     """Return the part of a tree for calls like this one, which begin with a key; None where there is none.
 
-    There is none either where no way leads to a result, or where there are too many.
+    There is none either where no way leads to a result, or where there are too many. `torch` says whether the caller
+    makes tensors of results; otherwise paths whose results are torch's are no ways.
     """
     meeting, ways, conditioned, ends = _Meeting(), [], [], False
     following: dict[State, dict[Hashable, Way]] = {}
@@ -102,7 +105,7 @@ def part_for(tree: Tree, call: Call, key: Hashable, training: bool) -> Part | No
     while todo:
         state, key_, known = todo.pop()
         edge = next((e for e in state.edges.get(key_, ()) if call.meets(e)), None)
-        if edge is None or not _is_native(edge, training):
+        if edge is None or not _is_native(edge, call, training) or not (torch or _is_numpy(edge)):
             continue
         if edge.conditions is not None:
             known = meeting.add(edge.conditions, known)
@@ -129,8 +132,16 @@ def part_for(tree: Tree, call: Call, key: Hashable, training: bool) -> Part | No
     return Part(tree, training, entrance, ways, following, heads, (key, training, frozenset(conditioned), draws))
 
 
-def _is_native(edge: Edge, training: bool) -> bool:
-    return edge.segment is None or training in edge.segment.spec.plans
+def _is_native(edge: Edge, call: Call, training: bool) -> bool:
+    """Return whether native code can read what an edge reads, neither eager arrays nor tensors, and run it."""
+    sources = [s.source for s in edge.feeds.values() if s.kind == "array"]
+    read = [s.resolve(call.args, call.kwargs) for s in sources if isinstance(s, Chain)]
+    return all(type(r) is np.ndarray for r in read) and (edge.segment is None or training in edge.segment.spec.plans)
+
+
+def _is_numpy(edge: Edge) -> bool:
+    """Return whether an edge does not end a path with results of torch's: other paths may, by what they have read."""
+    return edge.result is None or not edge.result.torch
 
 
 def _is_number(state: State) -> bool:

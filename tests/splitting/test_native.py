@@ -1,11 +1,13 @@
 """Trees as tables of the native driver: known paths run no Python, and do what the function does, bit by bit."""
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -197,6 +199,15 @@ def test_integers_and_floats_choose() -> None:
     native(lambda x: x * int(x[0]), (np.arange(3),), (np.arange(3, dtype=np.int32),))
 
 
+def test_zeros_of_both_signs_choose() -> None:
+    """Answers that are equal to Python are different ones: what is computed with them has other bits."""
+    fused = native(lambda x: x * float(x[1]), *[(np.array([2.0, v]),) for v in (0.0, -0.0, np.nan, np.inf)])
+    for dtype in (np.float32, np.float64):
+        for zero in (0.0, -0.0) * 4:
+            x = np.array([2.0, zero], dtype)
+            assert fused(x).tobytes() == (x * float(x[1])).tobytes()
+
+
 def test_numbers_and_arrays_of_one_element_are_asked() -> None:
     def f(x, flag, n):
         if flag:
@@ -347,6 +358,53 @@ def test_masks_go_on_in_python() -> None:
     for _ in range(100):
         x = rng.integers(0, 9, 4) * 1.0
         same(fused(x), f(x))
+
+
+def test_calls_are_let_go() -> None:
+    """What ends a run of the function at a closed loop has passed frames that hold the call."""
+    def f(x):
+        while x.sum() > 4:
+            x = x * 0.5
+        return x if x[0] > 1 else -x
+
+    gc.collect()
+    gc.disable()
+    try:
+        fused, x = jf.fuse(f), np.array([9.0, 1])
+        for _ in range(6):
+            fused(x)
+            fused(-x)
+        assert sys.getrefcount(x) == 2
+        function = weakref.ref(fused)
+        del fused
+        assert function() is None
+    finally:
+        gc.enable()
+
+
+def test_paths_that_read_tensors() -> None:
+    """Results are tensors on the paths that have read one; the others stay native, as where eager arrays are read."""
+    torch = pytest.importorskip("torch")
+    weights, held = torch.tensor([1.0, 2.0], dtype=torch.float64), jf.asarray([1.0, 2.0])
+
+    def f(x):
+        return x * 2 if x.sum() > 0 else (weights * float(x[0]), torch.as_tensor(x)[1:])
+
+    fused, x = jf.fuse(f), np.array([1.0, 2.0])
+    for k in range(12):
+        found, expected = (g(x if k % 2 else -x) for g in (fused, f))
+        assert type(found) is type(expected)
+        if k % 2:
+            same(found, expected)
+        else:
+            assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    eager = jf.fuse(lambda x: x * 2 if x.sum() > 0 else held * x)
+    for k in range(12):
+        assert type(eager(x if k % 2 else -x)) is (np.ndarray if k % 2 else type(held))
+    for function in (fused, eager):
+        before = misses(function)
+        same(function(x), x * 2)
+        assert misses(function) == before >= 0
 
 
 def test_both_modes() -> None:

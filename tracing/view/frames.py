@@ -18,5 +18,6 @@ def hide_frames(error: BaseException, folders: tuple[str, ...] = (_FOLDER,)) -> 
         trace = trace.tb_next
     head: types.TracebackType | None = None
     for frame in reversed(frames):
-        head = types.TracebackType(head, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+        line = frame.tb_lineno if frame.tb_lineno is not None else -1  # no line where a signal came between two
+        head = types.TracebackType(head, frame.tb_frame, frame.tb_lasti, line)
     error.__traceback__ = head

@@ -41,6 +41,17 @@ def test_error_passes_with_the_users_frames_only(trace: Any) -> None:
     assert not any("tracing/view/" in frame.filename and "tests" not in frame.filename for frame in frames)
 
 
+def test_tracebacks_of_what_has_no_line() -> None:
+    """As where a signal's handler raises between two lines."""
+    code = compile("raise ValueError", "user.py", "exec")
+    try:
+        exec(code.replace(co_linetable=b"\xff" * len(code.co_code)))
+    except ValueError as error:
+        hide_frames(error)
+        *_, last = traceback.walk_tb(error.__traceback__)
+        assert last[0].f_code.co_filename == "user.py" and last[1] is None
+
+
 @pytest.mark.parametrize("fails", [
     lambda x: not_defined, lambda x: {}["k"], lambda x: [][3], lambda x: x.nothing, lambda x: 1 / 0,  # noqa: F821
     lambda x: math.nothing,
