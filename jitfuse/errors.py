@@ -70,6 +70,10 @@ class VolatileError(UntraceableError):
     """The function reads state that it changes itself, so that Python has to run in every call."""
 
 
+class WideIntError(VolatileError, OutOfRangeError):
+    """A Python int leaves 64 bits; the call runs as plain Python."""
+
+
 class VerifyError(JitfuseError):
     """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them."""
 
@@ -88,6 +92,14 @@ class DeviceError(JitfuseError, RuntimeError):
 
 class NumericError(JitfuseError, ValueError):
     """A kernel met a value for which NumPy raises, such as an integer raised to a negative power."""
+
+
+class DivisionByZeroError(JitfuseError, ZeroDivisionError):
+    """A Python number is divided by zero, or zero is raised to a negative power."""
+
+
+class NumberTooLargeError(JitfuseError, OverflowError):
+    """A number is too large for a double, or for the array of integers that it is written into."""
 
 
 class FallbackWarning(UserWarning):

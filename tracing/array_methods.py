@@ -107,6 +107,14 @@ class ArrayMethods(AbstractTensor):
         """Return a copy in memory of its own."""
         return self.as_copy()
 
+    def laid_out_by(self, rule: Callable[..., Any], *operands: Any) -> Any:
+        """Lay a fresh array out by a rule; where memory has one order alone, this is nothing."""
+        return self
+
+    def ordered(self, name: str, order: Any, like: Any = None) -> Any:
+        """Lay a fresh array out as `order` says; where memory has one order alone, this is nothing."""
+        return self
+
     def __copy__(self) -> Any:
         return self.copy()
 
@@ -118,7 +126,7 @@ class ArrayMethods(AbstractTensor):
         return self.ravel(order).as_copy()
 
     def ravel(self, order: str = "C") -> Any:
-        """Return all elements as one axis: a view of an array in C order, else a copy."""
+        """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
         if order == "F" and self.ndim > 1:
             return self.T.ravel()
         flat = self.reshape(-1 if self.size else 0, order=order)
@@ -131,6 +139,8 @@ class ArrayMethods(AbstractTensor):
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None, **attrs: Any) -> Any:
         """Return the elements under another shape: a view where the memory allows it."""
+        if order == "A":
+            order = "F" if not self.is_contiguous and self.T.is_contiguous else "C"
         if order == "F":  # the first axis runs fastest: the reversed axes in row-major order
             given = _extents(shape or (attrs.pop("shape"),))
             return self.T.reshape(given[::-1], copy=copy).T
@@ -144,9 +154,9 @@ class ArrayMethods(AbstractTensor):
         name = dtype_name(dtype, "astype")
         functions.require_cast("astype", str(self.dtype), name, casting)
         if name == self.dtype and not self.weak:
-            return self.copy() if copy else self
+            return self.copy(order) if copy else self
         complex_numbers.warn_of_lost_part(str(self.dtype), name)
-        return self.call("astype", dtype=name)
+        return self.call("astype", dtype=name).ordered("astype", order, self)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **kwargs: Any) -> Any:
         """Limit the values to [min, max]; either may be None."""

@@ -15,7 +15,7 @@ from jitfuse.errors import ArgumentError, BoundsError, ShapeError, UnsupportedEr
 from jitfuse.ir import gathers, ops, shape_rules
 from jitfuse.later import Later
 from jitfuse.records import NamedTuple
-from jitfuse.tracing import indexing
+from jitfuse.tracing import indexing, memory_order
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, strong
 from jitfuse.tracing.source import user_line
@@ -151,7 +151,8 @@ def _get_item(x: Tensor, index: Any) -> Tensor:
     view = indexing.get_item(x, found.basic)
     if all(not a.ndim for a in found.arrays) and view.ndim > len(found.axes):
         return view.picked(found.arrays, found.attrs)
-    return view.call("gather", *found.arrays, **found.attrs)
+    made = view.call("gather", *found.arrays, **found.attrs)
+    return made.laid_out_by(memory_order.of_picked, view, *found[1:]) if made.ndim > 1 else made
 
 
 def set_item(x: Tensor, index: Any, value: Any, combine: str = "set") -> None:

@@ -235,7 +235,7 @@ def _set_masked(x: Any, mask: Any, value: Any) -> None:
 
 def cast(value: Any, like: Any) -> Any:
     """Return a value in the dtype of the array that it is assigned to; weak literals are made in it."""
-    like._check_assigned(value)
+    value = like._check_assigned(value)
     if value.weak or value.dtype != like.dtype:
         return value.call("astype", dtype=like.dtype)
     return value

@@ -1,10 +1,11 @@
-"""Where a view's elements lie in its storage: byte offset and strides, by NumPy's rules.
+"""Where an array's elements lie: byte offset and strides of views, and the order of axes of new arrays, as in NumPy.
 
-Owns the question whether a reshape is a view or a copy, and the strides of views of arguments. Everything
-here is arithmetic on tuples; no array is touched.
+Owns the question whether a reshape is a view or a copy, and the strides of views of arguments. Which operator keeps
+the order of its operands is in `jitfuse.tracing.memory_order`. Everything here is arithmetic on tuples.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -128,3 +129,70 @@ def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, .
     if name == "diagonal":
         return diagonal(layout, attrs["offset"])
     return broadcast(layout, shape, new)
+
+
+# ---------------------------------------------------------------- new arrays
+def in_order(shape: tuple[int, ...], axes: tuple[int, ...], itemsize: int) -> Layout | None:
+    """Return the layout of a fresh array whose axes lie in memory in this order, slowest first; None for C order."""
+    if is_c_order(shape, axes):
+        return None
+    strides = contiguous(tuple(shape[a] for a in axes), itemsize).strides
+    return Layout(0, tuple(strides[axes.index(k)] for k in range(len(axes))))
+
+
+def is_c_order(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Return whether a fresh array with its axes in this order has its elements in C order."""
+    long = [a for a in axes if shape[a] != 1]
+    return 0 in shape or long == sorted(long)
+
+
+def order_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes from the largest stride to the smallest: the order of a copy (`PyArray_NewLikeArray`)."""
+    return tuple(sorted(range(len(shape)), key=lambda a: -abs(strides[a])))
+
+
+def common_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], Layout]]) -> tuple[int, ...]:
+    """Return the order of axes in which NumPy's iterator goes over operands that are broadcast to a shape.
+
+    Axes are inserted one by one from the last to the first; an axis goes inside another where its strides are smaller.
+    Where operands disagree, C order wins (`npyiter_find_best_axis_ordering`).
+    """
+    ndim = len(shape)
+    known = []
+    for own, lay in operands:
+        strides = tuple(0 if n == 1 else abs(s) for n, s in zip(own, lay.strides, strict=True))
+        known.append((0,) * (ndim - len(own)) + strides)
+    inner_first: list[int] = []
+    for axis in reversed(range(ndim)):
+        place = len(inner_first)
+        for k in reversed(range(len(inner_first))):
+            compared = [(s[axis], s[inner_first[k]]) for s in known if s[axis] and s[inner_first[k]]]
+            if not compared:
+                continue
+            if any(inner <= outer for outer, inner in compared):
+                break
+            place = k
+        inner_first.insert(place, axis)
+    return tuple(reversed(inner_first))
+
+
+def joined_order(operands: Sequence[tuple[tuple[int, ...], Layout]]) -> tuple[int, ...]:
+    """Return the order of axes of arrays that are joined (`PyArray_CreateMultiSortedStridePerm`).
+
+    Axes are inserted from the first to the last; an axis goes outside another where its strides are larger in all
+    arrays in which both are longer than 1.
+    """
+    order: list[int] = []
+    for axis in range(len(operands[0][0])):
+        place = len(order)
+        for k in reversed(range(len(order))):
+            other = order[k]
+            compared = [(abs(lay.strides[axis]), abs(lay.strides[other])) for shape, lay in operands
+                        if shape[axis] != 1 and shape[other] != 1]
+            if not compared:
+                continue
+            if any(own <= outer for own, outer in compared):
+                break
+            place = k
+        order.insert(place, axis)
+    return tuple(order)

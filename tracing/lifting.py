@@ -10,6 +10,7 @@ from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing.device_array import unwrapped
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.foreign import Foreign, bare
+from jitfuse.tracing.layout import Layout
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor, fresh
@@ -28,7 +29,10 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
     if type(value) is TracedTensor:
         return value
     if isinstance(value, np.ndarray):
-        return fresh(run, run.constant(value), scalar=False)
+        made = fresh(run, run.constant(value), scalar=False)
+        if not value.flags.c_contiguous:
+            made._layout = Layout(0, value.strides)
+        return made
     if isinstance(value, list | tuple):
         return stack_nested(run, value)
     if isinstance(value, bool | int | float | complex):

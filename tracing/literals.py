@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import OutOfRangeError
+from jitfuse.errors import OutOfRangeError, WideIntError
 from jitfuse.ir.program import Attrs, Meta
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.session import Session
@@ -30,8 +30,8 @@ class Literals:
     def literal(self, value: bool | int | float | complex) -> int:
         """Return the weak constant of a Python scalar; one step for each value and type."""
         kind = type(value)
-        if type(value) is int:
-            check_int(value, -(2**63), 2**64 - 1, "uint64" if value > 0 else "int64")
+        if type(value) is int and not -(2**63) <= value < 2**64:
+            raise WideIntError(f"Python integer {value} leaves 64 bits at {user_line()}")
         exact = isinstance(value, float | complex)  # == does not tell 0.0 from -0.0
         key = (kind, (value.real.hex(), value.imag.hex()) if exact else value)  # type: ignore[union-attr]
         found = self.session.literals.get(key)

@@ -15,7 +15,7 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
-from jitfuse.tracing import numpy_library, numpy_shapes
+from jitfuse.tracing import memory_order, numpy_library, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, strong, traced_among
 from jitfuse.tracing.source import user_line
@@ -35,7 +35,7 @@ def block(arrays: Any) -> Tensor:
         x = strong(lifted(part, near)[0])
         return x.reshape((1,) * (rank - x.ndim) + x.shape)
 
-    return joined(arrays, 0).as_copy()
+    return joined(arrays, 0) if depth else joined(arrays, 0).copy()
 
 
 def _depth(arrays: Any) -> int:
@@ -80,7 +80,10 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Tensor:
     x, along = _flattened(arr, axis)
     extent = x.shape[along]
     kept = np.delete(np.arange(extent), _places("delete", obj, extent))
-    return _picked(x, kept, along)
+    made: Any = _picked(x, kept, along)
+    if isinstance(obj, int | np.integer | slice):
+        return made.ordered("delete", "A", x)
+    return made.laid_out_by(memory_order.of_parts, x, along)
 
 
 def _picked(x: Tensor, places: np.ndarray[Any, Any], axis: int) -> Tensor:
@@ -112,12 +115,13 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tensor:
         count = new.shape[along]
         new = new.call("broadcast_to", shape=(*x.shape[:along], count, *x.shape[along + 1 :]))
         lead = (slice(None),) * along
-        return numpy_shapes.concatenate([x[(*lead, slice(None, at))], new, x[(*lead, slice(at, None))]], along)
+        parts: Any = numpy_shapes.concatenate([x[(*lead, slice(None, at))], new, x[(*lead, slice(at, None))]], along)
+        return parts.ordered("insert", "A", x)
     marks = np.insert(np.full(extent, -1), places, np.arange(places.size))
     new = new.call("broadcast_to", shape=(*x.shape[:along], places.size, *x.shape[along + 1 :]))
-    both = numpy_shapes.concatenate([x, new], along)
+    both: Any = numpy_shapes.concatenate([x, new], along)
     source = np.where(marks < 0, np.cumsum(marks < 0) - 1, extent + marks)
-    return both[(*(slice(None),) * along, source)]
+    return both[(*(slice(None),) * along, source)].ordered("insert", "A", x)
 
 
 @implements("resize")

@@ -44,7 +44,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
             raise ShapeError(f"np.gradient: axis {along} of {x.shape} is too small; at least {edge_order + 1} elements "
                              f"are needed, at {user_line()}")
         slope = _slope(x, along, spacing, edge_order)
-        results.append(slope if str(slope.dtype) == result_dtype else slope.call("astype", dtype=result_dtype))
+        slope = slope if str(slope.dtype) == result_dtype else slope.call("astype", dtype=result_dtype)
+        results.append(slope.ordered("gradient", "K", x))
     return results[0] if len(results) == 1 else tuple(results)
 
 

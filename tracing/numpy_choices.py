@@ -44,7 +44,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
     for c, v in zip(reversed(conditions), reversed(values[:-1]), strict=True):
         result = strong(c).call("where", v.call("astype", dtype=dtype), result)
     shape = shape_rules.broadcast("select", [t.shape for t in found])
-    return result if result.shape == shape and shape else result.call("broadcast_to", shape=shape).as_copy()
+    whole = result if result.shape == shape and shape else result.call("broadcast_to", shape=shape).as_copy()
+    return whole.ordered("select", "C")
 
 
 @implements("choose")
@@ -84,7 +85,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Te
         result = _elementwise_value(functions.pop(), at, args, kw)
     for c, f in zip(conditions, functions, strict=True):
         result = c.call("where", _elementwise_value(f, at, args, kw), result)
-    return result
+    return result.ordered("piecewise", "K", at)
 
 
 _OF_ELEMENTS: Final = frozenset({ops.ELEMENTWISE, ops.CREATION})
@@ -123,7 +124,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
         wanted, sorted_ = x.astype(common, copy=False), numpy_library.sort(among.astype(common, copy=False))
         place = numpy_library.searchsorted(sorted_, wanted)
         found = gathering.take(sorted_, place, mode="clip").call("equal", wanted)
-    return found.call("logical_not") if invert else found
+    return (found.call("logical_not") if invert else found).ordered("isin", "C")
 
 
 # ---------------------------------------------------------------- writes under a mask

@@ -60,7 +60,9 @@ def isrealobj(x: Tensor) -> bool:
 @implements("iscomplex")
 def iscomplex(x: Tensor) -> Tensor:
     """Return where the imaginary part is not zero."""
-    return strong(x).imag != 0
+    number = strong(x)
+    found: Any = number.imag != 0
+    return found if kind(str(number.dtype)) == "complex" else found.ordered("iscomplex", "C")
 
 
 @implements("isreal")

@@ -148,7 +148,7 @@ def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, mi
 @implements("copy")
 def copy(a: Tensor, order: str = "K", subok: bool = False) -> Tensor:
     """Return a copy in memory of its own."""
-    return strong(a).as_copy()
+    return strong(a).copy(order)
 
 
 @implements("copyto")

@@ -79,7 +79,8 @@ def flatnonzero(a: Any) -> Tensor:
 @implements("argwhere")
 def argwhere(a: Any) -> Tensor:
     """Return the places of elements that are not zero, one row for each."""
-    return observed("argwhere", (strong(lifted(a)[0]),), _argwhere)[0]
+    places: Any = observed("argwhere", (strong(lifted(a)[0]),), _argwhere)[0]
+    return places.ordered("argwhere", "F")
 
 
 def _argwhere(array: np.ndarray[Any, Any]) -> Arrays:

@@ -28,7 +28,7 @@ def polyval(p: Any, x: Any) -> Tensor:
     at = strong(lifted(x, p)[0])
     known = traced_among(p) is None
     coefficients = np.atleast_1d(np.asarray(p)) if known else _coefficients(p, at)
-    value = at.create("zeros", shape=at.shape, dtype=str(at.dtype))
+    value = at.create("zeros", shape=at.shape, dtype=str(at.dtype)).ordered("polyval", "K", at)
     for k in range(len(coefficients)):
         value = value * at + coefficients[k]
     return value

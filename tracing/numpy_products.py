@@ -13,7 +13,7 @@ from typing import Any, Final
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import einsum as subscripts_
 from jitfuse.ir import shape_rules
-from jitfuse.tracing import numpy_shapes
+from jitfuse.tracing import memory_order, numpy_shapes
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import (
     NO_VALUE,
@@ -22,7 +22,6 @@ from jitfuse.tracing.numpy_functions import (
     extents,
     implements,
     lifted,
-    refuse,
     require_cast,
     strong,
 )
@@ -39,7 +38,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Tensor:
     """Return NumPy's dot: a product with rank 0, else over the last axis of a and the last but one of b."""
     x, y = _two(a, b)
     if not x.ndim or not y.ndim:
-        result = x.call("multiply", y)
+        result = x.call("multiply", y).ordered("dot", "C")
     elif y.ndim <= 2 and not (x.ndim == y.ndim == 1):
         result = x.call("matmul", y)
     else:
@@ -189,8 +188,19 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = True, dtype: Any = N
         for t in tensors:
             require_cast("einsum", str(t.dtype), dtype_name(dtype), casting)
         tensors = [t.astype(dtype, copy=False) for t in tensors]
-    refuse("einsum", {"order": None if order in "KCA" else order})
-    return deliver("einsum", contract(text, tensors, optimize), None if out is NO_VALUE else out)
+    return deliver("einsum", _summed(text, tensors, optimize, order), None if out is NO_VALUE else out)
+
+
+def _summed(text: str, tensors: list[Tensor], optimize: Any, order: str) -> Tensor:
+    """Contract, and lay the result out as NumPy does; axes of one operand that only change places are a view."""
+    subscripts = subscripts_.read(text, [t.ndim for t in tensors])
+    labels = subscripts.inputs[0]
+    if len(tensors) == 1 and len(set(labels)) == len(labels) == len(subscripts.output):
+        return tensors[0].call("transpose", axes=tuple(labels.index(c) for c in subscripts.output))
+    made: Any = contract(text, tensors, optimize)
+    if order == "K" and made.ndim > 1:
+        return made.laid_out_by(memory_order.of_einsum, str(subscripts), tensors)
+    return made.ordered("einsum", "C" if order in ("K", "A") else order)
 
 
 def _labelled(operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:

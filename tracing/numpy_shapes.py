@@ -138,7 +138,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
         raise ShapeError(f"zero-dimensional arrays cannot be concatenated, at {user_line()}. Use np.stack.")
     if dtype is not None:
         parts = cast_all("concatenate", parts, dtype, casting)
-    result = parts[0].as_copy() if len(parts) == 1 else parts[0].call("concat", *parts[1:], axis=axis)
+    result = parts[0].copy("K") if len(parts) == 1 else parts[0].call("concat", *parts[1:], axis=axis)
     return deliver("concatenate", result, out)
 
 
@@ -215,21 +215,22 @@ def _filled(a: Tensor, value: Any, dtype: Any, shape: Any) -> Tensor:
 def zeros_like(a: Tensor, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
                device: Any = None) -> Tensor:
     """Return zeros of an array's shape and dtype."""
-    return _filled(a, 0, dtype, shape)
+    return _filled(a, 0, dtype, shape).ordered("zeros_like", order, a)
 
 
 @implements("ones_like")
 def ones_like(a: Tensor, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
               device: Any = None) -> Tensor:
     """Return ones of an array's shape and dtype."""
-    return _filled(a, 1, dtype, shape)
+    return _filled(a, 1, dtype, shape).ordered("ones_like", order, a)
 
 
 @implements("full_like")
 def full_like(a: Tensor, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
               shape: Any = None, *, device: Any = None) -> Tensor:
     """Return an array filled with one value, of another's shape and dtype."""
-    return _filled(lifted(a, fill_value)[0], fill_value, dtype, shape)
+    like = lifted(a, fill_value)[0]
+    return _filled(like, fill_value, dtype, shape).ordered("full_like", order, like)
 
 
 # ---------------------------------------------------------------- facts about arrays

@@ -17,8 +17,10 @@ import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
+from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
 from jitfuse.records import Record
+from jitfuse.tracing import layout
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.foreign import Foreign, is_torch_constant
 from jitfuse.tracing.lifting import lift
@@ -87,6 +89,8 @@ class RawLeaf(Record, frozen=True):
     tensor: int | None
     kind: str
     identity: int
+    axes: tuple[int, ...] | None = None
+    """The axes of an array from the slowest in memory to the fastest; None for C order."""
 
 
 # ---------------------------------------------------------------- trees
@@ -196,7 +200,39 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
         elif x.shape and all(_is_basic(step) for step in x._path):
             lay = x._where()
             leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)
-    return RawLeaf(leaf, tensor, kind, id(x))
+    moved = leaf is None and x._layout is not None and not run.session.on_device
+    return RawLeaf(leaf, tensor, kind, id(x), _order_in_memory(x) if moved else None)
+
+
+def _order_in_memory(x: TracedTensor) -> tuple[int, ...] | None:
+    axes = layout.order_of(x.shape, x._where().strides)
+    return None if layout.is_c_order(x.shape, axes) else axes
+
+
+def in_memory_order(run: Recorder, tensor: int, axes: tuple[int, ...] | None, taken: set[int]) -> int:
+    """Return an array's tensor as a view of its elements in the order in which they lie in memory.
+
+    `axes` are the array's, from the slowest to the fastest; None for C order. The plan stores what is copied here, in C
+    order, and delivers the view of it. What is such a view of a computed array that nobody else gets (`taken`) stays
+    as it is.
+    """
+    node = run.graph.node(tensor)
+    moved = None if node is None or node.op_name != "transpose" else dict(node.attrs)["axes"]
+    if axes is None:
+        return tensor if moved is None else run.emit("copy", (tensor,))
+    back = tuple(axes.index(k) for k in range(len(axes)))
+    if node is not None and moved == back:
+        whole = run.graph.node(node.input_ids[0])
+        if whole is not None and not taken & set(whole.result_ids) and not _may_lie_elsewhere(whole.op_name):
+            taken.update(whole.result_ids)
+            return tensor
+    stored = run.emit("copy", (run.emit("transpose", (tensor,), {"axes": axes}),))
+    return run.emit("transpose", (stored,), {"axes": back})
+
+
+def _may_lie_elsewhere(name: str) -> bool:
+    op = ops.get(name)
+    return op is None or op.kind in (ops.VIEW, ops.CREATION, ops.UPDATE, ops.CONTROL)
 
 
 def _is_basic(step: tuple[str, Any, tuple[int, ...], tuple[int, ...]]) -> bool:
@@ -222,10 +258,10 @@ def merge(training: RawLeaf, evaluation: RawLeaf, path: str, run: Recorder) -> R
     if a.kind == b.kind and None not in ids:
         metas = [run.graph.metas[i] for i in ids]  # type: ignore[index]
         if ids[0] == ids[1]:
-            return RawLeaf(None, ids[0], a.kind, a.identity)
+            return RawLeaf(None, ids[0], a.kind, a.identity, a.axes)
         if _agree(*metas):
             merged = run.emit("mode_select", (ids[0], ids[1]))  # type: ignore[arg-type]
-            return RawLeaf(None, merged, a.kind, a.identity)
+            return RawLeaf(None, merged, a.kind, a.identity, a.axes if a.axes == b.axes else None)
     raise ArgumentError(
         f"{path} differs between the modes: training returns {_shown(a, run)}, evaluation returns {_shown(b, run)}. "
         "Both must return the same tree with the same shapes and dtypes."

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import WEAK_DTYPE
-from jitfuse.errors import OutOfRangeError
+from jitfuse.errors import WideIntError
 from jitfuse.ir.program import Meta
 from jitfuse.records import Record
 from jitfuse.tracing import layout as layouts
@@ -56,6 +56,8 @@ class Session:
         self.guarded_values: dict[int, bool | int | float | complex | bytes] = {}
         """What Python looked at and each call must have again: numbers, and the bytes of small arrays."""
         self.int_ranges: dict[int, tuple[int, int]] = {}
+        self.ranges: dict[int, tuple[int, int] | None] = {}
+        """What Python ints may be, where that has been asked for."""
         self.met: dict[int, tuple[Any, Feed]] = {}
         """Real tensors of torch's by id, and their feeds."""
         self.torch = False
@@ -108,8 +110,8 @@ class Session:
         weak = type(value) in WEAK_DTYPE
         dtype = WEAK_DTYPE[type(value)] if weak else dtype_name(value.dtype, name)
         if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
-            raise OutOfRangeError(
-                f"{name} is {value}: a Python int that is an argument travels as int64. Pass np.uint64(...) or a float."
+            raise WideIntError(
+                f"{name} is {value}: a Python int that is an argument travels as int64. Pass np.uint64(...) or a float"
             )
         kind = "python" if weak else "numpy"
         return self.add_feed(source, name, value, Meta((), dtype, weak=weak), layouts.Layout(0, ()), kind)

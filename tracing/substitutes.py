@@ -89,7 +89,7 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 
 def _order(name: str, order: Any, like: Any = None) -> None:
-    if order not in ("C", "K", "A", None) or like is not None:
+    if order not in ("C", "F", "K", "A", None) or like is not None:
         raise UnsupportedError(f"np.{name}(order={order!r}, like={like!r}) is not available inside a fused function, "
                                f"at {user_line()}")
 
@@ -100,7 +100,7 @@ def zeros(shape: Any, dtype: Any = float, order: str = "C", *, device: Any = Non
     _order("zeros", order, like)
     run = _run()
     attrs = {"shape": _shape(shape), "dtype": dtype_name(float if dtype is None else dtype, "np.zeros")}
-    return fresh(run, run.emit("zeros", (), attrs), scalar=False)
+    return fresh(run, run.emit("zeros", (), attrs), scalar=False).ordered("zeros", order)
 
 
 _in_place_of(np.ndarray)(array_class(zeros))
@@ -120,7 +120,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     run = _run()
     value = lift(run, fill_value)
     name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.full")
-    return fresh(run, run.fit(value._id(), _shape(shape), name), scalar=False)
+    return fresh(run, run.fit(value._id(), _shape(shape), name), scalar=False).ordered("full", order)
 
 
 @_in_place_of(np.arange)
@@ -195,7 +195,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: str = "C",
     _order("eye", order, like)
     rows, columns = int(N), int(N if M is None else M)
     on = (arange(rows) + int(k)).reshape((rows, 1)) == arange(columns)
-    return on.astype(dtype_name(float if dtype is None else dtype, "np.eye"), copy=False)
+    return on.astype(dtype_name(float if dtype is None else dtype, "np.eye"), copy=False).ordered("eye", order)
 
 
 @_in_place_of(np.identity)
@@ -217,7 +217,9 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
     else:
         value = lift(run, np.array(object))
     name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.array")
-    result = value.astype(name, copy=bool(copy)) if value.weak or name != value.dtype or copy else value
+    result = value.astype(name, order or "K", copy=bool(copy)) if value.weak or name != value.dtype or copy else value
+    if result is value and ((order == "C" and not value.is_contiguous) or (order == "F" and not value.T.is_contiguous)):
+        result = value.copy(order)
     result = result.as_copy() if result.ndim == 0 else result
     return result.reshape((1,) * (ndmin - result.ndim) + result.shape) if result.ndim < ndmin else result
 
@@ -228,14 +230,22 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None,
     """Return traced arrays as they are and everything else as an array."""
     is_array = isinstance(a, AbstractTensor) and not a.weak and not a._scalar  # type: ignore[attr-defined]
     if is_array and not copy:
-        return a.astype(dtype_name(dtype), copy=False) if dtype is not None else a
+        a = a.astype(dtype_name(dtype), order or "K", copy=False) if dtype is not None else a
+        moved = (order == "C" and not a.is_contiguous) or (order == "F" and not a.T.is_contiguous)
+        return a.copy(order) if moved else a
     return array(a, dtype, copy=bool(copy), order=order or "K", like=like)
 
 
 @_in_place_of(np.ascontiguousarray)
 def ascontiguousarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
-    """Return an array with at least one axis; its memory order is the program's business."""
-    return array(a, dtype, copy=False, ndmin=1, like=like)
+    """Return an array with at least one axis whose elements lie in C order."""
+    return array(a, dtype, copy=False, order="C", ndmin=1, like=like)
+
+
+@_in_place_of(np.asfortranarray)
+def asfortranarray(a: Any, dtype: Any = None, *, like: Any = None) -> Any:
+    """Return an array with at least one axis whose first axis runs fastest in memory."""
+    return array(a, dtype, copy=False, order="F", ndmin=1, like=like)
 
 
 def _like(name: str) -> Callable[..., Any]:

@@ -29,12 +29,14 @@ from jitfuse.tracing.session import Feed
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import gathering, indexing, lifting, numpy_complex, selection
+    from jitfuse.tracing import gathering, indexing, lifting, memory_order, numpy_complex, python_numbers, selection
 else:
     gathering = Later("jitfuse.tracing.gathering")
     indexing = Later("jitfuse.tracing.indexing")
     lifting = Later("jitfuse.tracing.lifting")
+    memory_order = Later("jitfuse.tracing.memory_order")
     numpy_complex = Later("jitfuse.tracing.numpy_complex")
+    python_numbers = Later("jitfuse.tracing.python_numbers")
     selection = Later("jitfuse.tracing.selection")
 
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
@@ -98,20 +100,34 @@ class TracedTensor(InPlace):
             return self._view(op, attrs)
         if op.kind == ops.CONTROL:
             raise ArgumentError(f"use jf.{op.name}, which takes functions, at {user_line()}")
+        in_order = True
         for t in inputs:
             if type(t) is not TracedTensor:
                 return selection.apply(op, inputs, attrs)
+            in_order = in_order and t._layout is None
         ids = tuple([tensor_id(t) for t in inputs])
         if op.loop is not None:
             metas = [self._run.graph.metas[i] for i in ids]
             are_weak = [m.weak for m in metas]
             if True in are_weak:
-                if False not in are_weak and weak.needs_values(self._run, op.name, ids, metas):
-                    python = python_operator(op.name)
-                    if python is not None:
-                        return python(*[known_value(self._run.session, i) for i in ids])
+                if False not in are_weak:
+                    return self._apply_among_numbers(op, ids, metas, attrs)
                 weak.check_int_operands(self._run, op, ids, metas)
-        return fresh(self._run, self._run.emit(op.name, ids, make_attrs(attrs)), scalar=op.kind != ops.CREATION)
+        made = fresh(self._run, self._run.emit(op.name, ids, make_attrs(attrs)), scalar=op.kind != ops.CREATION)
+        return made if in_order else made.laid_out(memory_order.of_result(op, attrs, inputs, made.shape))
+
+    def _apply_among_numbers(self, op: ops.Op, ids: tuple[int, ...], metas: list[Meta], attrs: dict[str, Any]) -> Any:
+        """Record an operator among Python numbers, or carry it out where its values must be known."""
+        run = self._run
+        python = python_operator(op.name)
+        if python is not None:
+            look = weak.needs_values(run, op.name, ids, metas)
+            if look or python_numbers.leave_their_range(run, op.name, ids, metas):
+                return python(*[known_value(run.session, i) for i in ids])
+            ids = python_numbers.checked(run, op.name, ids, metas)
+        weak.check_int_operands(run, op, ids, metas)
+        made = run.emit(op.name, ids, make_attrs(attrs))
+        return fresh(run, python_numbers.delivered(run, op.name, ids, metas, made) if python is not None else made)
 
     def _lift(self, value: Any) -> TracedTensor:
         if self.weak and isinstance(value, list | tuple):
@@ -121,6 +137,22 @@ class TracedTensor(InPlace):
     def as_tensor(self, value: Any) -> TracedTensor:
         """Return anything that NumPy functions take for an array as a tensor of this trace."""
         return lifting.lift(self._run, value)
+
+    def laid_out(self, axes: tuple[int, ...] | None) -> TracedTensor:
+        """Give a fresh array its place in memory: its axes from the slowest to the fastest; None for C order."""
+        if self._run.session.torch:  # it has orders of its own
+            axes = None
+        self._layout = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
+        return self
+
+    def laid_out_by(self, rule: Callable[..., tuple[int, ...] | None], *operands: Any) -> TracedTensor:
+        """Give a fresh array the order of axes that a rule finds."""
+        return self.laid_out(rule(*operands))
+
+    def ordered(self, name: str, order: Any, like: Any = None) -> Any:
+        """Give a fresh array the order of axes that `name` was asked for; "A" and "K" look at `like`."""
+        plain = order != "F" and self._layout is None and getattr(like, "_layout", None) is None
+        return self if plain else self.laid_out(memory_order.asked_for(name, order, self, like))
 
     # ------------------------------------------------------------------ views and writes
     def _id(self) -> int:
@@ -205,7 +237,14 @@ class TracedTensor(InPlace):
 
     def copy(self, order: str = "C") -> Any:
         """Return a copy in memory of its own; a scalar itself, for it never changes."""
-        return self if self._scalar else super().copy(order)
+        return self if self._scalar else self.as_copy().ordered("copy", order, None if order == "C" else self)
+
+    def ravel(self, order: str = "C") -> Any:
+        """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
+        if order not in ("A", "K"):
+            return super().ravel(order)
+        axes = None if self._layout is None else memory_order.asked_for("ravel", order, self, self)
+        return AbstractTensor.transpose(self, axes).ravel() if axes is not None else super().ravel()
 
     def _assign(self, value: TracedTensor, path: Path | None = None, shape: tuple[int, ...] | None = None) -> None:
         """Write into this tensor's memory, or into a view of it, by NumPy's rules of item assignment."""
@@ -215,15 +254,18 @@ class TracedTensor(InPlace):
                 "Assign the name instead: x = value."
             )
         self._id()
-        self._check_assigned(value)
+        value = self._check_assigned(value, of_scalars=True)
         numpy_complex.warn_of_lost_part(value._meta.dtype, self._meta.dtype)
         self._run.write(self._storage, self._path if path is None else path, tensor_id(value),
                         self.shape if shape is None else shape)
 
-    def _check_assigned(self, value: TracedTensor) -> None:
-        """Refuse a Python number that this tensor's dtype does not hold."""
-        if value._meta.weak and value._meta.dtype != self._meta.dtype:
-            weak.check_assigned(self._run, tensor_id(value), value._meta.dtype, self._meta.dtype)
+    def _check_assigned(self, value: TracedTensor, of_scalars: bool = False) -> TracedTensor:
+        """Refuse a Python number that this tensor's dtype does not hold; `of_scalars`: NumPy's scalars too."""
+        if value._meta.dtype == self._meta.dtype or not (value._meta.weak or (of_scalars and value._scalar)):
+            return value
+        given = tensor_id(value)
+        checked = weak.check_assigned(self._run, given, self._meta.dtype)
+        return value if checked == given else fresh(self._run, checked)
 
     # ------------------------------------------------------------------ items and NumPy
     def __getitem__(self, index: Any) -> Any:
@@ -266,7 +308,8 @@ def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
 def from_feed(run: Recorder, feed: Feed) -> TracedTensor:
     """Return the tensor of a feed; arrays share the feed's storage in this run."""
     scalar = not isinstance(feed.value, np.ndarray)
-    return TracedTensor(run, run.feed_storage(feed), feed.meta, lay=feed.layout, scalar=scalar)
+    plain = feed.layout == layout.contiguous(feed.meta.shape, dtypes.itemsize(feed.meta.dtype))
+    return TracedTensor(run, run.feed_storage(feed), feed.meta, lay=None if plain else feed.layout, scalar=scalar)
 
 
 def tensor_id(value: Any) -> int:

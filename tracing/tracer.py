@@ -23,7 +23,16 @@ from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.mode import ModeFlag, ModeMattersError
 from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
-from jitfuse.tracing.results import OutputLeaf, RawLeaf, ResultLeaf, ResultTree, classify, flatten, merge
+from jitfuse.tracing.results import (
+    OutputLeaf,
+    RawLeaf,
+    ResultLeaf,
+    ResultTree,
+    classify,
+    flatten,
+    in_memory_order,
+    merge,
+)
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import line_of
 from jitfuse.tracing.traced import TracedTensor
@@ -150,7 +159,7 @@ def trace_call(
     closing = Recorder(session)
     closing.fixed_source = call.definition
     leaves = _merged_leaves(runs, closing)
-    result, outputs = _result_tree(runs[0], leaves, session)
+    result, outputs = _result_tree(runs[0], leaves, closing)
     boundary = Boundary(outputs, *_state(session, closing), _writes(session, runs, closing))
     refuse_overlap(session, boundary.writes)
     if splitter is not None and splitter.asked:
@@ -298,11 +307,12 @@ def _merged_leaves(runs: list[_Run], closing: Recorder) -> list[RawLeaf]:
     return [merge(a, b, path, closing) for a, b, path in pairs]
 
 
-def _result_tree(run: _Run, leaves: list[RawLeaf], session: Session) -> tuple[ResultTree, dict[str, int]]:
+def _result_tree(run: _Run, leaves: list[RawLeaf], closing: Recorder) -> tuple[ResultTree, dict[str, int]]:
     """Return the tree and the program's outputs; one object returned twice is one output."""
     outputs: dict[str, int] = {}
     first_path: dict[int, OutputLeaf] = {}
     made: list[ResultLeaf] = []
+    taken = {raw.tensor for raw in leaves if raw.tensor is not None}
     for raw, path in zip(leaves, run.paths, strict=True):
         if raw.leaf is not None:
             made.append(raw.leaf)
@@ -310,8 +320,8 @@ def _result_tree(run: _Run, leaves: list[RawLeaf], session: Session) -> tuple[Re
         assert raw.tensor is not None
         found = first_path.get(raw.identity)
         if found is None:
-            found = first_path[raw.identity] = OutputLeaf(path, raw.kind, session.graph.metas[raw.tensor].dtype)
-            outputs[path] = raw.tensor
+            found = first_path[raw.identity] = OutputLeaf(path, raw.kind, closing.graph.metas[raw.tensor].dtype)
+            outputs[path] = in_memory_order(closing, raw.tensor, raw.axes, taken)
         made.append(found)
     return ResultTree(run.spec, tuple(made)), outputs
 

@@ -6,16 +6,22 @@ depends on the values. NumPy refuses a Python int that the array's dtype cannot 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.dtypes import integer_range, is_integer, kind
 from jitfuse.errors import DTypeError, NumericError, OutOfRangeError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
+from jitfuse.later import Later
 from jitfuse.tracing.literals import check_int
 from jitfuse.tracing.look import known_value
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import python_numbers
+else:
+    python_numbers = Later("jitfuse.tracing.python_numbers")
 
 _KEEPS_BOOL: Final = frozenset({
     "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "not_equal", "less", "less_equal", "greater",
@@ -57,19 +63,26 @@ def check_int_operands(run: Recorder, op: ops.Op, ids: tuple[int, ...], metas: l
             check_fits(run, tensor, dtype)
 
 
-def check_assigned(run: Recorder, tensor: int, source: str, target: str) -> None:
-    """Refuse a Python number that NumPy does not convert when it is written into an array of another dtype."""
-    if kind(source) == "complex" and kind(target) not in ("complex", "bool"):
+def check_assigned(run: Recorder, tensor: int, target: str) -> int:
+    """Return a scalar that is written into an array of another dtype; refuse, now or then, what NumPy refuses."""
+    source, weak = run.graph.metas[tensor].dtype, run.graph.metas[tensor].weak
+    if weak and kind(source) == "complex" and kind(target) not in ("complex", "bool"):
         raise DTypeError(f"a complex number cannot be written into an array of {target}, at {user_line()}. "
                          "Write its real part.")
-    if not is_integer(target):
-        return
-    if is_integer(source):
+    if not is_integer(target) or not (is_integer(source) or kind(source) == "float"):
+        return tensor
+    if weak and is_integer(source):
         check_fits(run, tensor, target)
-    elif source == "float64" and not math.isfinite(value := _literal(run, tensor) or 0.0):
-        raise (NumericError if math.isnan(value) else OutOfRangeError)(
-            f"cannot convert float {value} to integer: it is written into an array of {target} at {user_line()}"
+        return tensor
+    number = _literal(run, tensor)
+    if number is None:
+        return python_numbers.fitting(run, tensor, target)
+    low, high = integer_range(target)
+    if not math.isfinite(number) or not low <= int(number) <= high:
+        raise (NumericError if math.isnan(number) else OutOfRangeError)(
+            f"cannot convert {number} to {target}: it is written into an array of integers at {user_line()}"
         )
+    return tensor
 
 
 def check_fits(run: Recorder, tensor: int, dtype: str) -> None:

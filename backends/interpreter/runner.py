@@ -206,13 +206,25 @@ class ProgramRunner:
             return store[i].fresh(taken)
 
         ids = dict.fromkeys(program.outputs.values())
-        outputs = {i: feeds[i] if i in bound else fresh(i) for i in ids}
+        outputs = {i: feeds[i] if i in bound else self._in_order(i, fresh(i)) for i in ids}
         moved = {f: n for f, n in program.state_out.items() if training or program.is_random_state(f)}
         return RunResult(
             outputs={path: outputs[i] for path, i in program.outputs.items()},
             state={feed: fresh(new) for feed, new in moved.items()},
             writes={feed: fresh(new) for feed, new in program.writes.items()},
         )
+
+    def _in_order(self, value: int, made: Any) -> Any:
+        """Return a NumPy result as kernels lay it out: in C order, or as a transposed view of what is in C order."""
+        if not isinstance(made, np.ndarray):
+            return made
+        axes = tuple(range(made.ndim))
+        step = self.program.producers.get(value)
+        while step is not None and step.op_name == "transpose":
+            axes = tuple(step.attr("axes")[a] for a in axes)
+            step = self.program.producers.get(step.input_ids[0])
+        back = tuple(axes.index(k) for k in range(made.ndim))
+        return np.ascontiguousarray(made.transpose(back)).transpose(axes) if made.ndim > 1 else made
 
 
 class NestedProgram:

@@ -5,7 +5,9 @@ Owns outputs and result trees. Does not own steps (`jitfuse.compile.step_binding
 """
 from __future__ import annotations
 
+import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,11 +38,16 @@ from jitfuse.tracing.results import ResultTree as Tree
 
 
 class Outputs:
-    """The buffers of a plan's outputs, and the results that are made of them. `make` makes one: dtype, shape."""
+    """The buffers of a plan's outputs, and the results that are made of them. `make`: of dtype, shape and strides."""
 
-    def __init__(self, plan: CallPlan, make: Callable[[Any, tuple[int, ...]], Output]) -> None:
+    def __init__(self, plan: CallPlan, make: Callable[..., Output]) -> None:
         self.plan = plan
-        self.made = {v: make(numpy_dtype(plan.outputs[v][0]), self._shape(v)) for v in plan.outputs}
+        self._strided = _strided_results(plan)
+        self.made = {v: self._made(v, make) for v in plan.outputs}
+
+    def _made(self, value: int, make: Callable[..., Output]) -> Output:
+        dtype, view = numpy_dtype(self.plan.outputs[value][0]), self._strided.get(value)
+        return make(dtype, self._shape(value)) if view is None else make(dtype, view.shape, view.strides)
 
     @property
     def places(self) -> dict[int, Place]:
@@ -65,10 +72,24 @@ class Outputs:
         if view is None:
             return ArrayResult(self.made[value])
         whole = ArrayResult(self.made[view.buffer[1]])
+        if view is self._strided.get(view.buffer[1]):
+            return whole
         if view.contiguous and view.shape == self._shape(view.buffer[1]):
             return whole
         shape, strides = view.shape, view.strides
         return CallResult(lambda items: np.ndarray(shape, items[0].dtype, items[0], 0, strides), (whole,))
+
+
+def _strided_results(plan: CallPlan) -> dict[int, Any]:
+    """Return, by their buffer, results that are all of it with the axes in another order, and all that is delivered."""
+    read = [(v, plan.views.get(v)) for v in {value for value, _ in plan.results.values()}]
+    users = Counter(v if view is None else view.buffer[1] for v, view in read)
+    return {
+        view.buffer[1]: view for _, view in read
+        if view is not None and view.offset == 0 and users[view.buffer[1]] == 1 and len(view.shape) > 1
+        and math.prod(view.shape) == math.prod(plan.outputs[view.buffer[1]][1]) and not view.contiguous
+        and all(s > 0 for s in view.strides)
+    }
 
 
 class PlanBinder:

@@ -4,15 +4,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.compile.call_plan import IndexCheck
-from jitfuse.errors import BoundsError, JitfuseError, NumericError
-from jitfuse.ir.statuses import MESSAGES, out_of_bounds
+from jitfuse.errors import BoundsError, JitfuseError
+from jitfuse.ir.statuses import error_of, out_of_bounds
 
 
 def kernel_error(name: str, checks: Sequence[IndexCheck], status: int) -> JitfuseError:
     """Return the exception for a status other than 0 of a launch with these checks, in the function `name`."""
     found = out_of_bounds(status)
     if found is None:
-        return NumericError(f"{name}: {MESSAGES.get(status, f'kernel status {status}')}")
+        return error_of(status, f"{name}: ")
     number, index = found
     if number >= len(checks):
         return BoundsError(f"{name}: index {index} is out of bounds")

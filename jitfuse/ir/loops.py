@@ -190,7 +190,7 @@ def loop_where(name: str, metas: Sequence[Meta]) -> Loop:
 
 def loop_require(name: str, metas: Sequence[Meta]) -> Loop:
     """Keep the first operand; take the second as a truth value."""
-    return Loop((metas[0].dtype, "bool"), metas[0].dtype)
+    return Loop((metas[0].dtype, "bool"), metas[0].dtype, metas[0].weak and not metas[1].shape)
 
 
 def loop_clip(name: str, metas: Sequence[Meta]) -> Loop:

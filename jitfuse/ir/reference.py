@@ -78,7 +78,7 @@ def copy(x: Array) -> Array:
 def require(x: Array, ok: Array, *, status: int = statuses.REQUIREMENT) -> Array:
     """Return x broadcast to the common shape; raises ValueError where the condition does not hold."""
     if not np.all(ok):
-        raise ValueError(statuses.MESSAGES[status])
+        raise statuses.error_of(status)
     x = np.asarray(x)
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, np.shape(ok))).copy()[()]
 

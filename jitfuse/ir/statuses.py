@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from jitfuse.errors import DivisionByZeroError, JitfuseError, NumberTooLargeError, NumericError
+
 NEGATIVE_POWER: Final = 1
 REQUIREMENT: Final = 2
 ALL_NAN: Final = 3
@@ -10,12 +12,30 @@ OUT_OF_BOUNDS: Final = 4
 """The low byte of the status for an index out of bounds: above it the number of the check (8 bits) and the index
 (48 bits, signed)."""
 
+DIVISION_BY_ZERO: Final = 5
+NOT_A_NUMBER: Final = 6
+DOES_NOT_FIT: Final = 7
+TOO_LARGE: Final = 8
+
 MESSAGES: Final = {
     NEGATIVE_POWER: "Integers to negative integer powers are not allowed.",
     REQUIREMENT: "a required condition does not hold",
     ALL_NAN: "All-NaN slice encountered",
+    DIVISION_BY_ZERO: "a Python number is divided by zero. Pass a NumPy scalar, np.float64(0), for inf and NaN.",
+    NOT_A_NUMBER: "cannot convert float NaN to integer: it is written into an array of integers",
+    DOES_NOT_FIT: "a number is out of bounds for the array of integers that it is written into",
+    TOO_LARGE: "a power of a Python float is too large for a float. Pass a NumPy scalar, np.float64(x), for inf.",
 }
 """The error's text of every status."""
+_ERRORS: Final[dict[int, type[JitfuseError]]] = {
+    DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
+}
+
+
+def error_of(status: int, where: str = "") -> JitfuseError:
+    """Return the exception for a status other than those of indices; `where` comes before its text."""
+    error: type[JitfuseError] = _ERRORS.get(status, NumericError)
+    return error(where + MESSAGES.get(status, f"kernel status {status}"))
 
 
 def out_of_bounds(status: int) -> tuple[int, int] | None:

@@ -12,16 +12,21 @@ from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 def decompose(program: FusedProgram) -> FusedProgram:
     """Replace composite operators by what they are made of (the op table's decompositions), down to primitive ones."""
 
+    delivered = set(program.outputs.values())
+
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         op = ops.get(step.op_name)
         assert op is not None
         if op.decompose is None:
             return None
         operands = [builder.tensor(i) for i in inputs]
-        return int(op.decompose(*operands, **op.check_attrs(step.attr_dict)).id)
+        new = int(op.decompose(*operands, **op.check_attrs(step.attr_dict)).id)
+        # a result is laid out as the trace says: only a transpose of its own is delivered as a view
+        return builder.step("copy", (new,), ()) if step.result_id in delivered and builder.is_transposed(new) else new
 
     while any(_is_composite(step) for step in program.steps):
         program = rewrite(program, visit)
+        delivered = set(program.outputs.values())
     return program
 
 

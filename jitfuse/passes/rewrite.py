@@ -105,6 +105,10 @@ class ProgramBuilder:
             self.sources[number] = self.source
         return new
 
+    def is_transposed(self, value: int) -> bool:
+        """Return whether a transpose has made a value."""
+        return any(s.op_name == "transpose" and s.result_id == value for s in reversed(self.steps))
+
     def tensor(self, value: int) -> BuilderTensor:
         """Return a value as a tensor whose methods append steps."""
         return BuilderTensor(self, value)
@@ -165,10 +169,13 @@ _INTEGERS: Final = (ops.VIEW, ops.UPDATE)
 def _shared_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
     """Return what equal steps have in common; None for steps that are made anew each time.
 
-    Sizes that happen to be equal must not make another kernel than sizes that differ.
+    Sizes that happen to be equal must not make another kernel than sizes that differ. A copy is a result's own memory,
+    of which the result may be a view.
     """
     op = ops.get(op_name)
     assert op is not None
+    if op_name == "copy":
+        return None
     if not attrs or (op.kind in _INTEGERS and op.decompose is None):
         return op_name, inputs, attrs
     if op.kind == ops.CREATION and (op_name != "full" or dict(attrs).get("shape") != ()):

@@ -67,7 +67,7 @@ class Table:
         self._drawn = Held(*self._binder.room(16), _STATE) if RANDOM_FEED in bound.feed_values else None
         self._places = Places(part, self._binder)
         self._labels: dict[tuple[State, Hashable], Label] = {}
-        self._late: dict[tuple[Any, tuple[int, ...]], list[Output]] = {}
+        self._late: dict[Any, list[Output]] = {}
         self._taken: list[Output] = []
 
     def _arena(self, segment: Segment | None) -> int:
@@ -236,12 +236,12 @@ class Table:
         renamed = leaf.replace(feed=way.feeds[leaf.feed]) if isinstance(leaf, SameLeaf | ViewLeaf) else leaf
         return known_result(self._bound, renamed)
 
-    def _output(self, dtype: Any, shape: tuple[int, ...]) -> Output:
+    def _output(self, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Output:
         """Return an output that only the ends of other paths have, allocated here."""
-        pool = self._late.setdefault((dtype, shape), [])
+        pool = self._late.setdefault((dtype, shape, strides), [])
         found = next((output for output in pool if output not in self._taken), None)
         if found is None:
-            found = self._builder.output(dtype, shape, late=True)
+            found = self._builder.output(dtype, shape, strides, late=True)
             pool.append(found)
         self._taken.append(found)
         self._builder.allocate(found)

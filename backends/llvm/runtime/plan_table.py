@@ -102,13 +102,18 @@ class PlanBuilder:
         self._open = True
 
     # ------------------------------------------------------------------ memory
-    def output(self, dtype: DTypeLike, shape: Sequence[int], *, late: bool = False) -> Output:
-        """Add a result buffer in C order, 64-byte aligned, not initialised; `late`: there only after `allocate`."""
+    def output(
+        self, dtype: DTypeLike, shape: Sequence[int], strides: Sequence[int] | None = None, *, late: bool = False
+    ) -> Output:
+        """Add a result buffer, 64-byte aligned, not initialised: its elements without gaps, in C order without strides.
+
+        `late`: there only after `allocate`.
+        """
         d = np.dtype(dtype)
         out = Output(len(self._outputs), self._values, d, tuple(shape))
         self._values += 1
         self._outputs.append(out)
-        self._specs.append(self._keep.spec(d, shape, value=out.value, late=late))
+        self._specs.append(self._keep.spec(d, shape, strides, value=out.value, late=late))
         return out
 
     def value(self) -> int:

@@ -84,7 +84,7 @@ class Keeper:
         words[Spec.NDIM] = len(shape)
         words[Spec.DIMS] = self.words(shape)
         words[Spec.STRIDES] = 0 if strides is None else self.words(strides)
-        words[Spec.NBYTES] = max(1, math.prod(shape) * d.itemsize) if strides is None else 0
+        words[Spec.NBYTES] = max(1, math.prod(shape) * d.itemsize)
         words[Spec.VALUE] = value
         words[Spec.FLAGS] = flags
         words[Spec.LATE] = int(late)

@@ -1,0 +1,208 @@
+"""Python numbers that are arguments compute as in Python: exact ints, and what Python raises."""
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse.errors import DivisionByZeroError, NumberTooLargeError
+
+INTS = (0, 1, -1, 3, -7, 2**31 - 1, 2**31, -(2**31), 2**40 + 1, 2**53 + 1, 2**62, -(2**63), 2**63 - 1, 2**63, 2**70)
+FLOATS = (0.0, -0.0, 1.5, -2.0, 1e-200, 1e200, math.inf, -math.inf, math.nan)
+
+AMONG_INTS: dict[str, Callable[..., Any]] = {
+    "sum": lambda n: n + 1,
+    "difference": lambda n: -n - 2,
+    "square": lambda n: n * n,
+    "cube": lambda n: n**3,
+    "absolute": lambda n: abs(n) + 1,
+    "quotient": lambda n: n / 3,
+    "inverse": lambda n: 1 / n,
+    "floor": lambda n: 7 // n + n // 7,
+    "modulo": lambda n: 10 % n,
+    "divmod": lambda n: divmod(n, 7),
+    "mixed": lambda n: n + 0.5,
+    "larger": lambda n: n > 9007199254740992.0,
+    "equal": lambda n: n == 9007199254740992.0,
+    "bits": lambda n: (n & 255) ^ 3 | n,
+}
+WITH_ARRAYS: dict[str, Callable[..., Any]] = {
+    "scaled": lambda x, n: x * (n * n + 1),
+    "shifted": lambda x, n: x + n - 1,
+    "shared": lambda x, n: x / (n + 3),
+}
+
+
+def _outcome(function: Callable[..., Any], *args: Any) -> Any:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return function(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
+        except Exception as error:
+            return error
+
+
+def _judge(got: Any, want: Any, *shown: Any) -> None:
+    if isinstance(want, Exception):
+        names = [kind.__name__ for kind in type(got).__mro__]
+        assert type(want).__name__ in names, (want, got, *shown)
+        return
+    assert type(got) is type(want), (want, got, *shown)
+    if isinstance(want, tuple):
+        assert got == want, shown
+    else:
+        np.testing.assert_array_equal(got, want, err_msg=str(shown))
+
+
+def _compare(function: Callable[..., Any], calls: Any) -> Any:
+    fused = jf.fuse(function)
+    for args in calls:
+        want = _outcome(function, *args)
+        for _ in range(2):
+            _judge(_outcome(fused, *args), want, args)
+    return fused
+
+
+@pytest.mark.parametrize("name", AMONG_INTS)
+def test_ints_are_exact(name: str) -> None:
+    _compare(AMONG_INTS[name], [(n,) for n in INTS])
+
+
+@pytest.mark.parametrize("name", WITH_ARRAYS)
+def test_ints_beside_arrays(name: str) -> None:
+    x = np.arange(5) / 4
+    _compare(WITH_ARRAYS[name], [(x, n) for n in INTS])
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "floordiv", "mod", "pow"])
+def test_two_ints(name: str) -> None:
+    import operator
+
+    few = (0, 1, -2, 5, 2**31 - 1, 2**33, -(2**62))
+    pairs = [(a, b) for a, b in itertools.product(few, few) if name != "pow" or 0 <= b < 99]
+    _compare(getattr(operator, name), pairs)
+
+
+def test_small_ints_share_a_trace_and_large_ones_are_traced_for_their_values() -> None:
+    def hashed(n: int) -> Any:
+        k = n
+        for _ in range(20):
+            k = (k * 31 + n) % 1000003
+        return k
+
+    fused = jf.fuse(hashed)
+    for n in (0, 5, -3, 2**31 - 1, 99):
+        assert fused(n) == hashed(n)
+    assert fused.stats()["traces"] == 1
+    for n in (2**31, 2**60, -(2**63)):
+        assert _outcome(fused, n) == hashed(n)
+
+
+def test_sums_that_grow_leave_64_bits_as_in_python() -> None:
+    def grown(n: int) -> Any:
+        k = 7
+        for _ in range(30):
+            k = k * 31 + n
+        return k
+
+    fused = jf.fuse(grown)
+    for n in (3, 5, -1):
+        assert _outcome(fused, n) == grown(n)
+
+
+DIVIDED: dict[str, Callable[..., Any]] = {
+    "quotient": lambda x, h: x + 1 / h,
+    "square": lambda x, h: x / 2 * (1 / (h * h)),
+    "floor": lambda x, h: x + 5.0 // h,
+    "modulo": lambda x, h: x + 5 % h,
+    "negative power": lambda x, h: x + h**-2,
+    "power": lambda x, h: x + h**2,
+    "root": lambda x, h: x + abs(h) ** 0.5,
+    "of zero": lambda x, h: x + 0.0 ** abs(h),
+    "whole": lambda x, h: x + (1 + 1j) / h,
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_floats_raise_what_python_raises(name: str) -> None:
+    x = np.arange(3.0)
+    _compare(DIVIDED[name], [(x, h) for h in FLOATS])
+
+
+def test_numpy_scalars_divide_as_arrays_do() -> None:
+    _compare(lambda x, h: x + 1 / h, [(np.arange(3.0), np.float64(h)) for h in FLOATS])
+
+
+def test_nothing_is_written_where_a_number_is_divided_by_zero() -> None:
+    @jf.fuse
+    def scale(x: Any, h: float) -> Any:
+        x *= 1 / h
+        return x.sum()
+
+    x = np.ones(1000)
+    for _ in range(3):
+        scale(x, 1.0)
+        with pytest.raises(DivisionByZeroError, match=r"np\.float64"):
+            scale(x, 0.0)
+    np.testing.assert_array_equal(x, 1.0)
+
+
+def test_a_check_fuses_with_what_it_checks() -> None:
+    function = jf.fuse(lambda x, h: x * (1 / (h * h)) + x)
+    function(np.ones(100), 2.0)
+    assert function.stats()["launches"] == 1
+
+
+# ---------------------------------------------------------------- scalars written into arrays of integers
+def _first(a: Any, v: Any) -> Any:
+    a[0] = v
+    return a
+
+
+def _all(a: Any, v: Any) -> Any:
+    a[...] = v
+    return a
+
+
+def _sum(a: Any, x: Any) -> Any:
+    a[1:] = x.sum()
+    return a
+
+
+NUMBERS = (
+    2.0, -2.7, 255.9, 256.0, -1.0, 3e9, -2147483648.9, 2147483648.0, 9.3e18, 1e300, math.nan, math.inf,
+    -math.inf,
+)
+TARGETS = ("int8", "uint8", "int32", "int64", "uint64")
+
+
+@pytest.mark.parametrize("dtype", TARGETS)
+@pytest.mark.parametrize("write", [_first, _all])
+def test_floats_written_into_integers(write: Callable[..., Any], dtype: str) -> None:
+    _compare(write, [(np.zeros(4, dtype), v) for v in NUMBERS if v > 0 or dtype != "uint64" or not np.isfinite(v)])
+    for number in NUMBERS:  # literals are judged while tracing
+        if dtype != "uint64" or not np.isfinite(number):
+            _compare(lambda a, v=number, write=write: write(a, v), [(np.zeros(4, dtype),)])
+
+
+@pytest.mark.parametrize("dtype", TARGETS)
+def test_computed_scalars_written_into_integers(dtype: str) -> None:
+    arrays = [np.array(v) for v in ([100, 100], [1, -2], [2**40, 1], [1.5, 2.5], [1.0, math.nan], [2.0**62, 2.0**63])]
+    arrays += [np.array([2**63, 5], "uint64"), np.array([3, -4], "int8")]
+    calls = [(np.zeros(4, dtype), x) for x in arrays if dtype != "uint64" or (x.dtype.kind != "f")]
+    _compare(_sum, calls)
+
+
+def test_arrays_written_into_integers_are_cut_off() -> None:
+    _compare(_all, [(np.zeros(4, "int8"), np.array([300, 1, 2, -500]))])
+
+
+def test_a_number_that_does_not_fit_is_an_overflow() -> None:
+    with pytest.raises(NumberTooLargeError):
+        jf.fuse(_first)(np.zeros(3, "int8"), 300.0)

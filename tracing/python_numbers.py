@@ -1,0 +1,209 @@
+"""Arithmetic of Python numbers that are run-time values: the range of ints, and what Python raises.
+
+Owns which ints stay within what 64 bits, or a double, hold: each int argument is taken to be as small as this call's
+is, which later calls are checked for, and the range of every result follows. What may leave it is computed by Python,
+with the values guarded. Owns what is checked when the program runs: divisors that are 0, powers that leave a double,
+scalars that an array of integers does not hold.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from jitfuse.dtypes import integer_range, is_integer
+from jitfuse.errors import DivisionByZeroError
+from jitfuse.ir import statuses
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.source import user_line
+
+Range = tuple[int, int]
+
+_CLASSES: Final = (2**31 - 1, 2**53)
+"""The bounds that int arguments are taken to have: sums and products of the first stay in 64 bits, all are exact as
+doubles."""
+_INT64: Final = -(2**63), 2**63 - 1
+_EXACT: Final = -(2**53), 2**53
+_COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+_DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
+
+
+def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Meta]) -> bool:
+    """Tell whether an operator among Python numbers may need ints that 64 bits, or a double, do not hold."""
+    if not any(is_integer(m.dtype) for m in metas) or name not in _RULES:
+        return False
+    mixed = any(m.dtype in ("float64", "complex128") for m in metas)
+    if mixed and name not in _COMPARISONS:
+        return False  # Python rounds the int to a double, too
+    ranges = [range_of(run, i) for i in ids]
+    if mixed or name == "divide":
+        return any(r is not None and not _within(r, _EXACT) for r in ranges)
+    if None in ranges:
+        return False  # no int argument leads to it
+    found = _RULES[name](*ranges)
+    return found is None or not _within(found, _INT64)
+
+
+def range_of(run: Recorder, tensor: int) -> Range | None:
+    """Return the range of a Python int or bool; None where it is not known."""
+    known = run.session.ranges
+    if tensor not in known:
+        known[tensor] = _find(run, tensor)
+    return known[tensor]
+
+
+def _find(run: Recorder, tensor: int) -> Range | None:
+    session, meta = run.session, run.graph.metas[tensor]
+    if not meta.weak or not (is_integer(meta.dtype) or meta.dtype == "bool"):
+        return None
+    if meta.dtype == "bool":
+        return 0, 1
+    feed, node = session.feeds.get(tensor), run.graph.node(tensor)
+    if feed is not None:
+        bound = next((b for b in _CLASSES if -b <= feed.value <= b), None)
+        if bound is None:
+            return _INT64
+        low, high = session.int_ranges.get(tensor, _INT64)
+        session.int_ranges[tensor] = max(low, -bound), min(high, bound)
+        return -bound, bound
+    if node is None or tensor in session.kept:
+        return None
+    if node.op_name == "full":
+        value: Any = dict(node.attrs)["value"]
+        return value, value
+    if node.op_name == "require":
+        return range_of(run, node.input_ids[0])
+    ranges = [range_of(run, i) for i in node.input_ids]
+    rule = _RULES.get(node.op_name)
+    return rule(*ranges) if rule is not None and None not in ranges else None
+
+
+def _within(inner: Range, outer: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _corners(function: Callable[[int, int], int]) -> Callable[[Range, Range], Range]:
+    def rule(a: Range, b: Range) -> Range:
+        found = [function(x, y) for x in a for y in b]
+        return min(found), max(found)
+
+    return rule
+
+
+def _largest(a: Range) -> int:
+    return max(abs(a[0]), abs(a[1]))
+
+
+def _power(a: Range, b: Range) -> Range | None:
+    if b[0] < 0 or b[1] > 64:
+        return None
+    return -(_largest(a) ** b[1]), max(_largest(a) ** b[1], 1)
+
+
+def _bits(a: Range, b: Range) -> Range:
+    bound = 1 << max(_largest(a).bit_length(), _largest(b).bit_length())
+    return -bound, bound - 1
+
+
+def _compared(a: Range, b: Range) -> Range:
+    return 0, 1
+
+
+_RULES: Final[dict[str, Callable[..., Range | None]]] = {
+    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    "subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "multiply": _corners(lambda x, y: x * y),
+    "divide": lambda a, b: None,
+    "floor_divide": lambda a, b: (-_largest(a) - 1, _largest(a) + 1),
+    "remainder": lambda a, b: (min(b[0], 0), max(b[1], 0)),
+    "power": _power,
+    "negative": lambda a: (-a[1], -a[0]),
+    "positive": lambda a: a,
+    "abs": lambda a: (0, _largest(a)),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), _bits),
+    **dict.fromkeys(_COMPARISONS, _compared),
+}
+"""The range of an operator's result among ints."""
+
+
+# ---------------------------------------------------------------- what Python and NumPy raise
+def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta]) -> tuple[int, ...]:
+    """Return the operands of an operator among Python numbers, with a check of what Python raises for."""
+    if run.session.on_device or len(ids) != 2:
+        return ids
+    if name in _DIVISIONS:
+        return ids[0], _required(run, ids[1], _is_not_zero(run, ids[1]), statuses.DIVISION_BY_ZERO)
+    if name == "power" and metas[0].dtype == "float64":
+        return _base(run, ids), ids[1]
+    return ids
+
+
+def delivered(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta], result: int) -> int:
+    """Return the result of a power of a float, which must be finite where its operands are."""
+    if run.session.on_device or name != "power" or metas[0].dtype != "float64":
+        return result
+    exponent = _literal(run, ids[1])
+    if exponent is not None and (0 <= exponent <= 1 or not math.isfinite(exponent)):
+        return result
+    ok = run.emit("isfinite", (result,))
+    if exponent is None or exponent < 0:  # a power of 0 that is not finite has been refused
+        ok = run.emit("logical_or", (ok, run.emit("equal", (ids[0], run.literal(0)))))
+    for i in ids:
+        if _literal(run, i) is None and run.graph.metas[i].dtype == "float64":
+            ok = run.emit("logical_or", (ok, run.emit("logical_not", (run.emit("isfinite", (i,)),))))
+    return run.emit("require", (result, ok), {"status": statuses.TOO_LARGE})
+
+
+def _literal(run: Recorder, tensor: int) -> Any:
+    node = run.graph.node(tensor)
+    return dict(node.attrs)["value"] if node is not None and node.op_name == "full" else None
+
+
+def _is_not_zero(run: Recorder, tensor: int) -> int | None:
+    """Return the truth of a number; None where it is known to hold."""
+    value = _literal(run, tensor)
+    if value is not None and value == 0:
+        raise DivisionByZeroError(f"division by zero, at {user_line()}")
+    if value is not None:
+        return None
+    return run.emit("not_equal", (tensor, run.literal(0)))
+
+
+def _required(run: Recorder, tensor: int, ok: int | None, status: int) -> int:
+    return tensor if ok is None else run.emit("require", (tensor, ok), {"status": status})
+
+
+def _base(run: Recorder, ids: tuple[int, ...]) -> int:
+    """Return the base of a power, which must not be 0 where the exponent is negative."""
+    exponent = _literal(run, ids[1])
+    if exponent is not None and (exponent >= 0 or math.isnan(exponent)):
+        return ids[0]
+    ok = _is_not_zero(run, ids[0])
+    if ok is not None and exponent is None:
+        ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
+    return _required(run, ids[0], ok, statuses.DIVISION_BY_ZERO)
+
+
+def fitting(run: Recorder, tensor: int, target: str) -> int:
+    """Return a scalar that is written into an array of integers: it must be one of them, after truncation.
+
+    Where the integers are unsigned, NumPy's scalars are cast as arrays are.
+    """
+    dtype, weak = run.graph.metas[tensor].dtype, run.graph.metas[tensor].weak
+    low, high = integer_range(target)
+    cut_off = not weak and low == 0
+    if cut_off or run.session.on_device or (is_integer(dtype) and _within(integer_range(dtype), (low, high))):
+        return tensor
+    if is_integer(dtype):
+        above = run.emit("greater_equal", (tensor, run.literal(low)))
+        inside = run.emit("logical_and", (above, run.emit("less_equal", (tensor, run.literal(high)))))
+        return _required(run, tensor, inside, statuses.DOES_NOT_FIT)
+    wide = tensor if dtype == "float64" else run.emit("astype", (tensor,), {"dtype": "float64"})
+    is_number = run.emit("logical_not", (run.emit("isnan", (wide,)),))
+    wide = _required(run, wide, is_number, statuses.NOT_A_NUMBER)
+    exact = float(low - 1) == low - 1
+    above = run.emit("greater" if exact else "greater_equal", (wide, run.literal(float(low - 1 if exact else low))))
+    inside = run.emit("logical_and", (above, run.emit("less", (wide, run.literal(float(high + 1))))))
+    inside = run.emit("logical_or", (inside, run.emit("isnan", (wide,))))  # which has been refused
+    return _required(run, wide, inside, statuses.DOES_NOT_FIT)
