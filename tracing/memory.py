@@ -19,12 +19,14 @@ Path = tuple[Step, ...]
 
 _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal"})
 """Views that NumPy lets nobody write into."""
+_PARTS: Final = ("real", "imag")
+"""Views of complex numbers: every other number of their memory."""
 
 
 class Storage:
     """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
 
-    __slots__ = ("__weakref__", "cache", "feed", "itemsize", "meta", "part", "region", "value")
+    __slots__ = ("__weakref__", "cache", "feed", "itemsize", "meta", "region", "value")
 
     def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: Region | None = None) -> None:
         self.value = value
@@ -32,8 +34,6 @@ class Storage:
         """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
         self.meta = meta
         self.feed = feed
-        self.part = False
-        """Whether this is the real or imaginary part of an array, whose memory NumPy would share with it."""
         self.cache: dict[Path, int] = {(): value}
 
 
@@ -72,7 +72,8 @@ class Memory(Literals):
         """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
 
         Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
-        the region of what it was taken from. Raises ReadOnlyError for read-only arguments, broadcasts and diagonals.
+        the region of what it was taken from, a part of complex numbers is put beside the other. Raises ReadOnlyError
+        for read-only arguments, broadcasts and diagonals.
         """
         if (storage.feed is not None and not storage.feed.writeable) or any(p[0] in _READ_ONLY for p in path):
             raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
@@ -84,12 +85,11 @@ class Memory(Literals):
                 f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "
                 "and returned."
             )
-        if storage.part:
-            raise ReadOnlyError(f"the real and imaginary parts of traced arrays are read-only, at {user_line()}. "
-                                "Assign both parts: x[...] = real + 1j * imag. Or write into a copy: x.real.copy().")
         new = value
+        of_part = any(p[0] in _PARTS for p in path)
+        dtype = dtypes.component(storage.meta.dtype) if of_part else storage.meta.dtype
         if not path or path[-1][0] != "slice":
-            new = self.fit(value, shape, storage.meta.dtype)
+            new = self.fit(value, shape, dtype)
         prefixes = {path: new}
         for k in range(len(path) - 1, -1, -1):
             name, attrs, before, others = path[k]
@@ -102,6 +102,9 @@ class Memory(Literals):
                 new = self.emit("scatter", (self.read(storage, path[:k]), new, *others), scatter)
             elif name == "reshape":
                 new = self.emit("reshape", (new,), {"shape": before})
+            elif name in _PARTS:
+                other = self.emit("imag" if name == "real" else "real", (self.read(storage, path[:k]),))
+                new = self.emit("make_complex", (new, other) if name == "real" else (other, new))
             else:
                 axes: Any = dict(attrs)["axes"]
                 inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
@@ -109,7 +112,7 @@ class Memory(Literals):
             prefixes[path[:k]] = new
         storage.value = new
         last = self.graph.metas[prefixes[path]]
-        if last.shape != shape or last.dtype != storage.meta.dtype or last.weak:
+        if last.shape != shape or last.dtype != dtype or last.weak:
             del prefixes[path]
         storage.cache = prefixes
 

@@ -95,7 +95,7 @@ class _Telling:
     def storage(self, storage: Storage) -> Hashable:
         """Tell what a storage holds and what may be done with it."""
         feed = None if storage.feed is None else storage.feed.id
-        return self.tensor(storage.value), storage.meta, feed, storage.part
+        return self.tensor(storage.value), storage.meta, feed
 
     def tensor(self, tensor: int) -> Hashable:
         """Tell a tensor: a feed or a Python scalar by its id, which is the same as long as it lives, else its place."""

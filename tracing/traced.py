@@ -226,10 +226,16 @@ class TracedTensor(InPlace):
         return view
 
     def _part(self, name: str) -> TracedTensor:
-        """Return the real or imaginary part, which shares memory with the whole in NumPy: here it is read-only."""
-        result: TracedTensor = self.call(name)
-        result._storage.part = True
-        return result
+        """Return the real or imaginary part: a view of complex numbers, whose parts lie beside each other."""
+        if self._scalar or dtypes.kind(self._meta.dtype) != "complex":
+            made: TracedTensor = self.call(name)
+            return made
+        whole, dtype = self._where(), dtypes.component(self._meta.dtype)
+        place = layout.Layout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
+        path = (*self._path, (name, (), self.shape, ()))
+        view = TracedTensor(self._run, self._storage, Meta(self.shape, dtype, self._meta.device), path, place)
+        view._id()
+        return view
 
     def as_copy(self, scalar: bool = False) -> TracedTensor:
         """Return the same value in memory of its own; `scalar`: as NumPy's scalar where it has rank 0."""
@@ -329,6 +335,20 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return value
+
+
+def _set_real(self: TracedTensor, value: Any) -> None:
+    self.real[...] = value
+
+
+def _set_imag(self: TracedTensor, value: Any) -> None:
+    if dtypes.kind(self._meta.dtype) != "complex":
+        raise DTypeError(f"array of {self.dtype} does not have imaginary part to set, at {user_line()}")
+    self.imag[...] = value
+
+
+for _name, _set in (("real", _set_real), ("imag", _set_imag)):
+    setattr(TracedTensor, _name, property(getattr(InPlace, _name).fget, _set))
 
 
 def _pow(self: TracedTensor, other: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jitfuse.arrays.making import unwrap, wrap
-from jitfuse.dtypes import can_cast
+from jitfuse.dtypes import can_cast, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.standard import functions
 from jitfuse.tracing.abstract import BINARY
@@ -44,6 +44,10 @@ class EagerArray(HostArray, ArrayMethods):
     def as_copy(self, scalar: bool = False) -> Any:
         """Return the same value in memory of its own."""
         return wrap(np.array(self.array, order="C"), self)
+
+    def _part(self, name: str) -> Any:
+        """Return the real or imaginary part: of complex numbers a view."""
+        return wrap(getattr(self.array, name), self) if kind(str(self.dtype)) == "complex" else super()._part(name)
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None, **attrs: Any) -> Any:
         """Return the elements under another shape: a view where the memory allows it; with copy=False always one."""

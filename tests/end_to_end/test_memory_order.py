@@ -201,3 +201,57 @@ def test_loops_and_looks_keep_the_order() -> None:
         for want, got in zip(function(x), fused(x), strict=True):
             np.testing.assert_allclose(got, want)
             assert got.strides == want.strides
+
+
+# ---------------------------------------------------------------- parts of complex numbers
+def _parts_written(z: Any) -> Any:
+    w = z * 1
+    w.real[...] = 7
+    w.imag[1:] += w.real[:-1]
+    w.real = w.real * 2
+    v = w[::2].imag
+    v *= -1
+    w.real += 1
+    return w, v, w.real.copy(), w.T.real.reshape(-1)
+
+
+def _argument_written(z: Any) -> Any:
+    z.real[:] = 0
+    z.imag /= 2
+    return z.real.sum()
+
+
+def _read_before(z: Any) -> Any:
+    r, kept = np.real(z), z.imag.copy()
+    z[...] = 1 - 2j
+    return r + 0, kept
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("function", [_parts_written, _argument_written, _read_before])
+def test_parts_of_complex_numbers_are_views(function: Callable[[Any], Any], dtype: str) -> None:
+    for shape, order in itertools.product(((3, 4), (0, 2), (5, 1)), "CF"):
+        draw = np.random.default_rng(1)
+        z = (draw.standard_normal(shape) + 1j * draw.standard_normal(shape)).astype(dtype, order=order)
+        plain, fused = z.copy("K"), z.copy("K")
+        want, got = function(plain), jf.fuse(function)(fused)
+        np.testing.assert_array_equal(fused, plain)
+        for w, g in zip(*((r if isinstance(r, tuple) else (r,)) for r in (want, got)), strict=True):
+            np.testing.assert_array_equal(g, w)
+            assert g.dtype == w.dtype
+
+
+def test_parts_of_eager_arrays_are_views() -> None:
+    z = jf.asarray(np.ones(3) + 2j)
+    z.real[1:] = 5
+    np.testing.assert_array_equal(np.asarray(z), [1 + 2j, 5 + 2j, 5 + 2j])
+
+
+def test_real_arrays_have_no_imaginary_part_to_set() -> None:
+    def function(x: Any) -> Any:
+        y = x * 2
+        y.imag = 1
+        return y
+
+    with pytest.raises(TypeError, match="imaginary part to set"):
+        jf.fuse(function)(np.ones(3))
