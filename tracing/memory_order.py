@@ -109,7 +109,7 @@ _RULES: Final[dict[str, Callable[[Attrs, Tensors, tuple[int, ...]], Axes | None]
     "stack": _stacked, "tril": _triangle, "triu": _triangle, "pad": _padded, "round": _rounded, "median": _reduced,
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn"), _copied),
     "argmin": _in_c_order, "argmax": _in_c_order, "nanargmin": _in_c_order,
-    "nanargmax": _in_c_order,
+    **dict.fromkeys(("nanargmax", "softmax", "log_softmax", "layer_norm", "rms_norm", "logsumexp"), _in_c_order),
 }
 
 

@@ -135,7 +135,7 @@ def test_copyto_and_fill(check):
     (lambda x: np.nonzero(x), r"np\.where"), (lambda x: np.where(x > 0), r"np\.where"),
     (lambda x: np.unique(x), "depends on data"),
     (lambda x: np.exp(x, out=np.empty((2, 3)).real.copy), "out="),
-    (lambda x: np.reshape(x, (3, 2), order="A"), "Transpose first"), (lambda x: x.byteswap(), "byteswap"),
+    (lambda x: np.reshape(x, (3, 2), order="K"), "Transpose first"), (lambda x: x.byteswap(), "byteswap"),
 ])
 def test_what_is_missing_says_so(fn, way_out):
     with pytest.raises(UnsupportedError, match=way_out) as caught:

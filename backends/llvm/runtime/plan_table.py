@@ -113,7 +113,7 @@ class PlanBuilder:
         out = Output(len(self._outputs), self._values, d, tuple(shape))
         self._values += 1
         self._outputs.append(out)
-        self._specs.append(self._keep.spec(d, shape, strides, value=out.value, late=late))
+        self._specs.append(self._keep.spec(d, shape, strides, value=out.value, late=late, owned=True))
         return out
 
     def value(self) -> int:

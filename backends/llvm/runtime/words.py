@@ -72,9 +72,9 @@ class Keeper:
 
     def spec(
         self, dtype: DTypeLike, shape: Sequence[int], strides: Sequence[int] | None = None, *, value: int = 0,
-        flags: int = layout.FLAGS_CARRAY, late: bool = False,
+        flags: int = layout.FLAGS_CARRAY, late: bool = False, owned: bool = False,
     ) -> int:
-        """Return the address of an array spec: `strides` in bytes, None for C order."""
+        """Return the address of an array spec: `strides` in bytes, None for C order; `owned`: of memory of its own."""
         d = np.dtype(dtype)
         assert d.isnative and not d.hasobject, d
         assert strides is None or len(strides) == len(shape), (shape, strides)
@@ -84,7 +84,7 @@ class Keeper:
         words[Spec.NDIM] = len(shape)
         words[Spec.DIMS] = self.words(shape)
         words[Spec.STRIDES] = 0 if strides is None else self.words(strides)
-        words[Spec.NBYTES] = max(1, math.prod(shape) * d.itemsize)
+        words[Spec.NBYTES] = max(1, math.prod(shape) * d.itemsize) if owned or strides is None else 0
         words[Spec.VALUE] = value
         words[Spec.FLAGS] = flags
         words[Spec.LATE] = int(late)
