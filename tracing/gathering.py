@@ -149,7 +149,8 @@ def _get_item(x: Tensor, index: Any) -> Tensor:
         x = x.reshape((1, *x.shape))
     found = select(x, index)
     view = indexing.get_item(x, found.basic)
-    if all(not a.ndim for a in found.arrays) and view.ndim > len(found.axes):
+    are_scalars = all(not a.ndim and getattr(a, "_scalar", True) for a in found.arrays)  # arrays of rank 0 copy
+    if are_scalars and view.ndim > len(found.axes):
         return view.picked(found.arrays, found.attrs)
     made = view.call("gather", *found.arrays, **found.attrs)
     return made.laid_out_by(memory_order.of_picked, view, *found[1:]) if made.ndim > 1 else made

@@ -66,6 +66,20 @@ def _stacked(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
     return layout.joined_order(parts)
 
 
+def _products(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
+    """Return the order of a stack of products: that of the stacks, with the matrices in C order inside."""
+    outer = len(shape) - sum(t.ndim > 1 for t in inputs)
+    stacks = [(t.shape[:-2], layout.Layout(0, t._where().strides[:-2])) for t in inputs if t.ndim > 2]
+    return *layout.common_order(shape[:outer], stacks), *range(outer, len(shape))
+
+
+def _stacked_matrices(attrs: Attrs, inputs: Tensors, shape: tuple[int, ...]) -> Axes:
+    """Return the order of what is computed for each matrix of a stack."""
+    outer = inputs[0].ndim - 2
+    stack = inputs[0].shape[:outer], layout.Layout(0, inputs[0]._where().strides[:outer])
+    return *layout.common_order(shape[:outer], [stack]), *range(outer, len(shape))
+
+
 def of_einsum(subscripts: str, inputs: Tensors) -> Axes:
     """Return the order of the labels of an einsum's result, with those that are summed inside."""
     terms, _, output = subscripts.partition("->")
@@ -106,8 +120,10 @@ _KINDS: Final[dict[str, Callable[[Attrs, Tensors, tuple[int, ...]], Axes | None]
 }
 _RULES: Final[dict[str, Callable[[Attrs, Tensors, tuple[int, ...]], Axes | None]]] = {
     "astype": _copied, "copy": _copied, "sort": _copied, "partition": _copied, "roll": _copied, "concat": _joined,
-    "stack": _stacked, "tril": _triangle, "triu": _triangle, "pad": _padded, "round": _rounded, "median": _reduced,
+    "stack": _stacked, "matmul": _products, "tril": _triangle, "triu": _triangle, "pad": _padded,
+    "round": _rounded, "median": _reduced,
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn"), _copied),
+    **dict.fromkeys(("inv", "det", "cholesky", "eigvalsh", "svdvals"), _stacked_matrices),
     "argmin": _in_c_order, "argmax": _in_c_order, "nanargmin": _in_c_order,
     **dict.fromkeys(("nanargmax", "softmax", "log_softmax", "layer_norm", "rms_norm", "logsumexp"), _in_c_order),
 }

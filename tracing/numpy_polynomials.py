@@ -107,7 +107,7 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Tensor:
         return ones if count == 1 else ones[:, :0].as_copy()
     column = at.reshape((*at.shape, 1)).astype(dtype, copy=False).call("broadcast_to", shape=(at.shape[0], count - 1))
     whole = numpy_shapes.concatenate([ones, column], 1).call("cumprod", axis=1)
-    return whole if increasing else whole[:, ::-1]
+    return whole if increasing else whole[:, ::-1].as_copy()
 
 
 @implements("poly")

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from jitfuse.dtypes import integer_range, is_integer
+from jitfuse.dtypes import integer_range, is_integer, kind
 from jitfuse.errors import DivisionByZeroError
 from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
@@ -25,6 +25,7 @@ _CLASSES: Final = (2**31 - 1, 2**53)
 doubles."""
 _INT64: Final = -(2**63), 2**63 - 1
 _EXACT: Final = -(2**53), 2**53
+_SIMPLE_POWERS: Final = ((2, "square"), (-1, "reciprocal"), (0.5, "sqrt"))
 _COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 _DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
 
@@ -183,6 +184,19 @@ def _base(run: Recorder, ids: tuple[int, ...]) -> int:
     if ok is not None and exponent is None:
         ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
     return _required(run, ids[0], ok, statuses.DIVISION_BY_ZERO)
+
+
+def power_of_array(run: Recorder, ids: tuple[int, ...]) -> int:
+    """Return an array to a power; for such a Python number it is a square, a root or a reciprocal, as in NumPy."""
+    x, exponent = ids
+    result, meta = run.emit("power", ids), run.graph.metas[exponent]
+    if not meta.weak or kind(run.graph.metas[x].dtype) != "float" or _literal(run, exponent) is not None:
+        return result  # which kernels know, if it is a literal
+    simple = _SIMPLE_POWERS[:2] if is_integer(meta.dtype) else _SIMPLE_POWERS
+    for number, name in simple:
+        equal = run.emit("equal", (exponent, run.literal(number)))
+        result = run.emit("where", (equal, run.emit(name, (x,)), result))
+    return result
 
 
 def fitting(run: Recorder, tensor: int, target: str) -> int:

@@ -113,7 +113,10 @@ class TracedTensor(InPlace):
                 if False not in are_weak:
                     return self._apply_among_numbers(op, ids, metas, attrs)
                 weak.check_int_operands(self._run, op, ids, metas)
-        made = fresh(self._run, self._run.emit(op.name, ids, make_attrs(attrs)), scalar=op.kind != ops.CREATION)
+        if op.name == "power" and not inputs[0]._scalar:  # type: ignore[attr-defined]
+            made = fresh(self._run, python_numbers.power_of_array(self._run, ids))
+        else:
+            made = fresh(self._run, self._run.emit(op.name, ids, make_attrs(attrs)), scalar=op.kind != ops.CREATION)
         return made if in_order else made.laid_out(memory_order.of_result(op, attrs, inputs, made.shape))
 
     def _apply_among_numbers(self, op: ops.Op, ids: tuple[int, ...], metas: list[Meta], attrs: dict[str, Any]) -> Any:
@@ -221,7 +224,9 @@ class TracedTensor(InPlace):
         assert row is not None
         meta = row.infer([self._meta, *(i._meta for i in indices)], attrs)
         path = (*self._path, ("gather", make_attrs(attrs), self.shape, ids))
-        view = TracedTensor(self._run, self._storage, meta, path)
+        place = self._where()  # of the first of them; which one it is makes no difference to what is a view
+        rest = layout.Layout(place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"]))
+        view = TracedTensor(self._run, self._storage, meta, path, rest)
         view._id()
         return view
 

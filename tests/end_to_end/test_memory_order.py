@@ -93,6 +93,9 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "rint": lambda x: np.round(x),
     "select": lambda x: np.select([x > 0], [x]),
     "matmul": lambda x: x @ np.ones((x.shape[-1], 2)),
+    "stack of products": lambda x: np.stack([x, x], 1) @ np.ones((x.shape[-1], 2)),
+    "stack of inverses": lambda x: np.linalg.inv(x[..., None, None] * np.eye(2) + np.eye(2)),
+    "vander": lambda x: np.vander(np.arange(4.0) * x.size, 3),
     "matmul.T": lambda x: (x @ np.ones((x.shape[-1], 2))).transpose(0, 2, 1),
     "dot": lambda x: np.dot(x, np.ones((x.shape[-1], 2))),
     "einsum": lambda x: np.einsum("ijk,ijk->kj", x, x),
@@ -256,3 +259,24 @@ def test_real_arrays_have_no_imaginary_part_to_set() -> None:
 
     with pytest.raises(TypeError, match="imaginary part to set"):
         jf.fuse(function)(np.ones(3))
+
+
+@pytest.mark.parametrize("index", [np.int64(1), np.array(1), np.array([1])])
+def test_rows_at_a_traced_index(index: Any) -> None:
+    def function(x: Any, i: Any) -> Any:
+        y = x.transpose(0, 2, 1) * 1
+        z = x.transpose(0, 2, 1).copy("K")
+        a = z[i]
+        b = a.reshape(-1)
+        b += 1
+        c = z.T[i].reshape(-1)
+        c *= 2
+        d = y[i].T.reshape(-1)  # NumPy's scalars give views, arrays of rank 0 copies
+        d -= 1
+        return y, z, a, b, c, d
+
+    x = np.arange(24.0).reshape(2, 3, 4)
+    fused = jf.fuse(function)
+    for want, got in zip(function(x.copy(), index), fused(x.copy(), index), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert _strides(got) == _strides(want)

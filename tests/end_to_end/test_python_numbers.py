@@ -206,3 +206,19 @@ def test_arrays_written_into_integers_are_cut_off() -> None:
 def test_a_number_that_does_not_fit_is_an_overflow() -> None:
     with pytest.raises(NumberTooLargeError):
         jf.fuse(_first)(np.zeros(3, "int8"), 300.0)
+
+
+# ---------------------------------------------------------------- powers of arrays
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_arrays_to_the_power_of_a_number_are_numpys(dtype: str) -> None:
+    special = [-math.inf, -0.0, 0.0, 4.0, -4.0, math.nan, 1e-310, 3.3]
+    x = np.concatenate([special, np.random.default_rng(0).standard_normal(101) * 10]).astype(dtype)
+    for function in (lambda x, p: x**p, lambda x, p: np.power(x, p), lambda x, p: np.array(-math.inf, x.dtype) ** p):
+        fused = jf.fuse(function)
+        for power in (2, 2.0, -1, -1.0, 0.5, 0, 1, 0.0, 1.0):
+            with np.errstate(all="ignore"):
+                want = function(x, power)
+            got = fused(x, power)
+            np.testing.assert_array_equal(got, want)
+            signs = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(got)[signs], np.signbit(want)[signs])
