@@ -114,7 +114,7 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
     """
     if 0 in {source[4] % _SECOND_NS for source in sources}:
         return digest_of(sources)
-    key = hex_digest(b"jitfuse sources of " + os.fsencode(root))
+    key = _digest_key(root)
     state = digest(marshal.dumps(sources, _MARSHAL))
     entry = store.load(key, state, count=False)
     if entry is not None:
@@ -127,6 +127,11 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
         metadata = {"kind": "sources", "source": root, "created": int(time.time())}
         store.store(Entry(key, metadata, state, made.encode()), count=False)
     return made
+
+
+def _digest_key(root: str) -> str:
+    """Return the key of the entry that remembers the digest of the sources below `root`."""
+    return hex_digest(b"jitfuse sources of " + os.fsencode(root))
 
 
 _at_import = list_sources(package_root())
@@ -210,7 +215,7 @@ def find_entry(key: Callable[[], str], canonical: bytes, *, count: bool = True) 
     sources, which is most of making the first key, before it has something to store.
     """
     store = default_store()
-    if _digest is None and store.is_empty():
+    if nothing_stored():
         store.misses += count
         return None
     return store.load(key(), canonical, count=count)
@@ -218,4 +223,4 @@ def find_entry(key: Callable[[], str], canonical: bytes, *, count: bool = True) 
 
 def nothing_stored() -> bool:
     """Return whether this process, with no key made so far, finds the cache empty."""
-    return _digest is None and default_store().is_empty()
+    return _digest is None and default_store().is_empty(_digest_key(package_root()))

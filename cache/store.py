@@ -94,10 +94,15 @@ class Store:
         write = self.layers.write
         return self.layers.read if write is None else (*self.layers.read, write)
 
-    def is_empty(self) -> bool:
-        """Return whether there has been no entry to be found so far, neither in memory nor in a folder."""
+    def is_empty(self, likely: str) -> bool:
+        """Return whether there has been no entry to be found so far, neither in memory nor in a folder.
+
+        `likely` is the key of an entry that most folders have: looking for it is quicker than listing them.
+        """
         if not self._seen_filled:
-            self._seen_filled = bool(len(self.memory)) or any(map(files.has_entries, self.read_folders()))
+            folders = self.read_folders()
+            there = any(os.path.exists(files.entry_path(folder, likely)) for folder in folders)
+            self._seen_filled = there or bool(len(self.memory)) or any(map(files.has_entries, folders))
         return not self._seen_filled
 
     def refuse(self, key: str, reason: str, *, count: bool = True) -> None:

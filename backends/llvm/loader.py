@@ -198,19 +198,24 @@ def _relocate(
     """Write addresses into the image; `places` has the addresses of symbols by number."""
     for table, section, begin in _tables(file, layout):
         kind = symbol = offset = 0
+        size = section.size
         try:
             for offset, kind, symbol, addend in file.relocations(table):
                 width, pack = _FIELDS[kind]
-                if offset > section.size - width:
+                if offset + width > size:
                     file.damaged("a relocation lies outside of its section")
                 target = places[symbol]
                 at = begin + offset
-                if kind == 4 and symbol in imported:  # calls of PLT32, and nothing else, may go through a jump
-                    target = base + layout.jumps + 8 * symbol
-                elif kind in _THROUGH_SLOT:
-                    target = base + layout.slots + 8 * symbol
-                target += addend
-                pack(image, at, target & _WORD if kind == 1 else target if kind in _ABSOLUTE else target - base - at)
+                if kind == 4:
+                    if symbol in imported:  # calls of PLT32, and nothing else, may go through a jump
+                        target = base + layout.jumps + 8 * symbol
+                elif kind != 2:
+                    if kind in _ABSOLUTE:
+                        pack(image, at, (target + addend) & _WORD if kind == 1 else target + addend)
+                        continue
+                    if kind in _THROUGH_SLOT:
+                        target = base + layout.slots + 8 * symbol
+                pack(image, at, target + addend - base - at)
         except KeyError:
             what = f"type {kind} is unknown" if kind not in _FIELDS else f"symbol {symbol} is not loaded"
             raise CompileError(f"a relocation at {section.name}+{offset:#x} fails: its {what}") from None
