@@ -210,9 +210,9 @@ _LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.fl
 
 def refuse_raising(name: str) -> None:
     """Raise ArgumentError where `np.errstate` asks for floating-point exceptions, which kernels do not watch."""
-    asked = sorted(kind for kind, what in np.geterr().items() if what == "raise")
-    if asked:
-        options = ", ".join(f"{kind}='raise'" for kind in asked)
+    state = np.geterr()
+    if "raise" in state.values():
+        options = ", ".join(f"{kind}='raise'" for kind, what in sorted(state.items()) if what == "raise")
         raise ArgumentError(
             f"{name} is called under np.errstate({options}), but fused kernels do "
             "not look at floating-point flags. Call it outside of that, and look at the results (np.isfinite); "

@@ -109,8 +109,16 @@ class FusedFunction(Faces):
         """Answer a call that no native signature fits: find or make its signature, then call natively."""
         if os.environ.get("JITFUSE_DISABLE") or _in_trace():
             return self._run_plain(args, kwargs)
-        refuse_raising(self.name)
-        if needs_adapting(args, kwargs):
+        adapts = needs_adapting(args, kwargs)
+        if self._plain is not None and not (adapts or self._specs or self._options.strict):
+            self._counts["fallbacks"] += 1
+            return self._run_plain(args, kwargs)
+        try:
+            refuse_raising(self.name)
+        except ArgumentError as error:
+            self._note_fallback("plain Python", error)
+            return self._run_plain(args, kwargs)
+        if adapts:
             try:
                 adapted = Adapted(args, kwargs)
             except ArgumentError as error:
