@@ -29,11 +29,9 @@ DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
-LOOPED: Final = 256
-"""Programs of more steps have rounds of loops written out: numbers go from one round to the next there."""
-ROUND_COST: Final = 3
-"""Such a number of at least this cost is stored where it is read twice. Computed again, each of the next rounds would
-take the whole chain of numbers behind it up to `RECOMPUTE_COST`: as many kernels that differ as rounds."""
+ROUNDS: Final = 3
+"""A number that goes from round to round of a loop is stored in every third at least. Computed again, each round would
+take the whole chain behind it, up to `RECOMPUTE_COST`: as many kernels that differ as rounds."""
 FLEXIBLE: Final = 128
 """Dear values whose readers together would spend at most this on computing them may be left unstored."""
 JOIN_COST: Final = 3
@@ -77,8 +75,8 @@ class Inlining:
         self._sizes: dict[int, int] = {}
         self._weights: dict[int, int] = {}
         self._heavy = 0
-        self._worth = RECOMPUTE_COST if len(program.steps) <= LOOPED else ROUND_COST
-        self._least = min(DEAR, self._worth)
+        self._rounds: dict[int, int] = {}
+        """How many numbers that are read twice, each from the one before, lie between a number and what is stored."""
         self._left = Counter(i for step in program.steps for i in step.input_ids)
         for number, step in enumerate(program.steps):
             self._visit(number, step)
@@ -106,15 +104,26 @@ class Inlining:
             self._bodies[result] = body
             self._sizes[result] = body.size
             self.costs[result] = cost
-        if cost >= self._least and self._may_be_stored(value):
+        if cost and self._may_be_stored(value):
             if cost >= DEAR and self._maps[value] > 1:
                 self.store(value)
-            elif cost >= self._worth and self._is_number_read_twice(value):
-                self._must.add(value)  # a number from one round of a loop to the next
+            elif not self.program.meta[value].shape:
+                self._visit_number(value, step, cost)
         for i in step.input_ids:
             self._left[i] -= 1
             if not self._left[i]:
                 self._bodies.pop(i, None)
+
+    def _visit_number(self, value: int, step: OpStep, cost: int) -> None:
+        """Store a number that goes from one round of a loop to the next, before too much is computed again for it."""
+        rounds = max([0 if i in self._must else self._rounds.get(i, -1) for i in step.input_ids], default=-1)
+        if len(self.program.consumers.get(value, ())) > 1:
+            rounds += rounds >= 0
+            if cost >= RECOMPUTE_COST or rounds >= ROUNDS:
+                self._must.add(value)
+                return
+        if rounds >= 0:
+            self._rounds[value] = rounds
 
     # ------------------------------------------------------------------ costs
     def _cost(self, step: OpStep) -> int:
@@ -203,9 +212,6 @@ class Inlining:
         return total
 
     # ------------------------------------------------------------------ what may be stored
-    def _is_number_read_twice(self, value: int) -> bool:
-        return not self.program.meta[value].shape and len(self.program.consumers.get(value, ())) > 1
-
     def _is_computed(self, value: int) -> bool:
         """Return whether an operand is computed where it is read, not loaded."""
         return not self._is_stored(self._base(value))
