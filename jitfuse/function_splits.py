@@ -237,8 +237,8 @@ class Splits(Signatures):
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
         if times > MAX_VALUES:
             self._give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
-                          "Python knows (a counter, a list that grows, a for loop), and its end changes from call to "
-                          "call. Count in an array, or use jf.while_loop.")
+                          "Python knows (a list that grows, a counter that is more than counted with), and its end "
+                          "changes from call to call. Count in an array, or use jf.while_loop.")
             raise signals.GiveUpSignal
 
     def note_length(self, question: Question) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError
+from jitfuse.tracing import counting
 from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
 from jitfuse.tracing.mode import ModeFlag
@@ -104,6 +105,14 @@ class TracingHooks:
     def looked_at(self, value: Any) -> Any:
         """Return the value of a traced number, for which the program may be split."""
         return bool(value) if type(value) is ModeFlag else bare(value)._look("the use of its value")
+
+    def counted(self, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
+        """Return what a counter is from now on: a run-time value in loops that look at data."""
+        return counting.counted(self.run, value, name, by, frame)
+
+    def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
+        """Return what a loop goes over whose variable is a counter."""
+        return counting.iterated(self.run, value, name, frame)
 
     def stored(self, place: str, value: Any) -> Any:
         """Return what is kept in real state: a Python scalar's value; other traced values die with the trace."""

@@ -112,7 +112,9 @@ def ask(
             run.mode_matters = True
             raise ModeMattersError
         run.mode = splitter.training
-    return splitter.answer(run, Question(what, user_line(), answer, number), tensors)
+    found = splitter.answer(run, Question(what, user_line(), answer, number), tensors)
+    run.looks += 1
+    return found
 
 
 def exact(value: Any) -> Hashable:

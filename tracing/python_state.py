@@ -12,24 +12,21 @@ import dis
 import enum
 import sys
 import types
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.tracing.counting import NEXT, running
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.view import reader
+from jitfuse.tracing.view.counters import DECIDES
 
-_DECIDES: Final = frozenset({
-    "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
-    "POP_JUMP_BACKWARD_IF_TRUE", "POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE", "UNARY_NOT", "TO_BOOL",
-})
-"""Instructions that ask an operand for its truth and take nothing else from the stack."""
 _CONSTANT: Final = frozenset({
     type(None), bool, int, str, bytes, range, slice, type(...), DTypeName, np.ufunc, types.ModuleType,
     *np.sctypeDict.values(),
@@ -52,16 +49,35 @@ def python_state(run: Recorder, frame: types.FrameType | None, live: Sequence[St
     view = run.view
     if frame is None or any(w.chain is not None for w in view.written.values()):
         return None
-    if any(shadow.changed() for shadow in view.shadows.values()) or _depth(frame.f_code, frame.f_lasti) != 1:
+    ranges = running(run, frame)
+    if any(shadow.changed() for shadow in view.shadows.values()) or _others(frame) != len(ranges):
         return None
     telling = _Telling(run, live)
     try:
         told = tuple((name, telling.told(value)) for name, value in frame.f_locals.items())
+        positions = tuple((r.range, telling.told(r.state)) for r in ranges)
         storages = tuple(telling.storage(s) for s in live)
         written = tuple(sorted((feed, telling.tensor(s.value)) for feed, s in run.storages.items()))
     except (_Untold, RecursionError):
         return None
-    return frame.f_code, frame.f_lasti, told, storages, written, run.random_calls, run.random_base
+    return frame.f_code, frame.f_lasti, told, positions, storages, written, run.random_calls, run.random_base
+
+
+def repeats(before: Any, now: Any, counters: Collection[str]) -> bool:
+    """Return whether two states at one place are alike but for counters and for what arrays are computed from."""
+    if before is None or now is None or before[:2] != now[:2] or before[6:] != now[6:] or len(before[2]) != len(now[2]):
+        return False
+    return all(
+        a[0] == b[0] and (a[0] in counters or _alike(a[1], b[1])) for a, b in zip(before[2], now[2], strict=True)
+    )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if type(a) is not tuple or type(b) is not tuple or a == b:
+        return bool(a == b)
+    if a[:1] == b[:1] == ("traced",):
+        return True
+    return len(a) == len(b) and all(map(_alike, a, b))
 
 
 def looking_frame() -> types.FrameType | None:
@@ -73,6 +89,8 @@ def looking_frame() -> types.FrameType | None:
     while frame is not None and frame.f_code is not TracedTensor.__bool__.__code__:
         frame = frame.f_back
     frame = frame.f_back if frame is not None else None
+    if frame is not None and frame.f_code is NEXT:
+        frame = frame.f_back
     outer = frame.f_back if frame is not None else None
     if frame is None or outer is None or outer.f_code is not reader.View.run.__code__:
         return None
@@ -100,7 +118,8 @@ class _Telling:
     def tensor(self, tensor: int) -> Hashable:
         """Tell a tensor: a feed or a Python scalar by its id, which is the same as long as it lives, else its place."""
         meta = self.run.graph.metas[tensor]
-        if meta.weak or tensor in self.run.session.feeds:
+        counter = tensor in self.run.session.counters
+        if (meta.weak and not counter) or tensor in self.run.session.feeds:
             return "id", tensor
         return "kept", self.values.setdefault(tensor, len(self.values)), meta
 
@@ -200,8 +219,12 @@ def _depths(code: types.CodeType) -> Mapping[int, int]:
     return depths
 
 
-def _depth(code: types.CodeType, offset: int) -> int | None:
-    """Return how many values lie on the stack before an instruction that decides by a truth, else None."""
+def _others(frame: types.FrameType) -> int | None:
+    """Return how many values lie on a frame's stack beside the one whose truth it asks for, or the range that it asks
+    for its next value counted in; None where it does neither."""
+    code, offset = frame.f_code, frame.f_lasti
     depth = _depths(code).get(offset)
     name = next((s.opname for s in dis.get_instructions(code) if s.offset == offset), None)
-    return depth if name in _DECIDES else None
+    if depth is None or name == "FOR_ITER":
+        return depth
+    return depth - 1 if name in DECIDES else None

@@ -40,6 +40,14 @@ class Recorder(Memory):
         """The storages that the run has made, in order, where the program may be split."""
         self.placed: list[tuple[Any, str]] = []
         """The values that texts which are only printed leave places for, and how each is formatted."""
+        self.looks = 0
+        """How often Python has looked at data."""
+        self.repeats = False
+        """Whether Python's state at the last look was like the one before at that place, but for counters."""
+        self.counted: dict[tuple[int, str], int] = {}
+        """How often it had when a counter was stored last, by frame and name."""
+        self.ranges: list[weakref.ref[Any]] = []
+        """The ranges that loops go over whose variables are counters."""
         self.mode = mode
         self.mode_read = False
         self.mode_matters = False

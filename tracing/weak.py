@@ -14,7 +14,7 @@ from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
 from jitfuse.later import Later
 from jitfuse.tracing.literals import check_int
-from jitfuse.tracing.look import known_value
+from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.source import user_line
 
@@ -50,6 +50,16 @@ def needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: list[Met
 def _literal(run: Recorder, tensor: int) -> Any:
     node = run.graph.node(tensor)
     return dict(node.attrs)["value"] if node is not None and node.op_name == "full" else None
+
+
+def _value(run: Recorder, tensor: int) -> Any:
+    """Return the value of a Python int; that of a counter of a loop is looked at where only data knows it."""
+    try:
+        return known_value(run.session, tensor)
+    except UnknownValueError:
+        from jitfuse.tracing.observing import look
+
+        return look(run, tensor, "int()", int)
 
 
 def check_int_operands(run: Recorder, op: ops.Op, ids: tuple[int, ...], metas: list[Meta]) -> None:
@@ -88,7 +98,7 @@ def check_assigned(run: Recorder, tensor: int, target: str) -> int:
 def check_fits(run: Recorder, tensor: int, dtype: str) -> None:
     """Refuse a Python int that does not fit an integer dtype, now and, as a range on its feed, in later calls."""
     feed = run.session.feeds.get(tensor)
-    value = feed.value if feed is not None else known_value(run.session, tensor)
+    value = feed.value if feed is not None else _value(run, tensor)
     low, high = integer_range(dtype)
     check_int(value, low, high, dtype)
     if feed is not None:

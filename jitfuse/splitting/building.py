@@ -20,7 +20,7 @@ from jitfuse.splitting.tree import Call, Edge, Position, Result, State, Tree
 from jitfuse.tracing.cutting import Part, Place, cut
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import Answer, Question
-from jitfuse.tracing.python_state import looking_frame, python_state
+from jitfuse.tracing.python_state import looking_frame, python_state, repeats
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.tracer import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
@@ -66,6 +66,7 @@ class Building:
         self._guards = 0
         self._checked: dict[int, Any] = {}
         self._stopped: BaseException | None = None
+        self._pythons: dict[str, Hashable | None] = {}
         self._often: dict[str, int] = {}
 
     @property
@@ -97,6 +98,11 @@ class Building:
             self._stopped = error
             raise
 
+    def _note_state(self, run: Recorder, question: Question, python: Hashable | None) -> None:
+        """Tell the run whether it may be in a loop that comes back to where it was but for its counters."""
+        before, self._pythons[question.place] = self._pythons.get(question.place), python
+        run.repeats = repeats(before, python, {name for _, name in run.counted})
+
     def _move_mark(self, session: Session) -> None:
         """Bring the mark of what has been recorded up to date."""
         ops = session.graph.ops
@@ -111,6 +117,7 @@ class Building:
         if (state.mark, known.what, known.place) != (self._mark, question.what, question.place):
             raise ChangedSignal
         self._conditions(run.session, run.view.trail.guards, _written(run))
+        self._note_state(run, question, state.python)
         if self._count == len(self._known):
             self._host.note_answer(question, answer)  # a walk has come upon it
         return answer.value, self._adopt(run, state, answer)
@@ -134,6 +141,7 @@ class Building:
         frame = looking_frame()
         live = _live(run)
         python = python_state(run, frame, live)
+        self._note_state(run, question, python)
         kept = self._kept(run, live)
         loop = self._ancestor(question, python)
         part, places = self._cut(run.session, (*tensors, *kept))
@@ -172,7 +180,8 @@ class Building:
         """Return the tensors that Python may go on with: those of live arrays, and what written feeds hold."""
         session = run.session
         values = [s.value for s in live] + [s.value for s in run.storages.values()]
-        return tuple(dict.fromkeys(t for t in values if t not in session.feeds and not session.graph.metas[t].weak))
+        weak = {t for t in values if session.graph.metas[t].weak} - session.counters
+        return tuple(dict.fromkeys(t for t in values if t not in session.feeds and t not in weak))
 
     # ------------------------------------------------------------------ the end
     def end(self, end: TraceEnd) -> Any:

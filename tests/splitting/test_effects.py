@@ -284,11 +284,11 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 def test_loops_that_are_not_closed_become_plain_python() -> None:
     def function(x: Any) -> Any:
-        n = 0
+        steps = []
         while x[0] > 1:
             x = x * 0.875
-            n += 1
-        return x, n
+            steps.append(None)
+        return x, len(steps)
 
     fused = jf.fuse(function)
     with warnings.catch_warnings(record=True) as caught:

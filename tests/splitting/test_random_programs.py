@@ -47,7 +47,7 @@ def statements(draw: Any, depth: int, inside: bool, indent: str) -> list[str]:
         a, b = draw(st.sampled_from(VALUES)), draw(st.sampled_from(VALUES))
         k = draw(st.sampled_from((2, 0.5, -1)))
         condition = draw(st.sampled_from(CONDITIONS)).format(a=a, b=b)
-        kind = draw(st.integers(0, 13 if depth else 6))
+        kind = draw(st.integers(0, 16 if depth else 6))
         if kind <= 2:
             lines.append(f"{indent}{a} = np.clip({draw(st.sampled_from(EXPRESSIONS)).format(a=a, b=b, k=k)}, -9, 9)")
         elif kind == 3:
@@ -75,6 +75,25 @@ def statements(draw: Any, depth: int, inside: bool, indent: str) -> list[str]:
                       f"{indent}    {turn} = {turn} * 0.5", *draw(statements(depth - 1, True, indent + "    "))]
         elif kind == 12:
             lines += [f"{indent}for i in range(3):", *draw(statements(depth - 1, True, indent + "    "))]
+        elif kind == 14:
+            count, step = f"c{len(indent)}", draw(st.sampled_from(("+= 1", "+= 2", "-= 1")))
+            extra = draw(st.sampled_from(("", f" and {count} != 3", f" or {count} % 3")))
+            lines += [f"{indent}{count} = {draw(st.sampled_from((0, 1, -1)))}",
+                      f"{indent}while abs({a}).max() > 0.5 and -6 < {count} and {count} < 7{extra}:"
+                      if draw(st.booleans()) else f"{indent}while {condition} and 5 > {count} and {count} >= -4:",
+                      f"{indent}    {count} {step}", *draw(statements(depth - 1, True, indent + "    ")),
+                      f"{indent}    if {count} % 2 == 0:", f"{indent}        {b} = {b} * 0.5",
+                      f"{indent}if {count} > 3:", f"{indent}    return {b}, {count}"]
+        elif kind <= 16:
+            index = f"k{len(indent)}"
+            bounds = draw(st.sampled_from(("9", "2, 8, 3", "5, -4, -2", "n + 4", "0", "1")))
+            lines += [f"{indent}{index} = 100", f"{indent}for {index} in range({bounds}):",
+                      *draw(statements(depth - 1, True, indent + "    ")),
+                      f"{indent}    if {condition} and {index} > {draw(st.integers(-1, 3))}:",
+                      f"{indent}        {draw(st.sampled_from(('break', 'continue', f'return {a}, {index}')))}"]
+            if draw(st.booleans()):
+                lines += [f"{indent}else:", *draw(statements(depth - 1, inside, indent + "    "))]
+            lines += [f"{indent}if {index} < 2:", f"{indent}    {a} = {a} + 1"]
         elif kind == 13:
             lines += [f"{indent}try:", f"{indent}    if {condition}:", f"{indent}        raise ValueError('found')",
                       *draw(statements(depth - 1, inside, indent + "    ")), f"{indent}except ValueError:",

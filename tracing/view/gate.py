@@ -158,6 +158,18 @@ def store_item(owner: Any, key: Any, value: Any) -> None:
         view.store_item(owner, key, value)
 
 
+def count(value: Any, name: str, by: int) -> Any:
+    """Before STORE_FAST of a counter that has been counted by some number, or set."""
+    view = current.get()
+    return value if view is None else view.hooks.counted(value, name, by, sys._getframe(1))
+
+
+def iterate(value: Any, name: str) -> Any:
+    """Before GET_ITER of a loop over a counter."""
+    view = current.get()
+    return value if view is None else view.hooks.iterated(value, name, sys._getframe(1))
+
+
 def same(left: Any, right: Any) -> bool:
     """IS_OP."""
     view = current.get()

@@ -1,6 +1,7 @@
 """What the view asks the tracer: which stand-in the traced function sees in place of a real value."""
 from __future__ import annotations
 
+import types
 from typing import Any, Protocol
 
 from jitfuse.tracing.view.chain import Chain
@@ -47,6 +48,14 @@ class Hooks(Protocol):
 
     def looked_at(self, value: Any) -> Any:
         """Return the plain value of a traced number, also of one that only data knows, or raise."""
+        ...
+
+    def counted(self, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
+        """A counter of a frame has been counted by some number, or set (0): return what it is."""
+        ...
+
+    def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
+        """A frame begins a loop whose variable is a counter: return what it goes over."""
         ...
 
     def stored(self, place: str, value: Any) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.tracing.view import gate
+from jitfuse.tracing.view.counters import counters_of
 from jitfuse.tracing.view.wordcode import Step, assemble, parse
 
 _OPS: Final = opcode.opmap
@@ -46,6 +47,7 @@ class _Rewriter:
                        for value in code.co_consts]
         self.places: dict[tuple[type, Any], int] = {}
         self.first_free = len(code.co_varnames) + len(set(code.co_cellvars) - set(code.co_varnames))
+        self.counters = counters_of(code)
         self.group: list[Step] = []
         self.previous = -1
         self.previous_arg = 0
@@ -91,6 +93,7 @@ class _Rewriter:
         started = False
         for position, (offset, step) in enumerate(steps):
             self.group = []
+            self._count(offset)
             rule = _RULES.get(step.op)
             if rule is None:
                 self.group.append(step)
@@ -102,6 +105,13 @@ class _Rewriter:
             self.previous, self.previous_arg = step.op, step.arg
             groups.append((offset, self.group))
         return assemble(self.code, groups, tuple(self.consts), more_stack=6)
+
+    def _count(self, offset: int) -> None:
+        """Pass a counter through the view before it is stored, and what a loop over one goes over."""
+        if offset in self.counters.stores:
+            self.call(gate.count, 1, *self.counters.stores[offset])
+        elif offset in self.counters.loops:
+            self.call(gate.iterate, 1, self.counters.loops[offset])
 
     def _start(self) -> None:
         """Announce the call, and pass parameters that may hold a default through the view."""

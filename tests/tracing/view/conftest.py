@@ -107,6 +107,12 @@ class FakeHooks:
             self.view.guard_value(chain, value.now)
         return value.now
 
+    def counted(self, value: Any, name: str, by: int, frame: Any) -> Any:
+        return value
+
+    def iterated(self, value: Any, name: str, frame: Any) -> Any:
+        return value
+
     def stored(self, place: str, value: Any) -> Any:
         return value if isinstance(value.now, np.ndarray) else self.concrete(value)
 

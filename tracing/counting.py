@@ -1,0 +1,99 @@
+"""Counters of loops in which Python looks at data, as run-time values.
+
+A counter (`jitfuse.tracing.view.counters`) is a plain int until data has been looked at between two of its steps, in a
+loop that might come back to the same state but for its counters (`Recorder.repeats`). From then on it is a traced
+Python int that is kept from look to look, so that a loop which only counts comes back to the same state of Python. A
+``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. Does not own how states are
+compared (`jitfuse.tracing.python_state`).
+"""
+from __future__ import annotations
+
+import contextlib
+import types
+import weakref
+from collections.abc import Iterator
+from typing import Any, Final
+
+from jitfuse.tracing.look import UnknownValueError, known_value
+from jitfuse.tracing.observing import may_split
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+_LIMIT: Final = 1 << 40
+"""Bounds of ranges, and of ints that begin to be run-time values."""
+
+
+def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
+    """A counter of a frame is set (`by` 0) or has been counted by some number; return what it is from now on."""
+    key = id(frame), name
+    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
+    return stepped(run, value, by, before != run.looks) if by else value
+
+
+def stepped(run: Recorder, value: Any, by: int, looked: bool) -> Any:
+    """Return what a counter is after a step, before which data has been looked at or not.
+
+    Without a look it is an int where it is known, lest what it is computed from gets longer with each step.
+    """
+    if type(value) is TracedTensor:
+        if not looked:
+            with contextlib.suppress(UnknownValueError):
+                return known_value(run.session, value._id())
+        run.session.counters.add(value._id())
+    elif looked and run.repeats and type(value) is int and abs(value) < _LIMIT and may_split(run):
+        tensor = run.emit("add", (run.literal(value - by), run.literal(by)))
+        run.session.counters.add(tensor)
+        return fresh(run, tensor)
+    return value
+
+
+class CountedRange:
+    """The iterator of a ``for`` over a range; its position becomes a run-time value like any counter."""
+
+    __slots__ = ("__weakref__", "_looks", "_next", "_run", "frame", "range")
+
+    def __init__(self, run: Recorder, values: range, frame: types.FrameType) -> None:
+        self._run, self.range, self.frame = run, values, id(frame)
+        self._next: Any = values.start
+        self._looks = run.looks
+        run.ranges.append(weakref.ref(self))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        run, step = self._run, self.range.step
+        now = self._next = stepped(run, self._next, step, self._looks != run.looks)
+        self._looks = run.looks
+        if not (now < self.range.stop if step > 0 else now > self.range.stop):
+            raise StopIteration
+        self._next = now + step
+        if type(self._next) is TracedTensor:
+            run.session.counters.add(self._next._id())
+        return now
+
+    @property
+    def state(self) -> Any:
+        """What decides how it goes on."""
+        return self._next
+
+
+def iterated(run: Recorder, value: Any, name: str, frame: types.FrameType) -> Any:
+    """Return what a ``for`` whose variable is a counter goes over, in place of a range."""
+    if type(value) is not range or run.splitter is None:
+        return value
+    run.counted[id(frame), name] = run.looks
+    small = max(abs(value.start), abs(value.stop), abs(value.step)) < _LIMIT
+    return CountedRange(run, value, frame) if small else value
+
+
+def running(run: Recorder, frame: types.FrameType) -> list[CountedRange]:
+    """Return the ranges that a frame is going over, the outermost first: those that are on its stack."""
+    found = [r for ref in run.ranges if (r := ref()) is not None]
+    run.ranges[:] = [ref for ref in run.ranges if ref() is not None]
+    return [r for r in found if r.frame == id(frame)]
+
+
+NEXT: Final = CountedRange.__next__.__code__
+
+
