@@ -102,6 +102,10 @@ class NumberTooLargeError(JitfuseError, OverflowError):
     """A number is too large for a double, or for the array of integers that it is written into."""
 
 
+class TensorDivisionError(DivisionByZeroError, RuntimeError):
+    """An integer of a tensor is divided by zero, where torch raises a RuntimeError."""
+
+
 class FallbackWarning(UserWarning):
     """Part of a program runs slower than it could; the message says which part and why."""
 

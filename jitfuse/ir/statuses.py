@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.errors import DivisionByZeroError, JitfuseError, NumberTooLargeError, NumericError
+from jitfuse.errors import DivisionByZeroError, JitfuseError, NumberTooLargeError, NumericError, TensorDivisionError
 
 NEGATIVE_POWER: Final = 1
 REQUIREMENT: Final = 2
@@ -16,6 +16,9 @@ DIVISION_BY_ZERO: Final = 5
 NOT_A_NUMBER: Final = 6
 DOES_NOT_FIT: Final = 7
 TOO_LARGE: Final = 8
+INTEGER_DIVISION: Final = 9
+NO_CLASS: Final = 10
+NO_PROBABILITY: Final = 11
 
 MESSAGES: Final = {
     NEGATIVE_POWER: "Integers to negative integer powers are not allowed.",
@@ -25,10 +28,14 @@ MESSAGES: Final = {
     NOT_A_NUMBER: "cannot convert float NaN to integer: it is written into an array of integers",
     DOES_NOT_FIT: "a number is out of bounds for the array of integers that it is written into",
     TOO_LARGE: "a power of a Python float is too large for a float. Pass a NumPy scalar, np.float64(x), for inf.",
+    INTEGER_DIVISION: "ZeroDivisionError: an integer of a tensor is divided by zero",
+    NO_CLASS: "Class values must be from 0 on, and smaller than num_classes.",
+    NO_PROBABILITY: "all elements of input should be between 0 and 1",
 }
 """The error's text of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {
     DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
+    INTEGER_DIVISION: TensorDivisionError,
 }
 
 

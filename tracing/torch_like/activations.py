@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitfuse.dtypes import kind
-from jitfuse.errors import DTypeError
+from jitfuse.errors import DTypeError, ShapeError
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.elementwise import clamp, mul
@@ -182,6 +182,9 @@ def glu(input: Any, dim: Any = -1) -> Any:
     """Return the first half along an axis times the sigmoid of the second."""
     from jitfuse.tracing.torch_like.shapes import chunk
 
+    x, along = operand(input), int(numbers(dim))
+    if not x.ndim or x.shape[along] % 2:
+        raise ShapeError(f"glu: halving dimension must be even, but {x.shape} is not along {along}, at {user_line()}")
     one, two = chunk(input, 2, dim)
     return mul(one, wrap(operand(two).call("sigmoid")))
 

@@ -31,6 +31,14 @@ def each(value: Any, rank: int) -> Extents:
     return tuple(int(v) for v in found) if len(found) == rank else (int(found[0]),) * rank
 
 
+def positive(name: str, what: str, value: Any, rank: int) -> Extents:
+    """Return positive numbers, one for each axis; raises ArgumentError for others."""
+    found = each(value, rank)
+    if any(n < 1 for n in found):
+        raise ArgumentError(f"{name}: {what} should be greater than zero, but got {found}, at {user_line()}")
+    return found
+
+
 def windows(x: Tensor, sizes: Extents, strides: Extents, dilations: Extents) -> list[Tensor]:
     """Return the elements at each place of the windows over the last axes, one tensor for each place."""
     counts = _counts(x, sizes, strides, dilations)
@@ -63,7 +71,8 @@ def _convolution(name: str, rank: int) -> None:
         x, w = same_dtype(name, input, weight)
         single = x.ndim == rank + 1
         x = x.reshape((1, *x.shape)) if single else x
-        strides, dilations, parts = each(stride, rank), each(dilation, rank), int(numbers(groups))
+        strides, dilations = positive(name, "stride", stride, rank), positive(name, "dilation", dilation, rank)
+        parts = int(numbers(groups))
         if x.ndim != rank + 2 or w.ndim != rank + 2 or x.shape[1] != w.shape[1] * parts or w.shape[0] % parts:
             raise ShapeError(f"{name}: an input of {x.shape} and weights of {w.shape} in {parts} groups do not fit, at "
                              f"{user_line()}")
@@ -121,7 +130,8 @@ def _transposed(name: str, rank: int) -> None:
         x, w = same_dtype(name, input, weight)
         single = x.ndim == rank + 1
         x = x.reshape((1, *x.shape)) if single else x
-        strides, dilations, parts = each(stride, rank), each(dilation, rank), int(numbers(groups))
+        strides, dilations = positive(name, "stride", stride, rank), positive(name, "dilation", dilation, rank)
+        parts = int(numbers(groups))
         widths, more = each(padding, rank), each(output_padding, rank)
         if x.ndim != rank + 2 or w.ndim != rank + 2 or x.shape[1] != w.shape[0] or w.shape[0] % parts:
             raise ShapeError(f"{name}: an input of {x.shape} and weights of {w.shape} in {parts} groups do not fit, at "

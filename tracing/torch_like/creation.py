@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 
 from jitfuse.dtypes import is_integer, kind
-from jitfuse.errors import UntraceableError
+from jitfuse.errors import ArgumentError, ShapeError, UntraceableError
 from jitfuse.tracing import substitutes
 from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.lifting import lift
@@ -91,6 +91,10 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) 
     require_cpu(device)
     given = [numbers(v) for v in bounds] or [numbers(options[k]) for k in ("start", "end", "step") if k in options]
     whole = all(isinstance(v, int) for v in given)
+    start, end, step = (0, *given, 1) if len(given) == 1 else (*given, 1)[:3]
+    if step == 0 or (end - start) * step < 0:
+        raise ArgumentError(f"arange: from {start} to {end} by {step}: the step must be nonzero, and lead from the "
+                            f"first bound to the second, at {user_line()}")
     name = dtype_named(dtype) if dtype is not None else "int64" if whole else default_float()
     made = substitutes.arange(*given, dtype="int64" if whole else "float64")
     return wrap(cast(made, name))
@@ -108,6 +112,8 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, **optio
     """Return ones on the diagonal."""
     require_cpu(device)
     name = dtype_named(dtype) if dtype is not None else default_float()
+    if int(numbers(n)) < 0 or (m is not None and int(numbers(m)) < 0):
+        raise ShapeError(f"eye: n and m must be greater or equal to 0, at {user_line()}")
     return wrap(substitutes.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
 
 

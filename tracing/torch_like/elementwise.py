@@ -13,7 +13,8 @@ import torch
 
 from jitfuse import dtypes
 from jitfuse.dtypes import is_narrow, kind
-from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.errors import ArgumentError, TensorDivisionError, DTypeError
+from jitfuse.ir.statuses import INTEGER_DIVISION
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.promotion import (
     cast,
@@ -183,6 +184,7 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
     common = result_dtype([operand(input), operand(other)])
     if kind(common) == "float":
         return delivered(in_common("divide", input, other).call("trunc"), out)
+    other = _divisor(input, other)
     quotient, rest = in_common("floor_divide", input, other), in_common("remainder", input, other)
     down = rest.call("not_equal", 0).call("logical_and", quotient.call("less", 0))
     return delivered(quotient + cast(down, str(quotient.dtype)), out)
@@ -191,7 +193,21 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
 @implements("floor_divide")
 def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
     """Return the quotient rounded down."""
-    return delivered(in_common("floor_divide", input, other), out)
+    return delivered(in_common("floor_divide", input, _divisor(input, other)), out)
+
+
+def _divisor(input: Any, other: Any) -> Any:
+    """Return a divisor, which raises TensorDivisionError where integers are divided by zero, as in torch."""
+    x, y = operand(input), operand(other)
+    common = result_dtype([x, y])
+    if kind(common) not in ("int", "uint"):
+        return other
+    if isinstance(other, int):
+        if other == 0 and x.size:
+            raise TensorDivisionError(f"ZeroDivisionError: integers are divided by 0, at {user_line()}")
+        return other
+    y = cast(y, common)
+    return y.call("require", y.call("not_equal", 0), status=INTEGER_DIVISION)
 
 
 @implements("pow")
@@ -212,6 +228,7 @@ def pow_(input: Any, exponent: Any, *, out: Any = None) -> Any:
 
 def _binary(op_name: str, to_float: bool) -> Callable[..., Any]:
     def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        other = _divisor(input, other) if op_name in ("remainder", "fmod") else other
         return delivered(in_common(op_name, input, other, to_float=to_float), out)
 
     function.__name__ = op_name
@@ -298,6 +315,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
 
         return nonzero(condition, as_tuple=True)
     c, a, b = strong(condition), operand(input), operand(other)
+    if str(c.dtype) not in ("bool", "uint8"):
+        raise DTypeError(f"where expected condition to be a boolean tensor, but got {c.dtype}, at {user_line()}")
     common = result_dtype([a, b])
     return delivered(cast(c, "bool").call("where", cast(a, common), cast(b, common)), out)
 
@@ -312,6 +331,8 @@ def where_method(self: Any, condition: Any, other: Any) -> Any:
 def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     """Return the tensor with a value where a mask holds."""
     x = strong(input)
+    if str(operand(mask).dtype) != "bool":
+        raise DTypeError(f"masked_fill only supports boolean masks, but got {operand(mask).dtype}, at {user_line()}")
     if isinstance(value, float) and not math.isfinite(value) and kind(str(x.dtype)) != "float":
         raise ArgumentError(f"masked_fill: value cannot be converted to type {x.dtype} without overflow, at "
                             f"{user_line()}")
@@ -335,8 +356,10 @@ def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = No
 @implements("lerp")
 def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     """Return start + weight * (end - start), from the nearer end."""
-    a, b = operand(input), operand(end)
-    w = cast(operand(weight), str(a.dtype))
+    a, b, w = operand(input), operand(end), operand(weight)
+    if a.dtype != b.dtype or (not w.weak and w.dtype != a.dtype):
+        raise DTypeError(f"lerp: expected one dtype, got {a.dtype}, {b.dtype} and {w.dtype}, at {user_line()}")
+    w = cast(w, str(a.dtype))
     span = b - a
     near = w.call("abs").call("less", 0.5)
     made = near.call("where", a + w * span, b - span * (1.0 - w))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jitfuse.errors import UnsupportedError
+from jitfuse.errors import DTypeError, UnsupportedError
 from jitfuse.tracing import gathering
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
@@ -16,11 +16,22 @@ from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
+def from_zero(index: Tensor, extent: int) -> Tensor:
+    """Return an index as it is where it counts from the start; torch has none from the end here, which raise."""
+    if not str(index.dtype).startswith("int"):
+        return index
+    return index.call("less", 0).call("where", index - extent, index)
+
+
 @implements("index_select")
 def index_select(input: Any, dim: Any, index: Any) -> Any:
     """Return the parts at places of an axis."""
     x = strong(input)
-    return wrap(gathering.take(x, operand(index), axis_of(x, dim)))
+    along, at = axis_of(x, dim), operand(index)
+    if str(at.dtype) not in ("int32", "int64") or at.ndim > 1:
+        raise DTypeError(f"index_select(): expected an index of int32 or int64 with one axis, got {at.dtype} of "
+                         f"{at.shape}, at {user_line()}")
+    return wrap(gathering.take(x, from_zero(at, x.shape[along]) if x.ndim else at, along))
 
 
 @implements("take")
@@ -51,6 +62,7 @@ def gather(input: Any, dim: Any, index: Any, *, sparse_grad: bool = False, out: 
     along = axis_of(x, dim)
     if not x.ndim:
         return wrap(x.as_copy())
+    at = from_zero(at, x.shape[along])
     if all(n == m for k, (n, m) in enumerate(zip(at.shape, x.shape, strict=True)) if k != along):
         return wrap(x.call("take_along_axis", at, axis=along))
     return wrap(x[_places(x, along, at)])
@@ -67,6 +79,10 @@ def scatter(input: Any, dim: Any, index: Any, src: Any = None, *, value: Any = N
     new = operand(value if src is None else src)
     if reduce not in _COMBINE:
         raise UnsupportedError(f"scatter(reduce={reduce!r}) is not available, at {user_line()}")
+    if not new.weak and new.dtype != x.dtype:
+        raise DTypeError(f"scatter(): expected self.dtype to be equal to src.dtype, got {x.dtype} and {new.dtype}, at "
+                         f"{user_line()}")
+    at = from_zero(at, x.shape[axis_of(x, dim)] if x.ndim else 1)
     target = x.as_copy()
     part = new[tuple(slice(0, n) for n in at.shape)] if new.ndim else new
     gathering.set_item(target, _places(x, axis_of(x, dim), at), cast(part, str(x.dtype)), _COMBINE[reduce])
@@ -91,6 +107,9 @@ def scatter_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str, *, i
 @implements("index_add")
 def index_add(input: Any, dim: Any, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Return the tensor with parts added at places of an axis."""
+    if strong(input).dtype != operand(source).dtype:
+        raise DTypeError(f"index_add_(): self ({strong(input).dtype}) and source ({operand(source).dtype}) must have "
+                         f"the same scalar type, at {user_line()}")
     return _at_places(input, dim, index, operand(source) * numbers(alpha), "add")
 
 
@@ -109,7 +128,8 @@ def index_fill(input: Any, dim: Any, index: Any, value: Any) -> Any:
 def _at_places(input: Any, dim: Any, index: Any, value: Tensor, combine: str) -> Any:
     x = strong(input)
     target = x.as_copy()
-    places = (*(slice(None),) * axis_of(x, dim), operand(index))
+    along = axis_of(x, dim)
+    places = (*(slice(None),) * along, from_zero(operand(index), x.shape[along]))
     gathering.set_item(target, places, cast(value, str(x.dtype)), combine)
     return wrap(target)
 

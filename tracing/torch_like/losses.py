@@ -10,9 +10,11 @@ from typing import Any
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir import shape_rules
+from jitfuse.ir.statuses import NO_PROBABILITY
 from jitfuse.tracing import numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import same_dtype
 from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand
 from jitfuse.tracing.torch_like.table import of_floats
@@ -54,6 +56,8 @@ def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: An
                    beta: Any = 1.0) -> Any:
     """Return squares of small differences, multiples of beta and linear ones above."""
     size, b = _apart(input, target).call("abs"), float(numbers(beta))
+    if b < 0.0:
+        raise ArgumentError(f"smooth_l1_loss does not support negative values for beta, at {user_line()}")
     if b == 0.0:
         return reduced(size, reduction)
     return reduced(size.call("less", b).call("where", size * size * 0.5 / b, size - 0.5 * b), reduction)
@@ -63,6 +67,8 @@ def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: An
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: Any = 1.0, weight: Any = None) -> Any:
     """Return half the squares of differences below delta, linear ones above."""
     size, d = _apart(input, target).call("abs"), float(numbers(delta))
+    if d <= 0.0:
+        raise ArgumentError(f"huber_loss does not support non-positive values for delta, at {user_line()}")
     made = size.call("less_equal", d).call("where", size * size * 0.5, (size - 0.5 * d) * d)
     return reduced(_weighed(made, weight), reduction)
 
@@ -72,6 +78,8 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_avera
                          reduction: str = "mean") -> Any:
     """Return the cross entropy of probabilities; logarithms are -100 at least."""
     p, t = same_dtype("binary_cross_entropy", input, target)
+    inside = p.call("greater_equal", 0).call("logical_and", p.call("less_equal", 1))
+    p = p.call("require", inside, status=NO_PROBABILITY)
     low = -100.0
     made = (t - 1) * (-p).call("log1p").call("maximum", low) - t * p.call("log").call("maximum", low)
     return reduced(_weighed(made, weight), reduction)
@@ -133,7 +141,10 @@ def _of_classes(x: Tensor, target: Tensor, weight: Any, ignored: int) -> tuple[T
     """Return the weighted losses of targets, 0 for ignored ones, and their weights."""
     axis = _class_axis(x, target)
     counts = target.call("not_equal", ignored)
-    place = counts.call("where", cast(target, "int64"), 0)
+    place = from_zero(counts.call("where", cast(target, "int64"), 0), x.shape[axis])
+    if weight is not None and operand(weight).shape != (x.shape[axis],):
+        raise ShapeError(f"a loss of classes: {x.shape[axis]} weights are expected, got {operand(weight).shape}, at "
+                         f"{user_line()}")
     picked = x.call("take_along_axis", numpy_shapes.expand_dims(place, axis), axis=axis)
     picked = picked.reshape(target.shape)
     one = x.create("full", shape=(), value=1, dtype=str(x.dtype))

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
+from jitfuse.ir.statuses import NO_CLASS
 from jitfuse.tracing import gathering, numpy_arrangements
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.elementwise import clamp
+from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (
     TORCH,
@@ -34,7 +36,7 @@ from jitfuse.tracing.traced import fresh
 @implements("linear")
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """Return input @ weight.T + bias."""
-    x, w = same_dtype("linear", input, weight)
+    x, w, *_ = same_dtype("linear", input, weight, *([] if bias is None else [bias]))
     made = product("linear", x, w.T)
     return wrap(made if bias is None else made + operand(bias))
 
@@ -54,7 +56,10 @@ def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = 
     """Return the rows of a table at indices."""
     if max_norm is not None:
         raise UnsupportedError(f"embedding(max_norm=...) is not available, at {user_line()}. Normalise the table.")
-    return wrap(gathering.take(operand(weight), operand(input), 0))
+    at, table = operand(input), operand(weight)
+    if str(at.dtype) not in ("int32", "int64"):
+        raise DTypeError(f"embedding: expected indices of Long or Int, but got {at.dtype}, at {user_line()}")
+    return wrap(gathering.take(table, from_zero(at, table.shape[0]), 0))
 
 
 @implements("embedding_bag")
@@ -93,7 +98,10 @@ def one_hot(tensor: Any, num_classes: Any = -1) -> Any:
     x, count = operand(tensor), int(numbers(num_classes))
     if str(x.dtype) != "int64":
         raise DTypeError(f"one_hot is only applicable to index tensor of type LongTensor, at {user_line()}")
-    count = int(x.call("max")) + 1 if count < 0 else count
+    if count < 0:
+        count = int(x.call("max")) + 1
+    inside = x.call("greater_equal", 0).call("logical_and", x.call("less", count))
+    x = x.call("require", inside, status=NO_CLASS)
     classes = x.create("arange", count=count, dtype="int64")
     return wrap(cast(x.reshape((*x.shape, 1)).call("equal", classes), "int64"))
 
@@ -126,6 +134,8 @@ def _standard(x: Tensor, over: tuple[int, ...], eps: Any) -> Tensor:
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Any = None) -> Any:
     """Return the last axes over their root mean square, scaled."""
     x, shape = operand(input), tuple(numbers(normalized_shape))
+    if x.shape[x.ndim - len(shape) :] != shape:
+        raise ShapeError(f"rms_norm: normalized_shape {shape} does not fit {x.shape}, at {user_line()}")
     over = tuple(range(x.ndim - len(shape), x.ndim))
     small = float(torch.finfo(TORCH[str(x.dtype)]).eps) if eps is None else eps
     size = in_common("add", (x * x).call("mean", axis=over, keepdims=True), small).call("sqrt")
@@ -260,11 +270,18 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """Add elements before and after the last axes, given from the last one on; negative counts take away."""
     x, counts = strong(input), tuple(numbers(pad))
+    if len(counts) % 2 or len(counts) > 2 * x.ndim:
+        raise ShapeError(f"pad: {counts} is no pair for each of the last axes of {x.shape}, at {user_line()}")
     if mode not in _PAD_MODES:
         raise ArgumentError(f"pad: mode {mode!r} is none of {', '.join(_PAD_MODES)}, at {user_line()}")
     widths = [(0, 0)] * x.ndim
     for k in range(len(counts) // 2):
         widths[x.ndim - 1 - k] = (counts[2 * k], counts[2 * k + 1])
+    if any(n and n + min(a, 0) + min(b, 0) <= 0 for n, (a, b) in zip(x.shape, widths, strict=True)):
+        raise ShapeError(f"pad: {counts} leaves nothing of {x.shape}, at {user_line()}")
+    if mode == "reflect" and any(max(a, b) >= n > 0 for n, (a, b) in zip(x.shape, widths, strict=True) if a or b):
+        raise ShapeError(f"pad: padding size should be less than the corresponding input dimension, but got {counts} "
+                         f"for {x.shape}, at {user_line()}")
     cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(widths, x.shape, strict=True))
     x = x[cut]
     grown = [(max(a, 0), max(b, 0)) for a, b in widths]

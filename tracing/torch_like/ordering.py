@@ -13,7 +13,7 @@ from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_library, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, strong
+from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, require_float, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -72,6 +72,8 @@ def kthvalue(input: Any, k: Any, dim: Any = -1, keepdim: bool = False) -> Any:
 
 def _at(x: Tensor, k: int, dim: Any, keepdim: bool) -> tuple[Any, Any]:
     along = shape_rules.normalize_axis("kthvalue", int(numbers(dim)), x.ndim)
+    if not 0 <= k < x.shape[along]:
+        raise ShapeError(f"kthvalue: {k + 1} out of range for an axis of {x.shape[along]}, at {user_line()}")
     values, order = _sorted(x, along, False)
     part = (*(slice(None),) * along, slice(k, k + 1) if keepdim else k)
     return wrap(values[part].as_copy()), wrap(order[part].as_copy())
@@ -107,6 +109,7 @@ def _of_nan(x: Tensor, value: Tensor, axis: int, keepdim: bool = False) -> Tenso
 @implements("quantile")
 def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """Return quantiles; the axis of q comes first."""
+    require_float("quantile", input)
     x = floating(input)
     made = numpy_library.quantile(x, cast(operand(q), str(x.dtype)), None if dim is None else int(numbers(dim)),
                                   method=interpolation, keepdims=bool(keepdim))

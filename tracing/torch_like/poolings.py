@@ -17,7 +17,7 @@ from jitfuse.records import Record
 from jitfuse.tracing import gathering, numpy_arrangements, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.convolutions import each, windows
+from jitfuse.tracing.torch_like.convolutions import each, positive, windows
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -39,8 +39,9 @@ def _window(name: str, x: Tensor, sizes: Any, stride: Any, padding: Any, dilatio
     if x.ndim not in (rank + 1, rank + 2):
         raise ShapeError(f"{name}: expected {rank + 1} or {rank + 2} axes, got a tensor of shape {x.shape}, at "
                          f"{user_line()}")
-    extents, widths, steps = each(sizes, rank), each(padding, rank), each(dilation, rank)
-    strides = extents if stride is None or numbers(stride) == () else each(stride, rank)
+    extents, steps = positive(name, "kernel size", sizes, rank), positive(name, "dilation", dilation, rank)
+    widths = each(padding, rank)
+    strides = extents if stride is None or numbers(stride) == () else positive(name, "stride", stride, rank)
     if any(2 * p > k for p, k in zip(widths, extents, strict=True)):
         raise ArgumentError(f"{name}: pad should be at most half of the kernel size, but got {widths} and {extents}, "
                             f"at {user_line()}")

@@ -60,6 +60,7 @@ for _name, _ranks in {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}.
 
 def _added(name: str) -> Callable[..., Any]:
     def function(input: Any, one: Any, two: Any, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
+        same_dtype(name, input, one, two)
         made = wrap(product(name, one, two))
         if kind(str(made.tensor.dtype)) not in ("float", "complex"):
             beta, alpha = int(numbers(beta)), int(numbers(alpha))
@@ -80,6 +81,8 @@ for _name in ("addmm", "baddbmm", "addmv"):
 def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     """Return the products of all pairs of elements."""
     x, y = strong(input), strong(vec2)
+    if (x.ndim, y.ndim) != (1, 1):
+        raise ShapeError(f"outer: expected tensors of one axis, but got {x.shape} and {y.shape}, at {user_line()}")
     return mul(wrap(x.reshape((x.size, 1))), wrap(y.reshape((y.size,))), out=out)
 
 

@@ -109,6 +109,8 @@ def flatten(input: Any, start_dim: Any = 0, end_dim: Any = -1) -> Any:
     """Make one axis of several."""
     x = strong(input)
     a, b = axis_of(x, start_dim), axis_of(x, end_dim)
+    if a > b:
+        raise ShapeError(f"flatten() has invalid args: start_dim cannot come after end_dim, at {user_line()}")
     return wrap(x.reshape((*x.shape[:a], math.prod(x.shape[a : b + 1]), *x.shape[b + 1 :]))) if x.ndim else wrap(
         x.reshape((1,)))
 
@@ -141,6 +143,8 @@ def expand(self: Any, *sizes: Any) -> Any:
     """Repeat along axes of extent 1; -1 keeps an extent."""
     x, given = operand(self), extents(sizes)
     lead = len(given) - x.ndim
+    if lead < 0 or -1 in given[:lead] or min(given, default=0) < -1:
+        raise ShapeError(f"expand: the sizes {given} do not fit a tensor of {x.shape}, at {user_line()}")
     return wrap(x.call("broadcast_to", shape=tuple(x.shape[k - lead] if n == -1 else n for k, n in enumerate(given))))
 
 
@@ -202,7 +206,9 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
             raise ShapeError(f"split: sizes {sizes} do not sum up to {n}, at {user_line()}")
         counts = list(sizes)
     else:
-        counts = [min(sizes, n - k) for k in range(0, n, sizes)] or [0]
+        if sizes < 0 or (sizes == 0 and n):
+            raise ShapeError(f"split expects split_size to be positive, but got {sizes}, at {user_line()}")
+        counts = [min(sizes, n - k) for k in range(0, n, max(sizes, 1))] or [0]
     lead, parts, at = (slice(None),) * along, [], 0
     for count in counts:
         parts.append(wrap(x[(*lead, slice(at, at + count))]))
@@ -214,12 +220,16 @@ def split(tensor: Any, split_size_or_sections: Any, dim: Any = 0) -> Any:
 def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
     """Cut an axis into so many parts at most, as equal as can be."""
     x = strong(input)
+    if int(numbers(chunks)) < 1:
+        raise ArgumentError(f"chunk expects `chunks` to be greater than 0, got: {numbers(chunks)}, at {user_line()}")
     return split(input, max(-(-x.shape[axis_of(x, dim)] // int(numbers(chunks))), 1), dim)
 
 
 # ---------------------------------------------------------------- joins and repetition
 def _joined(tensors: Any) -> list[Tensor]:
     found = [strong(x) for x in tensors]
+    if not found:
+        raise ArgumentError(f"expected a non-empty list of tensors, at {user_line()}")
     common = result_dtype(found)
     return [cast(x, common) for x in found]
 
@@ -270,6 +280,9 @@ def tile(input: Any, *dims: Any) -> Any:
 @method("repeat")
 def repeat(self: Any, *sizes: Any) -> Any:
     """Repeat the whole along each axis."""
+    if len(extents(sizes)) < operand(self).ndim:
+        raise ShapeError(f"repeat: the number of sizes {extents(sizes)} is smaller than the number of axes of "
+                         f"{operand(self).shape}, at {user_line()}")
     return tile(self, *sizes)
 
 
@@ -283,6 +296,8 @@ def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size:
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     """Return coordinate tensors of a grid."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    if any(operand(x).ndim > 1 for x in given):
+        raise ShapeError(f"meshgrid: expected tensors of one axis at most, at {user_line()}")
     return tuple(wrap(x) for x in numpy_arrangements.meshgrid(*map(strong, given), indexing=indexing))
 
 
@@ -359,6 +374,8 @@ def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
     """Return windows along an axis, their elements as the last axis."""
     x, count, by = operand(self), int(numbers(size)), int(numbers(step))
     along = axis_of(x, dimension)
+    if by < 1 or not 0 <= count <= x.shape[along]:
+        raise ShapeError(f"unfold: windows of {count}, {by} apart, along an axis of {x.shape[along]}, at {user_line()}")
     windows = (x.shape[along] - count) // by + 1
     lead = (slice(None),) * along
     parts = [x[(*lead, slice(k, k + (windows - 1) * by + 1, by))] for k in range(count)]
