@@ -159,6 +159,7 @@ WRONG: dict[str, list[Any]] = {
     "on_true": [None, (1,)], "on_false": ["f"], "condition": [True], "body": [None, ((),)],
     "carries": [-1, None], "scanned": [1.0], "length": [None, -1], "reverse": [0, None],
     "arrays": [-1, None], "reads": [(0, 1), [(0, 1)]], "writes": [((0.5,),)],
+    "sizes": [(-1,), 2], "dilations": [(-1,), None],
 }
 
 

@@ -25,6 +25,8 @@ from jitfuse.tracing.view.userland import is_user_class
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _TENSORS: Final = ("_parameters", "_buffers")
+_DERIVED: Final = ("_flat_weights", "_flat_weight_refs")
+"""Lists that recurrent layers make of their parameters, anew where these have been replaced."""
 
 
 def clothed(run: Recorder, feed: Any) -> TorchTensor:
@@ -96,7 +98,7 @@ def guard(view: Any, chain: Chain, module: Any) -> None:
                 view.read(step.key(key), part)
         elif isinstance(value, dict) and name.endswith("hooks"):
             view.guard(step, "LEN", len(value))
-        elif user:
+        elif user or name in _DERIVED:
             continue
         elif isinstance(value, torch.Tensor):
             view.read(step, value)
