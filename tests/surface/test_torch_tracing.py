@@ -130,6 +130,19 @@ def test_transformer_layers_and_cells() -> None:
             assert all(close(a, b) and a.shape == b.shape for a, b in pairs)
 
 
+def test_fusing_a_container_leaves_layers_as_they_are() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.ReLU()).eval()
+    gru, x = torch.nn.GRU(5, 4).eval(), torch.rand(3, 5)
+    with torch.no_grad():
+        assert close(jf.fuse(model.forward)(x), model(x))
+        f = jf.fuse(lambda x: gru(x)[0])
+        for _ in range(3):
+            assert close(f(x), gru(x)[0])
+        gru.weight_ih_l0 = torch.nn.Parameter(torch.rand(12, 5))
+        assert close(f(x), gru(x)[0])
+        assert f.stats()["fallbacks"] == 0
+
+
 class State:
     def __init__(self) -> None:
         self.w = torch.ones(5)

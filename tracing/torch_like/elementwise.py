@@ -13,7 +13,7 @@ import torch
 
 from jitfuse import dtypes
 from jitfuse.dtypes import is_narrow, kind
-from jitfuse.errors import ArgumentError, TensorDivisionError, DTypeError
+from jitfuse.errors import ArgumentError, DTypeError, TensorDivisionError
 from jitfuse.ir.statuses import INTEGER_DIVISION
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.promotion import (
