@@ -29,8 +29,9 @@ from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import fresh
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import gathering, numpy_assembly, numpy_shapes, printing
+    from jitfuse.tracing import extremes, gathering, numpy_assembly, numpy_shapes, printing
 else:
+    extremes = Later("jitfuse.tracing.extremes")
     gathering = Later("jitfuse.tracing.gathering")
     numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
     numpy_shapes = Later("jitfuse.tracing.numpy_shapes")
@@ -290,6 +291,18 @@ def take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
 def printed(*values: Any, **options: Any) -> None:
     """Print in each call."""
     printing.printed(*values, **options)
+
+
+@_in_place_of(max)
+def largest(*values: Any, **options: Any) -> Any:
+    """Return the first of the largest values; computed numbers are compared when the program runs."""
+    return extremes.largest(*values, **options)
+
+
+@_in_place_of(min)
+def smallest(*values: Any, **options: Any) -> Any:
+    """Return the first of the smallest values."""
+    return extremes.smallest(*values, **options)
 
 
 # ---------------------------------------------------------------- what cannot be replayed

@@ -46,7 +46,7 @@ def chained(x: Any) -> Any:
 
 
 def extremes(x: Any) -> Any:
-    return min(x[0], x[1]) * x + max(x[2], x[3], x[0])
+    return min(x[0], x[1], key=abs) * x + max(x[2], x[3], x[0], key=lambda v: v * 2)
 
 
 def any_of(x: Any) -> Any:
