@@ -171,6 +171,15 @@ def test_scalars_of_the_call_do_not_compile() -> None:
     assert f.stats()["compiles"] + f.stats()["cache_hits"] == 1
 
 
+def test_python_numbers_are_checked_on_the_host() -> None:
+    function = jf.fuse(lambda x, h: x * (1 / h), device="gpu")
+    x = filled((5,))
+    same(function(x, 2.0), x * 0.5)
+    with pytest.raises(ZeroDivisionError):
+        function(x, 0.0)
+    assert function.stats()["fallbacks"] == 0
+
+
 def test_random_numbers_are_those_of_the_cpu() -> None:
     def f(n: Any) -> Any:
         return jf.random.uniform((100,), dtype="float32") + n, jf.random.uniform((3, 5), dtype="float32")

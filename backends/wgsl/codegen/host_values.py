@@ -56,6 +56,8 @@ class HostValues:
         operands = [values[a] for a in instr.args]
         if instr.op == "astype":
             return reference.astype(operands[0], dtype=instr.dtype)
+        if instr.op == "require":
+            return dtype.type(reference.require(*operands, status=int(instr.imm)))
         row = ops.get(instr.op)
         assert row is not None
         return dtype.type(row.numpy(*operands))
