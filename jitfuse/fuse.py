@@ -110,7 +110,7 @@ class FusedFunction(Faces):
         if os.environ.get("JITFUSE_DISABLE") or _in_trace():
             return self._run_plain(args, kwargs)
         adapts = needs_adapting(args, kwargs)
-        if self._plain is not None and not (adapts or self._specs or self._options.strict):
+        if self._plain in self._warned and not (adapts or self._specs or self._options.strict):  # plain, and said so
             self._counts["fallbacks"] += 1
             return self._run_plain(args, kwargs)
         try:
