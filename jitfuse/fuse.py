@@ -227,7 +227,7 @@ class FusedFunction(Faces):
         """Answer a call that could not be traced by running the function, whose errors are then its own.
 
         What the function raises by a `raise` of its own passes, and so does everything where `strict`, on a GPU, and
-        where the function itself raises an error that ours is an example of: ours says more.
+        where the function itself raises an error that ours is an example of: ours says more. Else ours is a note of it.
         """
         plain = {**kwargs, "training": training}
         if isinstance(error, OverlapError | VolatileError):
@@ -244,6 +244,7 @@ class FusedFunction(Faces):
         except Exception as own:
             if isinstance(error, type(own)):
                 raise error from None
+            own.add_note(str(error))
             raise own from None
         self._note_fallback("plain Python", error)
         self.note_refusal(error)

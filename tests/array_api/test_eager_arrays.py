@@ -179,8 +179,9 @@ class TestFused:
         with pytest.raises(np.linalg.LinAlgError) as caught:
             f(np.ones((2, 2)))
         assert caught.value.__notes__[0].startswith("in inv, written at ")
-        with pytest.raises(jf.ShapeError, match="det takes square matrices"):
+        with pytest.raises(np.linalg.LinAlgError) as caught:
             jf.fuse(lambda x: np.linalg.det(x))(np.ones((2, 3)))
+        assert "det takes square matrices" in caught.value.__notes__[0]
         with pytest.raises(jf.DTypeError, match="svd does not take float16"):
             jf.fuse(lambda x: np.linalg.svd(x))(np.ones((2, 2), "float16"))
         for name in ("nonzero", "unique_values", "unique_all"):
