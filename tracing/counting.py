@@ -3,8 +3,9 @@
 A counter (`jitfuse.tracing.view.counters`) is a plain int until data has been looked at between two of its steps, in a
 loop that might come back to the same state but for its counters (`Recorder.repeats`). From then on it is a traced
 Python int that is kept from look to look, so that a loop which only counts comes back to the same state of Python. A
-``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. Does not own how states are
-compared (`jitfuse.tracing.python_state`).
+``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. All this in the traced
+function itself: what a helper returns goes on in code that may tell an int from a traced one. Does not own how states
+are compared (`jitfuse.tracing.python_state`).
 """
 from __future__ import annotations
 
@@ -18,15 +19,22 @@ from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.observing import may_split
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
+from jitfuse.tracing.view import reader
 
 _LIMIT: Final = 1 << 40
 """Bounds of ranges, and of ints that begin to be run-time values."""
 
 
+def is_of_traced_function(frame: types.FrameType) -> bool:
+    """Return whether a frame is that of the traced function, not of a helper that it calls."""
+    return frame.f_back is not None and frame.f_back.f_code is reader.View.run.__code__
+
+
 def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
     """A counter of a frame is set (`by` 0) or has been counted by some number; return what it is from now on."""
-    key = id(frame), name
-    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
+    if not is_of_traced_function(frame):
+        return value
+    before, run.counted[name] = run.counted.get(name, run.looks), run.looks
     return stepped(run, value, by, before != run.looks) if by else value
 
 
@@ -36,6 +44,8 @@ def stepped(run: Recorder, value: Any, by: int, looked: bool) -> Any:
     Without a look it is an int where it is known, lest what it is computed from gets longer with each step.
     """
     if type(value) is TracedTensor:
+        if not _is_counter(run, value._id()):
+            return value  # an item of what a loop goes over, which may be anything
         if not looked:
             with contextlib.suppress(UnknownValueError):
                 return known_value(run.session, value._id())
@@ -47,13 +57,19 @@ def stepped(run: Recorder, value: Any, by: int, looked: bool) -> Any:
     return value
 
 
+def _is_counter(run: Recorder, tensor: int) -> bool:
+    """Return whether a tensor is a counter, or has just been counted from one."""
+    node, counters = run.graph.node(tensor), run.session.counters
+    return tensor in counters or (node is not None and not counters.isdisjoint(node.input_ids))
+
+
 class CountedRange:
     """The iterator of a ``for`` over a range; its position becomes a run-time value like any counter."""
 
-    __slots__ = ("__weakref__", "_looks", "_next", "_run", "frame", "range")
+    __slots__ = ("__weakref__", "_looks", "_next", "_run", "range")
 
-    def __init__(self, run: Recorder, values: range, frame: types.FrameType) -> None:
-        self._run, self.range, self.frame = run, values, id(frame)
+    def __init__(self, run: Recorder, values: range) -> None:
+        self._run, self.range = run, values
         self._next: Any = values.start
         self._looks = run.looks
         run.ranges.append(weakref.ref(self))
@@ -80,18 +96,18 @@ class CountedRange:
 
 def iterated(run: Recorder, value: Any, name: str, frame: types.FrameType) -> Any:
     """Return what a ``for`` whose variable is a counter goes over, in place of a range."""
-    if type(value) is not range or run.splitter is None:
+    if type(value) is not range or run.splitter is None or not is_of_traced_function(frame):
         return value
-    run.counted[id(frame), name] = run.looks
+    run.counted[name] = run.looks
     small = max(abs(value.start), abs(value.stop), abs(value.step)) < _LIMIT
-    return CountedRange(run, value, frame) if small else value
+    return CountedRange(run, value) if small else value
 
 
-def running(run: Recorder, frame: types.FrameType) -> list[CountedRange]:
-    """Return the ranges that a frame is going over, the outermost first: those that are on its stack."""
+def running(run: Recorder) -> list[CountedRange]:
+    """Return the ranges that the traced function is going over, the outermost first: those that are on its stack."""
     found = [r for ref in run.ranges if (r := ref()) is not None]
     run.ranges[:] = [ref for ref in run.ranges if ref() is not None]
-    return [r for r in found if r.frame == id(frame)]
+    return found
 
 
 NEXT: Final = CountedRange.__next__.__code__

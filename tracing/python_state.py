@@ -18,13 +18,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.tracing.counting import NEXT, running
+from jitfuse.tracing.counting import NEXT, is_of_traced_function, running
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
-from jitfuse.tracing.view import reader
 from jitfuse.tracing.view.counters import DECIDES
 
 _CONSTANT: Final = frozenset({
@@ -49,7 +48,7 @@ def python_state(run: Recorder, frame: types.FrameType | None, live: Sequence[St
     view = run.view
     if frame is None or any(w.chain is not None for w in view.written.values()):
         return None
-    ranges = running(run, frame)
+    ranges = running(run)
     if any(shadow.changed() for shadow in view.shadows.values()) or _others(frame) != len(ranges):
         return None
     telling = _Telling(run, live)
@@ -91,8 +90,7 @@ def looking_frame() -> types.FrameType | None:
     frame = frame.f_back if frame is not None else None
     if frame is not None and frame.f_code is NEXT:
         frame = frame.f_back
-    outer = frame.f_back if frame is not None else None
-    if frame is None or outer is None or outer.f_code is not reader.View.run.__code__:
+    if frame is None or not is_of_traced_function(frame):
         return None
     assert frame.f_locals is not None
     return frame

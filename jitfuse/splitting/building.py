@@ -101,7 +101,7 @@ class Building:
     def _note_state(self, run: Recorder, question: Question, python: Hashable | None) -> None:
         """Tell the run whether it may be in a loop that comes back to where it was but for its counters."""
         before, self._pythons[question.place] = self._pythons.get(question.place), python
-        run.repeats = repeats(before, python, {name for _, name in run.counted})
+        run.repeats = repeats(before, python, run.counted)
 
     def _move_mark(self, session: Session) -> None:
         """Bring the mark of what has been recorded up to date."""

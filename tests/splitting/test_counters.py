@@ -291,7 +291,23 @@ def catches(x, tol):
     return x
 
 
-OPEN = (keeps_a_list, indexes, shows, calls, conditional, small_types, closes_over, reflects, catches)
+def last_and_one(numbers):
+    for v in numbers:
+        v += 1
+    return v
+
+
+def helped(x, tol):
+    k = 0
+    m = five = 5
+    while x[0] > tol:
+        m = last_and_one((4,))
+        x = x * 0.5 if m is five else x * 0.25
+        k += 1
+    return x, k, m
+
+
+OPEN = (helped, keeps_a_list, indexes, shows, calls, conditional, small_types, closes_over, reflects, catches)
 
 
 @pytest.mark.parametrize("function", OPEN)
@@ -302,6 +318,19 @@ def test_other_uses(function: Any) -> None:
         for n in range(40):
             x = np.array([n % 9 + 0.5, n % 5, 2.5])
             same(fused(x.copy(), 1.0), function(x.copy(), 1.0))
+
+
+def test_items_that_are_no_counters_stay_run_time_values() -> None:
+    def f(x, a, b):
+        for v in (a, b):
+            v += 1
+        return x, v
+
+    fused = jf.fuse(f)
+    for k in range(12):
+        args = np.array([1.0, k]), k * 0.5, k
+        same(fused(*args), f(*args))
+    assert fused.stats()["traces"] == 1
 
 
 def test_what_counters_are() -> None:

@@ -8,6 +8,7 @@ it does not know makes a variable no counter.
 from __future__ import annotations
 
 import opcode
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -32,6 +33,8 @@ _SMALL: Final = 1 << 16
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _GENERATES: Final = 0x20 | 0x80 | 0x200  # flags of generators and coroutines
 _EQUAL: Final = frozenset({"==", "!="})
+_OPERATOR_BITS: Final = 0 if sys.version_info < (3, 12) else 4 if sys.version_info < (3, 13) else 5
+"""Bits of COMPARE_OP's argument below the operator."""
 
 
 class Counters(NamedTuple):
@@ -162,9 +165,7 @@ def _returned(a: _Analysis, k: int) -> bool:
 
 
 def _is_equality(step: Step) -> bool:
-    operators = opcode.cmp_op
-    at = step.arg if len(operators) > step.arg else step.arg >> 4
-    return at >= len(operators) or operators[at] in _EQUAL
+    return opcode.cmp_op[step.arg >> _OPERATOR_BITS] in _EQUAL
 
 
 _USES: Final[tuple[Callable[[_Analysis, int], bool], ...]] = (_counts, _compared, _compares, _divides, _returned)
