@@ -72,3 +72,13 @@ def test_random_state_moves_on() -> None:
         first, second = f(np.ones(64), training=True), f(np.ones(64), training=True)
     assert (jf.random.state() - before).tolist() == [0, 2]
     assert not np.array_equal(first, second)
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_copy_of_an_argument_has_memory_of_its_own() -> None:
+    x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    with pytest.warns(jf.FallbackWarning):
+        _, *copies = jf.fuse(lambda x: (x * 2, x.copy(), np.copy(x), x[:].copy("F")), cache=False)(x)
+    for made, want in zip(copies, (x.copy(), np.copy(x), x.copy("F")), strict=True):
+        np.testing.assert_array_equal(made, want)
+        assert made.strides == want.strides and not np.shares_memory(made, x)

@@ -49,8 +49,11 @@ class Part(Record, frozen=True):
         return schedule(*roll_long(self.graph, self.boundary, on_host=True), method)
 
 
-def cut(session: Session, outputs: Mapping[str, int], writes: Mapping[int, int]) -> Part:
-    """Return the part that computes these outputs, and what written feeds hold in the end."""
+def cut(session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, kept: bool = False) -> Part:
+    """Return the part that computes these outputs, and what written feeds hold in the end.
+
+    `kept`: the outputs are what later parts take in, which they do in C order; a transpose is delivered as a view.
+    """
     nodes, leaves = _needed(session, (*outputs.values(), *writes.values()))
     leaves |= set(writes)
     places = sorted((_place(session, tensor) for tensor in leaves), key=lambda p: (p.kind != "kept", p.number))
@@ -75,6 +78,14 @@ def cut(session: Session, outputs: Mapping[str, int], writes: Mapping[int, int])
             made_ids = graph.add_op_of_many(op.op_name, operands, op.attrs, metas, source=op.source)
         ids.update(zip(op.result_ids, made_ids, strict=True))
         steps.append((op.op_name, operands, repr(op.attrs), op.mode_sensitive, op.source))  # repr: 0.0 is not -0.0
+    for tensor in outputs.values() if kept else ():
+        made_by = graph.producer[ids[tensor]]
+        if made_by is not None and graph.ops[made_by].op_name == "transpose":
+            of = graph.ops[made_by]
+            steps.append(("copy", (ids[tensor],), "()", of.mode_sensitive, of.source))
+            ids[tensor] = graph.add_op(
+                "copy", (ids[tensor],), (), graph.metas[ids[tensor]], mode_sensitive=of.mode_sensitive, source=of.source
+            )
     boundary = Boundary(
         {name: ids[t] for name, t in outputs.items()}, writes={ids[f]: ids[t] for f, t in writes.items()}
     )

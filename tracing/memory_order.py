@@ -157,3 +157,8 @@ def asked_for(name: str, order: Any, made: TracedTensor, like: TracedTensor | No
     if order not in ("K", None) or like is None or like.ndim != made.ndim:
         return None
     return layout.order_of(like.shape, like._where().strides)
+
+
+def of_ravel(order: str, x: TracedTensor) -> Axes | None:
+    """Return the axes by which `ravel` goes through an array, for "A" and "K"; repeated elements stay in C order."""
+    return _iterated({}, (x,), x.shape) if order == "K" else asked_for("ravel", order, x, x)

@@ -254,7 +254,7 @@ class TracedTensor(InPlace):
         """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
         if order not in ("A", "K"):
             return super().ravel(order)
-        axes = None if self._layout is None else memory_order.asked_for("ravel", order, self, self)
+        axes = None if self._layout is None else memory_order.of_ravel(order, self)
         return AbstractTensor.transpose(self, axes).ravel() if axes is not None else super().ravel()
 
     def _assign(self, value: TracedTensor, path: Path | None = None, shape: tuple[int, ...] | None = None) -> None:

@@ -219,7 +219,7 @@ class Building:
                 places.append(Place("feed", tensor))
             else:
                 places.append(Place("made", made.setdefault(tensor, len(made))))
-        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}), tuple(places)
+        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}, kept=True), tuple(places)
 
     def _edge(
         self, session: Session, guards: Sequence[Guard], part: Part, writes: Mapping[int, int], **rest: Any

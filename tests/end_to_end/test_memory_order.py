@@ -280,3 +280,35 @@ def test_rows_at_a_traced_index(index: Any) -> None:
     for want, got in zip(function(x.copy(), index), fused(x.copy(), index), strict=True):
         np.testing.assert_array_equal(got, want)
         assert _strides(got) == _strides(want)
+
+
+# ---------------------------------------------------------------- what is handed from one part to the next
+def _written_before_a_look(x: Any) -> Any:
+    y = x * 2
+    m = y[y > 0] + 1
+    z = y.T.reshape(-1)
+    z += 1
+    return y, m, z
+
+
+def _axes_beside_a_look(x: Any) -> Any:
+    y, w = x.T * 1, (x * 3).T[:, None]
+    if y.sum() > -1e9:
+        y = y + w[:, 0]
+    return y, w + 0, y[y > 0], w.reshape(-1)
+
+
+@pytest.mark.parametrize("function", [_written_before_a_look, _axes_beside_a_look])
+def test_what_is_handed_on_at_looks_is_in_c_order(function: Callable[[Any], Any]) -> None:
+    fused = jf.fuse(function)
+    for order, shape in itertools.product("FC", ((3, 4), (5, 5), (1, 3), (0, 2))):
+        x = np.array(np.random.default_rng(2).standard_normal(shape), order=order)  # type: ignore[call-overload]
+        for _ in range(3):
+            for want, got in zip(function(x), fused(x), strict=True):
+                np.testing.assert_array_equal(got, want)
+
+
+def test_ravel_of_repeated_rows_is_in_c_order() -> None:
+    x = np.broadcast_to(np.arange(4.0), (2, 3, 4))
+    for function in (lambda x: x.ravel("K") + 0, lambda x: x.flatten("K"), lambda x: x.transpose(2, 0, 1).ravel("K")):
+        np.testing.assert_array_equal(jf.fuse(function)(x), function(x))
