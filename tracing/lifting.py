@@ -51,7 +51,8 @@ def stack_nested(run: Recorder, value: Sequence[Any]) -> TracedTensor:
     if len(shapes) > 1:
         raise ShapeError(f"a nested list has parts of shapes {', '.join(map(str, sorted(shapes)))}, at {user_line()}")
     rows = [p.call("reshape", shape=(1, *p.shape)) for p in strong]
-    return rows[0].call("concat", *rows[1:], axis=0)  # type: ignore[no-any-return]
+    made: TracedTensor = rows[0].call("concat", *rows[1:], axis=0)
+    return made.laid_out(None)  # np.array looks at no order
 
 
 def _holds_traced(value: Any) -> bool:

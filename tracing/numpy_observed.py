@@ -51,8 +51,9 @@ def observed(
 
 
 def _picked(x: Tensor, places: Tensor, axis: int) -> Tensor:
+    """Return parts along an axis, in C order, as `take` does."""
     found: Tensor = x[(*(slice(None),) * axis, places)]
-    return found
+    return found.laid_out(None)
 
 
 def _along(name: str, a: Any, axis: Any) -> tuple[Tensor, int]:

@@ -312,3 +312,20 @@ def test_ravel_of_repeated_rows_is_in_c_order() -> None:
     x = np.broadcast_to(np.arange(4.0), (2, 3, 4))
     for function in (lambda x: x.ravel("K") + 0, lambda x: x.flatten("K"), lambda x: x.transpose(2, 0, 1).ravel("K")):
         np.testing.assert_array_equal(jf.fuse(function)(x), function(x))
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: np.array([x, x * 2]), lambda x: np.array([x]), lambda x: np.compress([True, False, True], x, 1),
+    lambda x: np.repeat(x, [1, 2, 0], 1),
+])
+def test_writes_reach_new_arrays_in_c_order(make: Callable[[Any], Any]) -> None:
+    def function(x: Any) -> Any:
+        y = make(x)
+        flat = y.reshape(-1)
+        flat += 1
+        return y, flat
+
+    x = _array((2, 3, 4), "F")
+    for want, got in zip(function(x), jf.fuse(function)(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert _strides(got) == _strides(want)
