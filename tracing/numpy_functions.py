@@ -148,7 +148,8 @@ def clip(a: Tensor, a_min: Any = None, a_max: Any = None, out: Any = None, *, mi
 @implements("copy")
 def copy(a: Tensor, order: str = "K", subok: bool = False) -> Tensor:
     """Return a copy in memory of its own."""
-    return strong(a).copy(order)
+    tensor = strong(a)
+    return tensor.copy(order) if tensor.ndim else tensor.as_copy()  # an array, of a scalar too
 
 
 @implements("copyto")

@@ -88,7 +88,9 @@ class Arrangements(Drawing):
             choices += [f"np.tril({x}, {k})", f"np.triu({x}, {k})", f"np.diagonal({x}, {k}) * 1", f"np.rot90({x}, {k})"]
         elif shape[0] <= 40:
             choices += [f"np.diag({x}, {k})"]
+        if shape[axis] > 1:
+            choices += [f"np.lib.stride_tricks.sliding_window_view({x}, 2, axis={axis}) * 1"]
         text = rng.choice(choices)
-        grown = {"repeat": 3, "tile": 9, "pad": 8 ** len(shape), "stack": 2}
+        grown = {"repeat": 3, "tile": 9, "pad": 8 ** len(shape), "stack": 2, "sliding": 2}
         if np.size(self.values[x]) * max((g for n, g in grown.items() if n in text), default=1) <= self.max_size:
             self._assign_to(text, (x,))

@@ -163,7 +163,7 @@ def test_padding_of_nothing_and_mistakes() -> None:
         (lambda x: np.pad(x, (1, 2, 3)), ValueError),
     ):
         with pytest.raises(error):
-            jf.fuse(function)(x)
+            jf.fuse(function, strict=True)(x)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -170,7 +170,7 @@ def test_bad_attributes_raise_while_tracing() -> None:
         (lambda x: np.partition(x, 7), jf.ShapeError), (lambda x: np.searchsorted(x, 1), jf.ShapeError),
     ):
         with pytest.raises(error):
-            jf.fuse(function)(x)
+            jf.fuse(function, strict=True)(x)
 
 
 def test_without_scipy_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
