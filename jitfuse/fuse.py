@@ -230,25 +230,28 @@ class FusedFunction(Faces):
         where the function itself raises an error that ours is an example of: ours says more. Else ours is a note of it.
         """
         plain = {**kwargs, "training": training}
-        if isinstance(error, OverlapError | VolatileError):
+        try:
+            if isinstance(error, OverlapError | VolatileError):
+                self._note_fallback("plain Python", error)
+                self.note_refusal(error)
+                texts.clear()
+                return self._run_plain(args, plain)
+            if self._options.strict or self._options.device == "gpu" or raised_by_user(error):
+                output.show(texts)
+                raise error
+            texts.clear()
+            try:
+                result = self._run_plain(args, plain)
+            except Exception as own:
+                if isinstance(error, type(own)):
+                    raise error from None
+                own.add_note(str(error))
+                raise own from None
             self._note_fallback("plain Python", error)
             self.note_refusal(error)
-            texts.clear()
-            return self._run_plain(args, plain)
-        if self._options.strict or self._options.device == "gpu" or raised_by_user(error):
-            output.show(texts)
-            raise error
-        texts.clear()
-        try:
-            result = self._run_plain(args, plain)
-        except Exception as own:
-            if isinstance(error, type(own)):
-                raise error from None
-            own.add_note(str(error))
-            raise own from None
-        self._note_fallback("plain Python", error)
-        self.note_refusal(error)
-        return result
+            return result
+        finally:
+            del error  # a frame of its own traceback, which would keep the call alive
 
     def _run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
