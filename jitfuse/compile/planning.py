@@ -112,13 +112,13 @@ def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:
     return KernelCall(index[form.content_hash], *division, launch.buffers, launch.words, checks, _turns(form))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def _division(form: KernelForm, sizes: tuple[int, ...]) -> tuple[int, int, int]:
     """Return units, estimated nanoseconds and bytes of scratch of a launch."""
     return units(form, sizes), cost_ns(form, sizes), scratch_bytes(form, sizes)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def _turns(form: KernelForm) -> tuple[int, ...]:
     """Return when a kernel over one axis loads each operand last, or stores it first; () for all others."""
     if len(form.stages) != 1 or len(form.axes) != 1 or form.then is not None or form.stages[0].kind != "point":

@@ -121,7 +121,7 @@ def finish(body: BodyBuilder) -> Launch:
     return whole_launch(Space(body))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _form(literals: tuple[str, ...], *fields: Any) -> KernelForm:
     """Return the form of these fields, one object for equal ones: many launches of a program share a form."""
     return KernelForm(*fields)

@@ -55,7 +55,7 @@ class Score(NamedTuple):
     steps: int
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def launch_ns(form: KernelForm, sizes: tuple[int, ...]) -> int:
     """Return the estimated nanoseconds of one launch.
 

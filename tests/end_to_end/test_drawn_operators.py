@@ -13,7 +13,7 @@ from jitfuse.dtypes import SUPPORTED
 from jitfuse.ir import ops
 from jitfuse.passes import run_passes
 
-PROGRAMS, STEPS = 450, 60
+PROGRAMS, STEPS = 700, 60
 CONTROL = {op.name for op in ops.table() if op.kind == ops.CONTROL}
 """Not drawn: steps that hold programs of their own, of which programs as flat lists of statements know nothing."""
 

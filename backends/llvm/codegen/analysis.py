@@ -263,7 +263,7 @@ class Analysis(Record, frozen=True, eq=False):
         return instr.op in TRANSCENDENTAL or instr.op == "random"
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def analysis_of(form: KernelForm) -> Analysis:
     """Return the facts about a form; of one that many launches share, they are found once."""
     return Analysis(form)
