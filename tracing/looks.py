@@ -5,6 +5,7 @@ Owns which look asks for the value. What a look gives is in `jitfuse.tracing.loo
 """
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -86,6 +87,19 @@ class Looks(ArrayMethods):
 
     def __round__(self, digits: int | None = None) -> Any:
         return round(self._look("round()"), digits)
+
+    def __floor__(self) -> int:
+        return math.floor(self._number())
+
+    def __ceil__(self) -> int:
+        return math.ceil(self._number())
+
+    def __trunc__(self) -> int:
+        return math.trunc(self._number())
+
+    def _number(self) -> int | float:
+        """Return the value for what `math` rounds: of a Python int itself, which a float may not hold."""
+        return int(self) if self._meta.weak and dtypes.is_integer(self._meta.dtype) else float(self)
 
     def __format__(self, spec: str) -> str:
         if not self._is_shown():

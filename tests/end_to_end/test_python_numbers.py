@@ -31,6 +31,7 @@ AMONG_INTS: dict[str, Callable[..., Any]] = {
     "larger": lambda n: n > 9007199254740992.0,
     "equal": lambda n: n == 9007199254740992.0,
     "bits": lambda n: (n & 255) ^ 3 | n,
+    "rounded": lambda n: (math.floor(n), math.ceil(n), math.trunc(n)),
 }
 WITH_ARRAYS: dict[str, Callable[..., Any]] = {
     "scaled": lambda x, n: x * (n * n + 1),
