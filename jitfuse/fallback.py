@@ -19,6 +19,9 @@ def interpret(trace: Trace, training: bool, args: Sequence[Any], kwargs: Mapping
     """Return what the traced function returns for these arguments, whose signature is the trace's."""
     bound = bind_feeds(trace, args, kwargs, state)
     ran = ProgramRunner(trace.program)({feed: bound[feed] for feed in trace.program.feeds}, training=training)
+    given = {id(value) for value in bound.values()}
+    # a feed among the outputs of a program is a copy of it; results that are arguments themselves come from `bound`
+    outputs = {path: value.copy() if id(value) in given else value for path, value in ran.outputs.items()}
     for feed, value in {**ran.writes, **ran.state}.items():
         np.copyto(bound[feed], value)
-    return build_result(trace.result, ran.outputs, bound)
+    return build_result(trace.result, outputs, bound)

@@ -206,7 +206,7 @@ class ProgramRunner:
             return store[i].fresh(taken)
 
         ids = dict.fromkeys(program.outputs.values())
-        outputs = {i: self._in_order(i, fresh(i)) for i in ids}
+        outputs = {i: feeds[i] if i in bound else self._in_order(i, fresh(i)) for i in ids}
         moved = {f: n for f, n in program.state_out.items() if training or program.is_random_state(f)}
         return RunResult(
             outputs={path: outputs[i] for path, i in program.outputs.items()},
