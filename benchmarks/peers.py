@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from side_by_side import first_line, medians
 
 SYSTEMS: Final = ("numpy", "jitfuse", "numexpr", "numba", "jax", "torch")
 SECONDS_PER_SAMPLE = 0.02
@@ -267,6 +268,12 @@ def seconds(call: Call, repeats: int) -> float:
     return (time.perf_counter() - start) / repeats
 
 
+def awake(call: Call, repeats: int) -> float:
+    """Return the time of one call, once the first has woken its own threads."""
+    call()
+    return seconds(call, repeats)
+
+
 def measure(row: Row, systems: Sequence[str], rounds: int, scale: float) -> tuple[dict[str, float], list[str]]:
     """Return the median seconds of each system that gives the right result, and what is to be said of others."""
     arguments = row.arguments(scale)
@@ -278,7 +285,7 @@ def measure(row: Row, systems: Sequence[str], rounds: int, scale: float) -> tupl
             call = build(system, row, arguments)
             error = None if call is None else largest_error(expected, call())
         except Exception as failure:  # whatever a peer raises for code that it cannot compile
-            remarks.append(f"{system}: {type(failure).__name__}: {str(failure).strip().splitlines()[0][:90]}")
+            remarks.append(f"{system}: {first_line(failure, 90)}")
             continue
         if call is None or error is None:
             continue
@@ -287,13 +294,8 @@ def measure(row: Row, systems: Sequence[str], rounds: int, scale: float) -> tupl
         else:
             calls[system] = call
     repeats = {name: max(1, int(SECONDS_PER_SAMPLE / max(seconds(call, 2), 1e-8))) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(rounds):
-        for name, call in calls.items():
-            time.sleep(PAUSE)
-            call()  # wakes its own threads
-            samples[name].append(seconds(call, repeats[name]))
-    return {name: statistics.median(times) for name, times in samples.items()}, remarks
+    samples = {name: functools.partial(awake, call, repeats[name]) for name, call in calls.items()}
+    return medians(samples, rounds, PAUSE), remarks
 
 
 # ---------------------------------------------------------------------- first calls in new processes

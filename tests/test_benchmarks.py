@@ -1,29 +1,20 @@
-"""The benchmark against other systems: every row runs, on small arrays, and wrong results do not count."""
+"""The benchmarks against other systems: every row runs, on small arrays, and wrong results do not count."""
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
-FILE = Path(__file__).resolve().parent.parent / "benchmarks" / "peers.py"
-
-
-@pytest.fixture(scope="module")
-def peers() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("peers", FILE)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["peers"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+import peers
+import side_by_side
 
 
 def test_every_row_runs_and_jitfuse_is_right(
-    peers: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("scipy")
     monkeypatch.setattr(peers, "SECONDS_PER_SAMPLE", 1e-4)
@@ -39,16 +30,34 @@ def test_every_row_runs_and_jitfuse_is_right(
 @pytest.mark.parametrize("actual", [
     np.ones(3), np.array([1.0, np.nan]), np.array([1.0, 2.1]), (np.array([1.0, 2.1]), np.ones(2))
 ], ids=["shape", "nan", "value", "one of several"])
-def test_wrong_results_are_found(peers: ModuleType, actual: object) -> None:
+def test_wrong_results_are_found(actual: object) -> None:
     expected = (np.array([1.0, 2.0]), np.ones(2)) if isinstance(actual, tuple) else np.array([1.0, 2.0])
     assert peers.largest_error(expected, actual) > 0.04
     assert peers.largest_error(expected, expected) == 0
 
 
-def test_functions_read_another_module_under_the_same_name(peers: ModuleType) -> None:
+def test_functions_read_another_module_under_the_same_name() -> None:
     class Other:
         @staticmethod
         def sin(x: float) -> float:
             return 10 * x
 
     assert peers.with_modules(peers.sin_times_x, np=Other)(2.0, 1.0) == 41.0
+
+
+def test_errors_without_text_have_a_first_line() -> None:
+    assert side_by_side.first_line(KeyError()) == "KeyError"
+    assert side_by_side.first_line(ValueError("\n one\ntwo"), 2) == "ValueError: on"
+
+
+def test_a_system_that_raises_or_is_wrong_is_refused() -> None:
+    def begin(system: str) -> side_by_side.Trial:
+        if system == "raises":
+            raise AssertionError
+        return side_by_side.Trial(1.0, 0.5 if system == "wrong" else 0.0, lambda: 2.0)
+
+    comparison = side_by_side.Comparison("", "", ("plain", "raises", "wrong"), [], lambda name, options: {}, (), 1)
+    assert comparison.take_turns(comparison.systems, begin, 0.1, 3) == {
+        "plain": {"first": 1.0, "call": 2.0}, "raises": {"refused": "AssertionError"},
+        "wrong": {"refused": "differs from plain by 5.0e-01"},
+    }
