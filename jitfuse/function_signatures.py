@@ -13,7 +13,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -274,9 +274,9 @@ def random_state() -> dict[str, np.ndarray[Any, Any]]:
     return {RANDOM_STATE: jf_random.state()}
 
 
-def raise_status(name: str, kind: int, checks: Any, status: Any) -> bool:
+def raise_status(name: str, checks: Any, status: int) -> NoReturn:
     """Raise for a status that a kernel returned: the handler of every entry."""
-    raise compiler.kernel_error(name, checks, int(status))
+    raise compiler.kernel_error(name, checks, status)
 
 
 def _on_miss(owner: Any, *args: Any, **kwargs: Any) -> Any:

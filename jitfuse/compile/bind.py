@@ -204,7 +204,7 @@ class BoundEntry:
 
 def _with_checks(handler: Handler, checks: Sequence[Any]) -> Handler:
     """Return a handler that is given a launch's checks in place of its site."""
-    return lambda kind, site, status: handler(kind, checks[site], status)
+    return lambda site, status: handler(checks[site], status)
 
 
 def _called(function: Callable[[], Any]) -> Any:

@@ -17,8 +17,8 @@ from jitfuse.compile.objects import KernelObject
 from jitfuse.dtypes import numpy_dtype
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
-OnStatus = Callable[[int, Any, int], Any]
-"""What raises for a kernel's status: called with 0, the launch's checks and the status."""
+OnStatus = Callable[[Any, int], Any]
+"""What raises for a kernel's status: called with the launch's checks and the status."""
 
 
 class PlanCall:
@@ -45,7 +45,7 @@ class PlanCall:
             else:
                 status = self._launch(step)
                 if status:
-                    on_status(0, step.checks, status)
+                    on_status(step.checks, status)
 
     def output(self, value: int) -> np.ndarray[Any, Any]:
         """Return the array of a delivered value of the last run."""

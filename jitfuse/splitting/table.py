@@ -181,7 +181,7 @@ class Table:
             self._builder.jump(labels.get(True, other))
         else:
             at, offset = asked[0].place
-            self._builder.observe(at, asked[0].meta.dtype, offset=offset, cases=cases)
+            self._builder.observe(at, asked[0].meta.dtype, cases, offset=offset)
         if number is not bool or len(cases) < 2:
             self._builder.place(other)
             self._leave(way, state, kept, asked, drawn)

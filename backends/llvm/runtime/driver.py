@@ -16,8 +16,8 @@ from jitfuse.backends.llvm.runtime.results import output_spec
 def emit_driver(module: Module) -> None:
     """Add ``ptr jf_driver(ptr plan, ptr entry, ptr state, ptr frame)`` and what it needs.
 
-    Runs a plan on a frame whose guards have passed. Returns the result as a new reference, null with the
-    exception set, or `op_basis.RESTART`. Needs results.py, pool and memory in the same module.
+    Runs a plan on a frame whose guards have passed. Returns the result as a new reference, or null with
+    the exception set. Needs results.py, pool and memory in the same module.
     """
     _emit_driver(module)
     emit_pauses(module)

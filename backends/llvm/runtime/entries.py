@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
 from jitfuse.backends.llvm.runtime.layout import State
 from jitfuse.backends.llvm.runtime.plan_table import Plan, PlanBuilder
 from jitfuse.backends.llvm.runtime.words import Words
 
-Handler = Callable[[int, int, Any], bool]
-"""``handler(kind, a, b)``: `layout.HANDLER_STATUS` (site, code), which must raise, or `layout.HANDLER_EXIT`
-(exit, value), which extends the tables and returns True to start the call again, or raises."""
+Handler = Callable[[Any, int], NoReturn]
+"""``handler(site, status)``: raises for a status that a kernel returned, or that lay in memory at a CHECK."""
 
 
 class StateBlock:

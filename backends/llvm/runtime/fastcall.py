@@ -119,7 +119,6 @@ def _emit_fastcall(module: Module) -> None:
     count = f.phi("i64", [(ZERO, beginning), (all_, "keywords"), (others, flag_block)])
     skipped = f.phi("i64", [(_NO_INDEX, beginning), (_NO_INDEX, "keywords"), (skip, flag_block)])
     kwitems = f.phi("ptr", [(f.null, beginning), (names, "keywords"), (names, flag_block)])
-    f.label("start_over")  # a handler may have added entries or disabled all of them
     f.cond_br(f.icmp("eq", word(f, state, State.DISABLED), ZERO), "walk", "miss", likely=True)
     f.label("walk")
     first = address(f, state, State.FIRST_ENTRY)
@@ -152,8 +151,7 @@ def _emit_fastcall(module: Module) -> None:
     f.cond_br(f.icmp("ne", plan, f.null), "enter", "next", likely=True)
     f.label("enter")
     result = f.call("jf_enter", "ptr", [entry, plan, state, args, f.add(positional, skipped)])
-    code = f.cast("ptrtoint", result, "i64")
-    f.switch(code, "finished", [(1, "next"), (2, "start_over")])
+    f.cond_br(f.icmp("eq", result, _FAILED), "next", "finished", likely=False)
     f.label("finished")
     f.ret(result)
     f.label("next")

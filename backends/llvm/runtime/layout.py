@@ -258,9 +258,6 @@ class Code:
     FLOAT64: Final = 4
 
 
-HANDLER_STATUS: Final = 0
-HANDLER_EXIT: Final = 1
-
 IMMORTAL_OBJECTS: Final = sys.version_info >= (3, 12)
 """Whether reference counts must go through Py_IncRef and Py_DecRef, which leave immortal objects alone."""
 

@@ -8,7 +8,6 @@ from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Config, Entry, Pause, Plan
 from jitfuse.backends.llvm.runtime.pyobject import (
-    ONE,
     ZERO,
     address,
     call_object,
@@ -20,42 +19,36 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     word,
 )
 
-RESTART = Value("inttoptr (i64 2 to ptr)", "ptr")
-"""What comes back where the call is to start again from its guards."""
-
 _MESSAGE = "a call handler of jitfuse returned where it had to raise"
 
 
 def emit_handle(module: Module) -> None:
-    """``ptr jf_handle(ptr entry, i64 kind, i64 a, ptr b)``: ask the handler of an entry about a call's end.
+    """``ptr jf_handle(ptr entry, i64 site, i64 status)``: have the handler of an entry raise for a status.
 
-    Takes the reference `b`; null stands for an exception on the way. Returns null or `RESTART`.
+    Returns null, with an exception set.
     """
     text = _MESSAGE.encode() + b"\0"
     escaped = "".join(f"\\{c:02x}" if c < 32 else chr(c) for c in text)
     module.global_("jf_handler_message", f'private constant [{len(text)} x i8] c"{escaped}"')
-    parameters = [("entry_words", "ptr"), ("kind", "i64"), ("a", "i64"), ("b", "ptr")]
+    parameters = [("entry_words", "ptr"), ("site", "i64"), ("status", "i64")]
     f = module.function("jf_handle", "ptr", parameters, internal=True)
-    entry, kind, a, b = f.args
-    arguments = f.alloca("ptr", 3)
-    f.store(f.call("PyLong_FromLongLong", "ptr", [kind]), arguments)
-    set_item(f, f.call("PyLong_FromLongLong", "ptr", [a]), arguments, ONE)
-    set_item(f, b, arguments, Value("2", "i64"))
+    entry, *numbers = f.args
+    count = len(numbers)
+    arguments = f.alloca("ptr", count)
     complete = f.const("i1", True)
-    for i in range(3):
-        complete = f.and_(complete, f.icmp("ne", address(f, arguments, i), f.null))
+    for i, number in enumerate(numbers):
+        made = f.call("PyLong_FromLongLong", "ptr", [number])
+        set_item(f, made, arguments, f.const("i64", i))
+        complete = f.and_(complete, f.icmp("ne", made, f.null))
     with f.if_(f.not_(complete), likely=False):
-        for i in range(3):
+        for i in range(count):
             f.call("Py_DecRef", "void", [address(f, arguments, i)])
         f.ret(f.null)
-    answer = call_object(f, address(f, entry, Entry.HANDLER), arguments, f.const("i64", 3))
-    decref_range(f, arguments, ZERO, f.const("i64", 3))
+    answer = call_object(f, address(f, entry, Entry.HANDLER), arguments, f.const("i64", count))
+    decref_range(f, arguments, ZERO, f.const("i64", count))
     with f.if_(f.icmp("eq", answer, f.null), likely=True):
         f.ret(f.null)
     decref(f, answer)
-    exit_ = f.icmp("eq", kind, f.const("i64", layout.HANDLER_EXIT))
-    with f.if_(f.and_(exit_, f.icmp("eq", answer, config(f, Config.TRUE)))):
-        f.ret(RESTART)
     f.call("PyErr_SetString", "void", [config(f, Config.SYSTEM_ERROR), Value("@jf_handler_message", "ptr")])
     f.ret(f.null)
 
@@ -89,16 +82,12 @@ class OpBasis:
         pair = f.offset(table, index, "i64")
         return f.offset(item(f, self.values, f.load("i64", pair)), f.field("i64", pair, layout.WORD))
 
-    def end(self, kind: int, a: Value, b: Value) -> None:
-        """Leave through the handler."""
-        self.with_gil()
-        self.f.ret(self.f.call("jf_handle", "ptr", [self.caller, self.f.const("i64", kind), a, b]))
-
     def end_where_status(self, status: Value, site: Value) -> None:
         """Leave through the handler where a status is not 0."""
         f = self.f
         with f.if_(f.icmp("ne", status, ZERO), likely=False):
-            self.end(layout.HANDLER_STATUS, site, f.call("PyLong_FromLongLong", "ptr", [status]))
+            self.with_gil()
+            f.ret(f.call("jf_handle", "ptr", [self.caller, site, status]))
 
     def end_where_no_memory(self, memory: Value) -> None:
         """Leave where an allocation has failed."""

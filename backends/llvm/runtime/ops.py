@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Code, Config, Op, Pause, Spec
+from jitfuse.backends.llvm.runtime.layout import Code, Op, Pause, Spec
 from jitfuse.backends.llvm.runtime.op_basis import emit_handle
 from jitfuse.backends.llvm.runtime.op_sweeps import Sweeps
 from jitfuse.backends.llvm.runtime.pyobject import (
@@ -18,10 +18,8 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     add_to_word,
     address,
     call_object,
-    config,
     decref,
     decref_range,
-    incref,
     item,
     set_item,
     word,
@@ -32,7 +30,7 @@ def emit_ops(module: Module) -> None:
     """Add ``ptr jf_ops(ptr plan, ptr entry, ptr state, ptr frame, ptr values, ptr owners, ptr pause)``.
 
     Runs a plan's ops on memory that is there, with a block from `start_pauses`. Returns the result as a new
-    reference, null with the exception set, or `RESTART`, with the GIL held; the memory stays the caller's.
+    reference, or null with the exception set, with the GIL held; the memory stays the caller's.
     """
     emit_handle(module)
     _Ops(module).emit()
@@ -187,7 +185,7 @@ class _Ops(Sweeps):
             f.br("observed")
         f.label("observed")
         bits = f.phi("i64", seen)
-        cases = f.offset(self.op, 7 * layout.WORD)
+        cases = f.offset(self.op, 6 * layout.WORD)
         with f.loop(ZERO, self.word(5)) as loop:
             case = f.offset(cases, f.shl(loop.index, ONE), "i64")
             target = f.field("i64", case, layout.WORD)
@@ -195,35 +193,7 @@ class _Ops(Sweeps):
             self.jumps.append((target, f.block))
             f.cond_br(f.icmp("eq", f.load("i64", case), bits), "jump", other)
             f.label(other)
-        f.cond_br(f.icmp("slt", self.word(6), ZERO), "advance", "leaving")
-        f.label("leaving")
-        self.leave(bits)
-
-    def leave(self, bits: Value) -> None:
-        """End the call at an observed value that no case lists, handed over as a Python scalar."""
-        f = self.f
-        self.with_gil()
-        known = config(f, Config.TRUE), config(f, Config.FALSE)
-        single = f.cast("bitcast", f.cast("trunc", bits, "i32"), "float")
-        scalars: dict[int, Callable[[], Value]] = {
-            Code.BOOL: lambda: f.select(f.icmp("ne", bits, ZERO), *known),
-            Code.INT32: lambda: f.call("PyLong_FromLongLong", "ptr", [bits]),
-            Code.FLOAT32: lambda: f.call("PyFloat_FromDouble", "ptr", [f.cast("fpext", single, "double")]),
-            Code.FLOAT64: lambda: f.call("PyFloat_FromDouble", "ptr", [f.cast("bitcast", bits, "double")]),
-        }
-        cases = [(code, f"scalar{code}") for code in scalars]
-        f.switch(self.word(4), "invalid", [*cases, (Code.INT64, f"scalar{Code.INT32}")])
-        made = []
-        for code, make in scalars.items():
-            f.label(f"scalar{code}")
-            scalar = make()
-            if code == Code.BOOL:
-                incref(f, scalar)
-            made.append((scalar, f.block))
-            f.br("leave")
-        f.label("leave")
-        scalar = f.phi("ptr", made)
-        self.end(layout.HANDLER_EXIT, self.word(6), scalar)
+        f.br("advance")
 
     def check(self) -> None:
         status = self.f.load("i64", self.data(self.f.offset(self.op, 2 * layout.WORD)))

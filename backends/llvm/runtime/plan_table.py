@@ -183,22 +183,16 @@ class PlanBuilder:
         self._work = max(self._work, len(arrays))
         self._op(Op.HOST, *words)
 
-    def observe(
-        self, value: int, dtype: DTypeLike, *, exit_: int | None = None, cases: Sequence[tuple[Any, Label]] = (),
-        offset: int = 0,
-    ) -> None:
-        """Read a scalar and jump to the label of its case.
-
-        Any other value ends the call through the handler, or goes on with the next step where there is no exit.
+    def observe(self, value: int, dtype: DTypeLike, cases: Sequence[tuple[Any, Label]], *, offset: int = 0) -> None:
+        """Read a scalar and jump to the label of its case; any other value goes on with the next step.
 
         Cases are compared bit by bit: list 0.0 and -0.0, and each NaN, on their own.
         """
         code, encode = _CODES[np.dtype(dtype).name]
-        words = [self._known(value), offset, code, len(cases), -1 if exit_ is None else exit_]
+        words = [self._known(value), offset, code, len(cases)]
         for bits, label in ((encode(v), label) for v, label in cases):
             words += [bits, self._jump(len(words) + 3, label)]
         self._op(Op.OBSERVE, *words)
-        self._open = exit_ is None
 
     def check(self, value: int, offset: int = 0, *, site: int) -> None:
         """End the call through the handler where the int64 status at an address is not 0."""
@@ -278,7 +272,7 @@ class PlanBuilder:
 
     def build(self, *, cost: int = 0) -> Plan:
         """Return the plan; `cost` is an estimate of its run time in nanoseconds."""
-        assert not self._open, "the last step must be finish, jump or observe"
+        assert not self._open, "the last step must be finish or jump"
         for position, label in self._jumps:
             target = self._labels[label.position]
             assert target is not None, "a label that was never put down"

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -106,8 +106,8 @@ def miss(self: Fused, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
     return ("miss", args, kwargs)
 
 
-def unexpected(kind: int, a: int, b: Any) -> bool:
-    raise RuntimeError(("handler", kind, a, b))
+def unexpected(site: int, status: int) -> NoReturn:
+    raise RuntimeError(("handler", site, status))
 
 
 class Harness:

@@ -7,12 +7,11 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 
-from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.tables import (
     ARENA,
     ArrayResult,
@@ -47,7 +46,7 @@ class Counter:
 
 
 class WholeProgram:
-    """A program with a host step, a status, an observed exit, an argument write and a state update.
+    """A program with a host step, a status, an observed value, an argument write and a state update.
 
     x is a float64 vector whose first 8 bytes of `codes` decide whether the status kernel fails. In NumPy:
 
@@ -65,14 +64,13 @@ class WholeProgram:
     def __init__(self, harness: Any) -> None:
         self.harness = harness
         self.counter = Counter()
-        self.seen: list[tuple[int, int, Any]] = []
-        self.known: set[bool] = set()
         self.fail_host = False
         self.state = StateBlock(refuse)
         self.half = np.array([0.5])
         self.negative = np.array([-1.0])
         self.entry = self.make_entry()
-        self.extend()
+        for training in (False, True):
+            self.entry.set_plan(training=training, plan=self.make_plan(training))
         self.state.prepend(self.entry)
         self.f = harness.attach(self.state)
 
@@ -86,10 +84,6 @@ class WholeProgram:
         self.count = b.guard_array(storage, "int64", (1,), writeable=True)
         return b.build()
 
-    def extend(self) -> None:
-        for training in (False, True):
-            self.entry.set_plan(training=training, plan=self.make_plan(training))
-
     def make_plan(self, training: bool) -> Plan:
         kernel, p = self.harness.kernel, self.entry.plan_builder()
         p.arena(64 + 2 * self.NBYTES)
@@ -98,10 +92,11 @@ class WholeProgram:
         p.launch(kernel("status"), 1, operands=[(self.codes, 0)], site=7)
         p.host(self.sort, [HostArray(self.x, "float64", (self.N,), slot=0),
                            HostArray(ARENA, "float64", (self.N,), offset=64, writeable=True)])
-        labels = {case: p.label() for case in sorted(self.known)}
-        p.observe(ARENA, "bool", offset=8, exit_=3, cases=list(labels.items()))
-        for case, label in labels.items():
-            p.place(label)
+        positive = p.label()
+        p.observe(ARENA, "bool", [(True, positive)], offset=8)
+        for case in (False, True):
+            if case:
+                p.place(positive)
             operands = [(out.value, 0), (ARENA, 64), (self.factor, 0)]
             p.launch(kernel("scale"), self.N, operands=operands)
             if not case:
@@ -124,13 +119,8 @@ class WholeProgram:
             raise ArithmeticError("host step")
         out[:] = np.sort(x)
 
-    def handle(self, kind: int, a: int, b: Any) -> bool:
-        self.seen.append((kind, a, b))
-        if kind == layout.HANDLER_STATUS:
-            raise StatusError(a, b)
-        self.known.add(b)
-        self.extend()
-        return True
+    def handle(self, site: int, status: int) -> NoReturn:
+        raise StatusError(site, status)
 
 
 def test_one_program_through_the_whole_convention(harness: Any) -> None:
@@ -164,8 +154,6 @@ def test_one_program_through_the_whole_convention(harness: Any) -> None:
         assert result["total"] == np.cumsum(before)[-1] and type(result["total"]) is np.float64
         assert np.array_equal(x, before * 0.5)
         assert program.counter.value[0] == trained
-    exits = [s for s in program.seen if s[0] == layout.HANDLER_EXIT]
-    assert exits == [(layout.HANDLER_EXIT, 3, True), (layout.HANDLER_EXIT, 3, False)]
     assert program.state.misses == 0
     with pytest.raises(RuntimeError, match="unexpected"):
         f(x, x[:1].view(np.int64), 1.0)  # overlaps what is written
@@ -209,12 +197,13 @@ def test_launches_of_every_kind_fill_the_same(harness: Any, units: int, threads:
 
 @pytest.mark.parametrize(("threads", "gil"), [(1, False), (1, True), (0, False), (0, True)])
 def test_a_status_goes_to_the_handler(harness: Any, threads: int, gil: bool) -> None:
-    answers: list[Any] = []
+    seen: list[Any] = []
+    answers = {5: True, 6: None, 7: False, 8: 1}
 
-    def handler(kind: int, site: int, code: int) -> Any:
-        answers.append((kind, site, code))
-        if code == 5:
-            return True
+    def handler(site: int, code: int) -> Any:
+        seen.append((site, code))
+        if code in answers:
+            return answers[code]
         raise StatusError
 
     def build(p: PlanBuilder, value: int) -> None:
@@ -229,15 +218,16 @@ def test_a_status_goes_to_the_handler(harness: Any, threads: int, gil: bool) -> 
     assert f(np.array([0])) == "done"
     with pytest.raises(StatusError):
         f(np.array([9]))
-    with pytest.raises(SystemError, match="had to raise"):
-        f(np.array([5]))
-    assert answers == [(0, -4, 9), (0, -4, 5)]
+    for code in answers:
+        with pytest.raises(SystemError, match="had to raise"):
+            f(np.array([code]))
+    assert seen == [(-4, code) for code in (9, *answers)]
     assert harness.live_bytes() == live
 
 
 def test_check_reads_a_status_from_memory(harness: Any) -> None:
-    def handler(kind: int, site: int, code: int) -> bool:
-        raise StatusError(kind, site, code)
+    def handler(site: int, code: int) -> NoReturn:
+        raise StatusError(site, code)
 
     def build(p: PlanBuilder, value: int) -> None:
         p.check(value, 8, site=2)
@@ -248,7 +238,7 @@ def test_check_reads_a_status_from_memory(harness: Any) -> None:
     assert f(x) is x
     with pytest.raises(StatusError) as caught:
         f(np.array([0, -3, 0]))
-    assert caught.value.args == (0, 2, -3)
+    assert caught.value.args == (2, -3)
 
 
 OBSERVED = {
@@ -262,17 +252,14 @@ OBSERVED = {
 
 @pytest.mark.parametrize("dtype", OBSERVED)
 def test_observed_values_choose_the_way(harness: Any, dtype: str) -> None:
-    """All values but the last are cases; the last leaves through the handler as a Python scalar."""
-    values, exits = OBSERVED[dtype], []
-
-    def handler(kind: int, exit_: int, value: Any) -> bool:
-        exits.append((kind, exit_, value))
-        raise StatusError
+    """All values but the last are cases; the last goes on with the next step."""
+    values = OBSERVED[dtype]
 
     def build(p: PlanBuilder, value: int) -> None:
         labels = [p.label() for _ in values[:-1]]
         end = p.label()
-        p.observe(value, dtype, exit_=11, cases=list(zip(values, labels)))
+        p.observe(value, dtype, list(zip(values, labels)))
+        p.finish(ObjectResult("no case"))
         for label, v in zip(labels, values):
             p.place(label)
             if v == values[0] and str(v) == str(values[0]):
@@ -282,23 +269,10 @@ def test_observed_values_choose_the_way(harness: Any, dtype: str) -> None:
         p.place(end)
         p.finish(ObjectResult(("case", values[0])))
 
-    f = single(harness, build, dtype=dtype, handler=handler)
+    f = single(harness, build, dtype=dtype)
     for v in values[:-1]:
         assert str(f(np.array([v], dtype))) == str(("case", v))
-    with pytest.raises(StatusError):
-        f(np.array(values[-1:], dtype))
-    (kind, exit_, value), = exits
-    assert (kind, exit_, value) == (1, 11, values[-1]) and type(value) is type(values[-1])
-
-
-def test_an_exit_may_not_end_otherwise(harness: Any) -> None:
-    for answer in (False, None, 1):
-        def build(p: PlanBuilder, value: int) -> None:
-            p.observe(value, "int64", exit_=1)
-
-        f = single(harness, build, handler=lambda *_, answer=answer: answer)
-        with pytest.raises(SystemError, match="had to raise"):
-            f(np.array([3]))
+    assert f(np.array(values[-1:], dtype)) == "no case"
 
 
 def test_host_arrays_stay_valid_for_whoever_keeps_them(harness: Any) -> None:
@@ -366,7 +340,7 @@ def test_recursion_and_reentrancy(harness: Any) -> None:
 
 
 def test_a_handler_may_call_the_function_and_extend_it(harness: Any) -> None:
-    """Restarting runs guards again, so that an entry prepended by the handler takes over."""
+    """An entry that the handler prepends takes over from the next call on."""
     state = StateBlock(refuse)
 
     def make(handler: Any, finish: Callable[[PlanBuilder, int], Any]) -> None:
@@ -378,16 +352,22 @@ def test_a_handler_may_call_the_function_and_extend_it(harness: Any) -> None:
         entry.set_plan(training=False, plan=p.build())
         state.prepend(entry)
 
-    def handler(kind: int, exit_: int, value: Any) -> bool:
-        if value == 4:
-            assert f(np.array([5])) == "new"
-        make(refuse, lambda p, v: p.finish(ObjectResult("new")))
-        return True
+    def finish(p: PlanBuilder, value: int) -> None:
+        p.launch(harness.kernel("status"), 1, operands=[(value, 0)])
+        p.finish(ObjectResult("old"))
 
-    make(handler, lambda p, v: p.observe(v, "int64", exit_=0))
+    def handler(site: int, code: int) -> NoReturn:
+        assert f(np.array([0])) == "old"
+        make(refuse, lambda p, v: p.finish(ObjectResult("new")))
+        assert f(np.array([0])) == "new"
+        raise StatusError
+
+    make(handler, finish)
     f = harness.attach(state)
+    with pytest.raises(StatusError):
+        f(np.array([4]))
     assert f(np.array([4])) == "new"
-    assert len(state.entries) == 3 and state.calls == 2
+    assert len(state.entries) == 2 and state.calls == 4
 
 
 def test_out_of_memory_is_an_exception(harness: Any) -> None:
@@ -481,14 +461,11 @@ def test_many_python_threads(harness: Any) -> None:
 
 
 def test_no_way_out_leaks(harness: Any) -> None:
-    """Statuses, exits, restarts, host steps that work, raise or cannot get their arrays: 1,000 times each."""
+    """Statuses, host steps that work, raise or cannot get their arrays: 1,000 times each."""
     returned = object()
 
-    def handler(kind: int, a: int, b: Any) -> Any:
-        if kind == layout.HANDLER_EXIT and modes["restart"]:
-            state.disabled = True
-            return True
-        if a == 1:
+    def handler(site: int, status: int) -> Any:
+        if site == 1:
             return returned
         raise StatusError
 
@@ -505,19 +482,14 @@ def test_no_way_out_leaks(harness: Any) -> None:
         p.host(function, [*arrays, HostArray(value, "int64", (1,), slot=0)])
         p.finish(ObjectResult(0))
 
-    def observe(p: PlanBuilder, value: int, dtype: str) -> None:
-        p.observe(value, dtype, exit_=1 if dtype == "float64" else 2)
-
     ways: list[tuple[Callable[[PlanBuilder, int], None], Any]] = [
         (lambda p, v: status(p, v, 0), StatusError),
         (lambda p, v: status(p, v, 1), SystemError),
         (lambda p, v: host(p, v, lambda *arrays: returned), None),
         (lambda p, v: host(p, v, failing), ArithmeticError),
         (lambda p, v: host(p, v, failing, (2**40, 2**40)), ValueError),
-        *((lambda p, v, d=d: observe(p, v, d), SystemError if d == "float64" else StatusError) for d in OBSERVED),
-        (lambda p, v: observe(p, v, "bool"), "restart"),
     ]
-    x, modes = np.array([1]), {"restart": False}
+    x = np.array([1])
     for build, outcome in ways:
         b = EntryBuilder(1, handler=handler)
         value = b.guard_array(b.argument(0), "int64", (1,))
@@ -525,12 +497,11 @@ def test_no_way_out_leaks(harness: Any) -> None:
         p = entry.plan_builder()
         build(p, value)
         entry.set_plan(training=False, plan=p.build())
-        state = StateBlock(lambda self, x: "miss")
+        state = StateBlock(refuse)
         state.prepend(entry)
         f = harness.attach(state)
-        modes["restart"] = outcome == "restart"
 
-        def repeat(f: Any, n: int, state: Any = state, outcome: Any = outcome) -> None:
+        def repeat(f: Any, n: int, outcome: Any = outcome) -> None:
             for _ in range(n):
                 if isinstance(outcome, type):
                     try:
@@ -538,8 +509,7 @@ def test_no_way_out_leaks(harness: Any) -> None:
                     except outcome:
                         continue
                     raise AssertionError("no exception")
-                assert f(x) == (0 if outcome is None else "miss")
-                state.disabled = False
+                assert f(x) == 0
 
         repeat(f, 10)
         gc.collect()
