@@ -28,8 +28,8 @@ from jitfuse.frameworks import (
     with_tensors,
 )
 from jitfuse.function_faces import Faces
+from jitfuse.function_route import Returned
 from jitfuse.function_signatures import raise_status, random_state
-from jitfuse.function_splits import Returned
 from jitfuse.options import Options, refuse_unknown
 from jitfuse.tracing import output
 from jitfuse.tracing.mode import eager_mode, is_training
@@ -110,7 +110,8 @@ class FusedFunction(Faces):
         if os.environ.get("JITFUSE_DISABLE") or _in_trace():
             return self._run_plain(args, kwargs)
         adapts = needs_adapting(args, kwargs)
-        if self._plain in self._warned and not (adapts or self._specs or self._options.strict):  # plain, and said so
+        said = self._limits.plain in self._warned
+        if said and not (adapts or self._specs or self._options.strict):
             self._counts["fallbacks"] += 1
             return self._run_plain(args, kwargs)
         try:
@@ -138,7 +139,7 @@ class FusedFunction(Faces):
             except Exception as error:
                 return self._answer_plainly(error, training, args, kwargs, texts)
             output.show(texts)
-        self._refusals = 0
+        self._limits.refusals = 0
         if isinstance(spec, Returned):
             return spec.value
         if self._runs_on_gpu(spec, args, kwargs):
@@ -233,7 +234,7 @@ class FusedFunction(Faces):
         try:
             if isinstance(error, OverlapError | VolatileError):
                 self._note_fallback("plain Python", error)
-                self.note_refusal(error)
+                self._limits.note_refusal(error)
                 texts.clear()
                 return self._run_plain(args, plain)
             if self._options.strict or self._options.device == "gpu" or raised_by_user(error):
@@ -248,7 +249,7 @@ class FusedFunction(Faces):
                 own.add_note(str(error))
                 raise own from None
             self._note_fallback("plain Python", error)
-            self.note_refusal(error)
+            self._limits.note_refusal(error)
             return result
         finally:
             del error  # a frame of its own traceback, which would keep the call alive

@@ -13,6 +13,7 @@ import numpy as np
 
 from jitfuse.compile.matching import Conditions
 from jitfuse.errors import OverlapError
+from jitfuse.function_limits import Limits
 from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import REPLAYED, TRACED, ChangedSignal, LoopClosedSignal, SplitSignal
@@ -38,26 +39,16 @@ class Host(Protocol):
         """Hear that a program has been split."""
         ...
 
-    def note_rounds(self, question: Question) -> None:
-        """Hear that a run comes through one place often to find another end; may raise GiveUpSignal."""
-        ...
-
-    def note_length(self, question: Question) -> None:
-        """Hear that a call adds more looks than are worth it; raises GiveUpSignal."""
-        ...
-
-    def note_answer(self, question: Question, answer: Answer) -> None:
-        """Hear of an answer; raises GiveUpSignal where there have been too many."""
-        ...
-
 
 class Building:
     """The splitter of one trace of a call. `position` is where the tree ends, and moves on with it."""
 
-    def __init__(self, tree: Tree, call: Call, position: Position, training: bool, host: Host) -> None:
+    def __init__(
+        self, tree: Tree, call: Call, position: Position, training: bool, host: Host, limits: Limits
+    ) -> None:
         self.position = position
         self._tree = tree
-        self._call, self._training, self._host = call, training, host
+        self._call, self._training, self._host, self._limits = call, training, host, limits
         state, answer, _ = position
         self._known = state.path() + ([(state, answer)] if answer is not None else [])
         self._count = 0
@@ -88,9 +79,9 @@ class Building:
             nth, self._count = self._count, self._count + 1
             often = self._often[question.place] = self._often.get(question.place, 0) + 1
             if nth - len(self._known) >= TRACED:
-                self._host.note_length(question)
+                self._limits.note_length(question)
             if often == REPLAYED and nth < len(self._known):
-                self._host.note_rounds(question)
+                self._limits.note_rounds(question)
             if nth < len(self._known):
                 return self._replay(run, question, *self._known[nth])
             return self._run_to(run, question, tensors, _written(run))
@@ -119,7 +110,7 @@ class Building:
         self._conditions(run.session, run.view.trail.guards, _written(run))
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
-            self._host.note_answer(question, answer)  # a walk has come upon it
+            self._limits.note_answer(question, answer)  # a walk has come upon it
         return answer.value, self._adopt(run, state, answer)
 
     def _adopt(self, run: Recorder, state: State, answer: Answer) -> tuple[int, ...]:
@@ -155,7 +146,7 @@ class Building:
         answer = self._call.run(edge)
         assert answer is not None
         self.position = Position(target, answer, answer.key)
-        self._host.note_answer(question, answer)
+        self._limits.note_answer(question, answer)
         if loop is not None:
             raise LoopClosedSignal
         return answer.value, self._adopt(run, target, answer)

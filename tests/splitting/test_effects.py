@@ -306,7 +306,7 @@ def test_loops_that_are_not_closed_become_plain_python() -> None:
 
 def test_trees_start_over(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("MAX_STATES", "MAX_SEGMENTS"):
-        monkeypatch.setattr(sys.modules["jitfuse.function_splits"], limit, 3)
+        monkeypatch.setattr(f"jitfuse.function_limits.{limit}", 3)
 
     def function(x: Any) -> Any:
         return [x * k if v > 0 else x - k for k, v in enumerate(x)]

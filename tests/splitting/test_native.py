@@ -545,7 +545,7 @@ def test_giving_up_leaves_the_tables() -> None:
 
 @pytest.mark.parametrize("limit", ["MAX_SEGMENTS", "MAX_STATES"])
 def test_starting_over(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(f"jitfuse.function_splits.{limit}", 6)
+    monkeypatch.setattr(f"jitfuse.function_limits.{limit}", 6)
     monkeypatch.setattr("jitfuse.function_signatures.MAX_SIGNATURES", 2)
 
     def f(x):

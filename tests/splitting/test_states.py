@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse import function_splits
+from jitfuse import function_limits
 
 UP, DOWN = np.arange(1.0, 6.0), -np.arange(1.0, 6.0)
 
@@ -189,5 +189,5 @@ def test_trees_start_over(check: Any, monkeypatch: Any, limit: str, value: int) 
             x = x * 0.5
         return x + n
 
-    monkeypatch.setattr(function_splits, limit, value)
+    monkeypatch.setattr(function_limits, limit, value)
     check(function, *([1.0 if k >> b & 1 else -1.0 for b in range(4)] * np.ones(4) for k in range(16)))

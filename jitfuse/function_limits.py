@@ -1,0 +1,116 @@
+"""How often a function may look at the values of traced data before its calls run as plain Python.
+
+Owns the limits, what is counted against them, and what is said where one is reached. Does not own what a function does
+then (`jitfuse.function_splits`).
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from jitfuse.later import Later
+from jitfuse.tracing.look import way_out
+
+if TYPE_CHECKING:
+    from jitfuse.splitting import signals
+    from jitfuse.tracing.observing import Answer, Question
+else:
+    signals = Later("jitfuse.splitting.signals")
+
+MAX_VALUES: Final = 8
+"""Different values at one place that a function may look at; past that it runs as plain Python."""
+MAX_SHAPES: Final = 64
+"""The same for shapes that depend on data."""
+MAX_SEGMENTS: Final = 512
+"""Segments that a function keeps ready; past that it starts over, with every kernel still cached."""
+MAX_STATES: Final = 20_000
+"""Looks in a tree; past that the function starts over."""
+MAX_REFUSALS: Final = 3
+"""Calls in a row that cannot be traced before the function runs as plain Python without another try."""
+WATCHED: Final = 16
+MAX_GROWING: Final = 12
+MAX_GROWN: Final = 96
+"""How many of the last so many calls may add branches, and looks that they may add together."""
+MAX_CHANGES: Final = 3
+"""Times that a function may ask other questions in the same situation before it runs as plain Python."""
+
+
+class Limits:
+    """What one function has used up. Its methods hear of what happens; those that say so raise GiveUpSignal."""
+
+    def __init__(self) -> None:
+        self.plain: str | None = None
+        """Why every call that fits no signature runs as plain Python."""
+        self.refusals = 0
+        """Calls in a row that could not be traced, and that plain Python has answered."""
+        self.states = 0
+        """Looks in the tree."""
+        self._changes = 0
+        self._values: dict[tuple[str, str], set[Hashable]] = {}
+        self._run_through: dict[str, int] = {}
+        """How often the rounds of a loop at a place had to be run through to find another end."""
+        self._growing: tuple[int, ...] = ()
+        """How many looks each of the last calls has added."""
+
+    # ------------------------------------------------------------------ room
+    @property
+    def tree_is_full(self) -> bool:
+        """Whether the tree has to start over."""
+        return self.states > MAX_STATES
+
+    def are_full(self, segments: int) -> bool:
+        """Return whether so many segments leave no room for another."""
+        return segments >= MAX_SEGMENTS
+
+    # ------------------------------------------------------------------ calls
+    def note_refusal(self, error: Exception) -> None:
+        """Hear of a call that could not be traced where plain Python has answered it; that is not tried for ever."""
+        self.refusals += 1
+        if self.refusals >= MAX_REFUSALS:
+            self.plain = str(error).splitlines()[0]
+
+    def note_change(self) -> None:
+        """Hear of a call that asked other questions than another in the same situation."""
+        self._changes += 1
+        if self._changes > MAX_CHANGES:
+            self.plain = "Python takes other decisions in the same situation from call to call"
+
+    def note_growth(self, added: int) -> None:
+        """Hear how many looks a call has added: what goes another way in each call is not traced for ever.
+
+        What is known goes on to be answered natively.
+        """
+        self._growing = (*self._growing, added)[-WATCHED:]
+        if sum(map(bool, self._growing)) >= MAX_GROWING and sum(self._growing) >= MAX_GROWN:
+            self.plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
+                          "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
+
+    # ------------------------------------------------------------------ looks within a call
+    def note_rounds(self, question: Question) -> None:
+        """Hear of a loop that is run through round by round; raises GiveUpSignal where that has happened often."""
+        times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
+        if times > MAX_VALUES:
+            self._give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
+                          "Python knows (a list that grows, a counter that is more than counted with), and its end "
+                          "changes from call to call. Count in an array, or use jf.while_loop.")
+
+    def note_length(self, question: Question) -> NoReturn:
+        """Hear of a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
+        self._give_up(f"Python looks at data more than {signals.TRACED} times in a call, last at {question.place}, and "
+                      "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
+                      "jf.fori_loop.")
+
+    def note_answer(self, question: Question, answer: Answer) -> None:
+        """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""
+        values = self._values.setdefault((question.place, question.what), set())
+        values.add(answer.key)
+        limit = MAX_SHAPES if answer.arrays else MAX_VALUES
+        if len(values) > limit:
+            what = "shapes" if answer.arrays else "values"
+            self._give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
+                          f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
+                          "jf.while_loop.")
+
+    def _give_up(self, why: str) -> NoReturn:
+        self.plain = why
+        raise signals.GiveUpSignal
