@@ -25,8 +25,6 @@ _REDUCTIONS: Final = {
     "std": numpy_moments.std,
 }
 """Reductions that NumPy defines for no elements too, by what computes them where a mask holds."""
-_MAY_RAISE: Final = ("power", "require", "float_power")
-"""Operators that may end a call for elements that were not picked."""
 _DEPTH: Final = 4
 
 
@@ -97,11 +95,11 @@ class Selection(TracedTensor):
         return apply(op, inputs, attrs) if inputs else self._whole._apply(op, inputs, attrs)
 
     def _elementwise(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
-        if op.name in _MAY_RAISE and dtypes.is_integer(str(self.dtype)):
-            return None
         if self._picked is not None or not all(map(self._alike, inputs)):
             return None
         wholes = tuple(t._whole if type(t) is Selection else t for t in inputs)
+        if op.raises and dtypes.kind(op.result_meta([t._meta for t in wholes], attrs).dtype) in op.raises:
+            return None  # elements that are not picked may not end the call
         return self._of(wholes[0]._apply(op, wholes, attrs))
 
     def _reduced(self, op: ops.Op, attrs: dict[str, Any]) -> Any:

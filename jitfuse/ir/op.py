@@ -43,6 +43,8 @@ class Op(Record, frozen=True, eq=False):
     An operator that may have several results has `infer_results` in place of `infer`; for the programs among its
     attributes, `nested_feeds` says what their feeds look like, given the operands.
 
+    `raises` are the kinds of results of which a single element may end the call, by a status.
+
     `ulps` is how far float results may be from the exact ones, in units in the last place; 0: they have NumPy's bits.
     """
 
@@ -56,6 +58,7 @@ class Op(Record, frozen=True, eq=False):
     decompose: Callable[..., Any] | None = None
     mode_sensitive: bool = False
     ulps: float = 0.0
+    raises: frozenset[str] = frozenset()
     doc: str = ""
     infer_results: InferResults | None = None
     nested_feeds: NestedFeeds | None = None

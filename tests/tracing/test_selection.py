@@ -115,8 +115,24 @@ def test_other_dtypes(kind: str) -> None:
         assert np.asarray(r).dtype == np.asarray(e).dtype
 
 
+@pytest.mark.parametrize("base", ["bool", "int64", "uint8", "float64"])
+@pytest.mark.parametrize("exponent", ["int64", "float64"])
+def test_powers_that_were_not_picked_raise_nothing(base: str, exponent: str) -> None:
+    """A negative power of an integer is an error, where it is picked."""
+    def f(x: Any, p: Any, m: Any) -> Any:
+        return np.sum(x[m] ** p[m]), x[m] ** p[m] + 1
+
+    x, p = np.array([1, 1, 2, 3]).astype(base), np.array([1, -1, 2, 3]).astype(exponent)
+    m = np.array([True, False, True, True])
+    for want, got in zip(f(x, p, m), jf.fuse(f)(x, p, m), strict=True):
+        np.testing.assert_array_equal(got, want)
+        assert np.asarray(got).dtype == np.asarray(want).dtype
+    if base != "float64" and exponent == "int64":
+        with pytest.raises(ValueError, match="negative integer powers"):
+            jf.fuse(lambda x, p, m: np.sum(x[m] ** p[m]))(x, p, ~m)
+
+
 def test_elements_that_were_not_picked_raise_nothing() -> None:
-    """-1 of a negative power is refused by NumPy where it is picked, and by a fused function that has to pick."""
     @jf.fuse
     def f(x: Any, p: Any) -> Any:
         m = p >= 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import kind
+from jitfuse.dtypes import KINDS, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import decompositions, loops, meta_rules, reference, shape_rules, statuses
 from jitfuse.ir import function_decompositions as functions
@@ -17,12 +17,15 @@ from jitfuse.ir.ufunc_loops import loop_of
 
 def _elementwise(
     name: str, arity: int, loop: loops.LoopRule, *, attrs: dict[str, Any] | None = None, decompose: Any = None,
-    ulps: float = 0.0, doc: str = "",
+    ulps: float = 0.0, raises: frozenset[str] = frozenset(), doc: str = "",
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         return meta_rules.elementwise_meta(name, loop, metas)
 
-    add(Op(name, arity, ELEMENTWISE, attrs or {}, infer, reference.ufunc(name), loop, decompose, ulps=ulps, doc=doc))
+    add(Op(
+        name, arity, ELEMENTWISE, attrs or {}, infer, reference.ufunc(name), loop, decompose, ulps=ulps, raises=raises,
+        doc=doc,
+    ))
 
 
 for _name, _loop in {
@@ -56,7 +59,7 @@ for _name, _loop in {
 }.items():
     _elementwise(_name, 2, _loop)
 
-_elementwise("power", 2, loops.loop_arithmetic, ulps=1.0)
+_elementwise("power", 2, loops.loop_arithmetic, ulps=1.0, raises=frozenset({"int"}))
 for _name in ("logaddexp", "logaddexp2"):
     _elementwise(_name, 2, loops.loop_float, ulps=1.0)
 
@@ -180,7 +183,8 @@ def _infer_require(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 
 add(Op("require", 2, ELEMENTWISE, {"status": statuses.REQUIREMENT}, _infer_require, reference.require,
-        loops.loop_require, doc="The first operand; raises ValueError where the second is false."))
+        loops.loop_require, raises=frozenset(KINDS.values()),
+        doc="The first operand; raises ValueError where the second is false."))
 
 
 def _infer_astype(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
