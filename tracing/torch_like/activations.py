@@ -11,7 +11,8 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError, ShapeError
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.elementwise import clamp, mul
+from jitfuse.tracing.torch_like.arithmetic import mul
+from jitfuse.tracing.torch_like.choices import clamp
 from jitfuse.tracing.torch_like.products import same_dtype
 from jitfuse.tracing.torch_like.promotion import (
     cast,

@@ -1,7 +1,7 @@
 """torch's functions that put tensors together from parts, and take parts, over traced tensors.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`. The basic views, joins and rearrangements are in
-`jitfuse.tracing.torch_like.shapes`.
+Owns their entries in `jitfuse.tracing.torch_like.table`. The basic views are in
+`jitfuse.tracing.torch_like.shapes`, joins and rearrangements in `jitfuse.tracing.torch_like.joins`.
 """
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from jitfuse.ir import shape_rules
 from jitfuse.tracing import gathering, numpy_arrangements, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.joins import cat
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
-from jitfuse.tracing.torch_like.shapes import axis_of, cat, split
+from jitfuse.tracing.torch_like.shapes import axis_of, split
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
 

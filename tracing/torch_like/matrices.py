@@ -14,7 +14,8 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import ShapeError, UnsupportedError
 from jitfuse.tracing import numpy_linalg, numpy_products, numpy_shapes, numpy_statistics
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.elementwise import add, delivered, mul
+from jitfuse.tracing.torch_like.arithmetic import add, mul
+from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.products import product, same_dtype
 from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, strong
 from jitfuse.tracing.torch_like.reductions import axes, norm

@@ -14,7 +14,7 @@ from jitfuse.ir.statuses import NO_CLASS
 from jitfuse.tracing import gathering, numpy_arrangements
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.elementwise import clamp
+from jitfuse.tracing.torch_like.choices import clamp
 from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import product, same_dtype
 from jitfuse.tracing.torch_like.promotion import (

@@ -14,7 +14,8 @@ from jitfuse.errors import DTypeError, ShapeError
 from jitfuse.tracing import numpy_arrangements, numpy_linalg, numpy_products, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.elementwise import add, delivered, mul
+from jitfuse.tracing.torch_like.arithmetic import add, mul
+from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap

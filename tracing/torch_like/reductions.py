@@ -15,7 +15,8 @@ from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.elementwise import delivered, maximum_of, minimum_of
+from jitfuse.tracing.torch_like.arithmetic import maximum_of, minimum_of
+from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, numbers, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap

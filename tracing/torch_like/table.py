@@ -21,9 +21,10 @@ Function = Callable[..., Any]
 FUNCTIONS: Final[dict[str, Function]] = {}
 METHODS: Final[dict[str, Function]] = {}
 """Methods of tensors that are no functions, or differ from the function of their name."""
-_MODULES: Final = ("elementwise", "reductions", "ordering", "shapes", "indexing", "products", "activations", "networks",
-                   "losses", "convolutions", "poolings", "resizing", "casts", "attention", "recurrent", "fourier",
-                   "observed", "in_place", "mathematics", "assembly", "matrices", "margins")
+_MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "ordering", "shapes", "joins", "indexing",
+                   "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
+                   "attention", "recurrent", "fourier", "observed", "in_place", "mathematics", "assembly", "matrices",
+                   "margins")
 
 
 def implements(*names: str) -> Callable[[Function], Function]:

@@ -1,0 +1,139 @@
+"""torch's limits, choices between elements, and questions of equality and dtype over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from jitfuse import dtypes
+from jitfuse.dtypes import is_narrow, kind
+from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.elementwise import delivered
+from jitfuse.tracing.torch_like.promotion import (
+    cast,
+    operand,
+    result_dtype,
+    strong,
+)
+from jitfuse.tracing.torch_like.table import implements, method
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+# ---------------------------------------------------------------- limits and choices
+@implements("clamp", "clip")
+def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> Any:
+    """Limit the values to [min, max]; either may be None."""
+    if min is None and max is None:
+        raise ArgumentError(f"torch.clamp: At least one of 'min' or 'max' must not be None, at {user_line()}")
+    bounds = [operand(b) for b in (min, max) if b is not None]
+    common = result_dtype([operand(input), *bounds])
+    x = cast(operand(input), common)
+    if min is not None:
+        x = x.call("maximum", cast(operand(min), common))
+    if max is not None:
+        x = x.call("minimum", cast(operand(max), common))
+    return delivered(x, out)
+
+
+@implements("clamp_min")
+def clamp_min(input: Any, min: Any) -> Any:
+    """Limit the values from below."""
+    return clamp(input, min)
+
+
+@implements("clamp_max")
+def clamp_max(input: Any, max: Any) -> Any:
+    """Limit the values from above."""
+    return clamp(input, None, max)
+
+
+@implements("where")
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """Return elements of input where the condition holds, else of other."""
+    if input is None:
+        from jitfuse.tracing.torch_like.observed import nonzero
+
+        return nonzero(condition, as_tuple=True)
+    c, a, b = strong(condition), operand(input), operand(other)
+    if str(c.dtype) not in ("bool", "uint8"):
+        raise DTypeError(f"where expected condition to be a boolean tensor, but got {c.dtype}, at {user_line()}")
+    common = result_dtype([a, b])
+    return delivered(cast(c, "bool").call("where", cast(a, common), cast(b, common)), out)
+
+
+@method("where")
+def where_method(self: Any, condition: Any, other: Any) -> Any:
+    """Return elements of self where the condition holds, else of other."""
+    return where(condition, self, other)
+
+
+@implements("masked_fill")
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """Return the tensor with a value where a mask holds."""
+    x = strong(input)
+    if str(operand(mask).dtype) != "bool":
+        raise DTypeError(f"masked_fill only supports boolean masks, but got {operand(mask).dtype}, at {user_line()}")
+    if isinstance(value, float) and not math.isfinite(value) and kind(str(x.dtype)) != "float":
+        raise ArgumentError(f"masked_fill: value cannot be converted to type {x.dtype} without overflow, at "
+                            f"{user_line()}")
+    return wrap(operand(mask).call("where", cast(operand(value), str(x.dtype)), x))
+
+
+@implements("nan_to_num")
+def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None, *, out: Any = None) -> Any:
+    """Replace NaN and infinities by numbers."""
+    x = strong(input)
+    if kind(str(x.dtype)) != "float":
+        return delivered(x.as_copy(), out)
+    dtype = str(x.dtype)
+    largest = dtypes.largest_float(dtype)
+    wide = cast(x, "float32") if is_narrow(dtype) else x
+    made = wide.call("nan_to_num", 0.0 if nan is None else nan, largest if posinf is None else posinf,
+                     -largest if neginf is None else neginf)
+    return delivered(cast(made, dtype), out)
+
+
+# ---------------------------------------------------------------- closeness
+@implements("isclose")
+def isclose(input: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """Return where two tensors are equal within tolerances."""
+    a, b = strong(input), strong(other)
+    if a.dtype != b.dtype:
+        raise DTypeError(f"isclose: {a.dtype} did not match {b.dtype}, at {user_line()}")
+    return wrap(a.call("isclose", b, rtol, atol, equal_nan=bool(equal_nan)))
+
+
+@implements("allclose")
+def allclose(input: Any, other: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> bool:
+    """Return whether two tensors are equal within tolerances: Python looks at it."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).tensor.call("all"))
+
+
+@implements("equal")
+def equal(input: Any, other: Any) -> bool:
+    """Return whether two tensors are equal in shape and elements: Python looks at it."""
+    a, b = strong(input), strong(other)
+    return a.shape == b.shape and bool(a.call("equal", b).call("all"))
+
+
+@implements("is_floating_point")
+def is_floating_point(input: Any) -> bool:
+    """Return whether the dtype is one of floats."""
+    return kind(str(strong(input).dtype)) == "float"
+
+
+@implements("is_complex")
+def is_complex(input: Any) -> bool:
+    """Return whether the dtype is complex."""
+    return kind(str(strong(input).dtype)) == "complex"
+
+
+@implements("result_type")
+def result_type(tensor1: Any, tensor2: Any) -> Any:
+    """Return the dtype that two operands have in common."""
+    return getattr(torch, result_dtype([operand(tensor1), operand(tensor2)]))

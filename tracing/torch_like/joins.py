@@ -1,0 +1,173 @@
+"""torch's joins, repetitions and rearrangements over traced tensors.
+
+Owns their entries in `jitfuse.tracing.torch_like.table`.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.tracing import numpy_arrangements, numpy_shapes
+from jitfuse.tracing.numpy_functions import Tensor
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.torch_like.promotion import cast, memory, numbers, operand, result_dtype, strong
+from jitfuse.tracing.torch_like.shapes import axis_of, extents
+from jitfuse.tracing.torch_like.table import implements, method
+from jitfuse.tracing.torch_like.tensor import wrap
+
+
+# ---------------------------------------------------------------- joins and repetition
+def _joined(tensors: Any) -> list[Tensor]:
+    found = [strong(x) for x in tensors]
+    if not found:
+        raise ArgumentError(f"expected a non-empty list of tensors, at {user_line()}")
+    common = result_dtype(found)
+    return [cast(x, common) for x in found]
+
+
+@implements("cat", "concat", "concatenate")
+def cat(tensors: Any, dim: Any = 0, *, axis: Any = None, out: Any = None) -> Any:
+    """Join along an axis; empty tensors of one axis are left out."""
+    parts = [x for x in _joined(tensors) if x.shape != (0,)] or _joined(tensors)[:1]
+    return wrap(numpy_shapes.concatenate(parts, int(numbers(dim if axis is None else axis))))
+
+
+@implements("stack")
+def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
+    """Join along a new axis."""
+    return wrap(numpy_shapes.stack(_joined(tensors), int(numbers(dim))))
+
+
+@implements("vstack", "row_stack")
+def vstack(tensors: Any) -> Any:
+    """Join as rows."""
+    return wrap(numpy_shapes.vstack(_joined(tensors)))
+
+
+@implements("hstack")
+def hstack(tensors: Any) -> Any:
+    """Join along the second axis, or the only one."""
+    return wrap(numpy_shapes.hstack(_joined(tensors)))
+
+
+@implements("dstack")
+def dstack(tensors: Any) -> Any:
+    """Join along the third axis."""
+    return wrap(numpy_arrangements.dstack(_joined(tensors)))
+
+
+@implements("column_stack")
+def column_stack(tensors: Any) -> Any:
+    """Join as columns."""
+    return wrap(numpy_shapes.column_stack(_joined(tensors)))
+
+
+@implements("tile")
+def tile(input: Any, *dims: Any) -> Any:
+    """Repeat the whole along each axis."""
+    return wrap(numpy_arrangements.tile(strong(input), extents(dims)))
+
+
+@method("repeat")
+def repeat(self: Any, *sizes: Any) -> Any:
+    """Repeat the whole along each axis."""
+    if len(extents(sizes)) < operand(self).ndim:
+        raise ShapeError(f"repeat: the number of sizes {extents(sizes)} is smaller than the number of axes of "
+                         f"{operand(self).shape}, at {user_line()}")
+    return tile(self, *sizes)
+
+
+@implements("repeat_interleave")
+def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
+    """Repeat each element along an axis, all as often or each by its own known count."""
+    return wrap(numpy_arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
+
+
+@implements("meshgrid")
+def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
+    """Return coordinate tensors of a grid."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    if any(operand(x).ndim > 1 for x in given):
+        raise ShapeError(f"meshgrid: expected tensors of one axis at most, at {user_line()}")
+    return tuple(wrap(x) for x in numpy_arrangements.meshgrid(*map(strong, given), indexing=indexing))
+
+
+# ---------------------------------------------------------------- rearrangements
+@implements("flip")
+def flip(input: Any, *dims: Any, **options: Any) -> Any:
+    """Reverse axes; a copy, as in torch."""
+    given = extents(dims or (options["dims"],))
+    return wrap(numpy_shapes.flip(strong(input), given).as_copy())
+
+
+@implements("fliplr")
+def fliplr(input: Any) -> Any:
+    """Reverse the second axis."""
+    return flip(input, (1,))
+
+
+@implements("flipud")
+def flipud(input: Any) -> Any:
+    """Reverse the first axis."""
+    return flip(input, (0,))
+
+
+@implements("rot90")
+def rot90(input: Any, k: Any = 1, dims: Any = (0, 1)) -> Any:
+    """Rotate by quarter turns."""
+    return wrap(numpy_arrangements.rot90(strong(input), int(numbers(k)), numbers(dims)).as_copy())
+
+
+@implements("roll")
+def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
+    """Move elements along axes, around the ends."""
+    return wrap(numpy_arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
+
+
+@implements("tril")
+def tril(input: Any, diagonal: Any = 0) -> Any:
+    """Keep what lies on or below a diagonal."""
+    return wrap(strong(input).call("tril", k=int(numbers(diagonal))))
+
+
+@implements("triu")
+def triu(input: Any, diagonal: Any = 0) -> Any:
+    """Keep what lies on or above a diagonal."""
+    return wrap(strong(input).call("triu", k=int(numbers(diagonal))))
+
+
+@implements("diag")
+def diag(input: Any, diagonal: Any = 0) -> Any:
+    """Return a matrix with these elements on a diagonal, or a diagonal of a matrix."""
+    return wrap(memory(numpy_arrangements.diag(strong(input), int(numbers(diagonal)))).as_copy())
+
+
+@implements("trace")
+def trace(input: Any) -> Any:
+    """Return the sum of the diagonal of a matrix."""
+    return wrap(numpy_arrangements.trace(strong(input)))
+
+
+@implements("atleast_1d")
+def atleast_1d(input: Any) -> Any:
+    """View as a tensor with one axis at least."""
+    return wrap(numpy_shapes.atleast_1d(strong(input)))
+
+
+@implements("atleast_2d")
+def atleast_2d(input: Any) -> Any:
+    """View as a tensor with two axes at least."""
+    return wrap(numpy_shapes.atleast_2d(strong(input)))
+
+
+@method("unfold")
+def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
+    """Return windows along an axis, their elements as the last axis."""
+    x, count, by = operand(self), int(numbers(size)), int(numbers(step))
+    along = axis_of(x, dimension)
+    if by < 1 or not 0 <= count <= x.shape[along]:
+        raise ShapeError(f"unfold: windows of {count}, {by} apart, along an axis of {x.shape[along]}, at {user_line()}")
+    windows = (x.shape[along] - count) // by + 1
+    lead = (slice(None),) * along
+    parts = [x[(*lead, slice(k, k + (windows - 1) * by + 1, by))] for k in range(count)]
+    return wrap(numpy_shapes.stack(parts, -1))
