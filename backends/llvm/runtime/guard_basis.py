@@ -1,0 +1,63 @@
+"""Emits what every guard does: reads its words and objects, goes on, fails, or fills a slot.
+
+Owns: `GuardBasis`. Does not own the kinds of guards (guards.py, guard_data.py).
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Module, Value
+from jitfuse.backends.llvm.runtime.pyobject import (
+    address,
+    incref,
+    item,
+    set_item,
+    word,
+)
+
+
+class GuardBasis:
+    """The function `jf_guards` under construction, in the block of one guard."""
+
+    def __init__(self, module: Module) -> None:
+        parameters = [("entry_words", "ptr"), ("objects", "ptr"), ("cells", "ptr"), ("values", "ptr")]
+        self.f = module.function("jf_guards", "i64", parameters, internal=True)
+        self.entry, self.objects, self.cells, self.values = self.f.args
+        self.record = Value("%record", "ptr")
+        self.found: list[tuple[Value, str]] = []
+
+    def word(self, index: int) -> Value:
+        """Load a word of the guard."""
+        return word(self.f, self.record, index)
+
+    def address(self, index: int) -> Value:
+        """Load a word of the guard that is an address."""
+        return address(self.f, self.record, index)
+
+    def source(self, index: int = 1) -> Value:
+        """Return the object in the slot that a word of the guard names."""
+        return item(self.f, self.objects, self.word(index))
+
+    def require(self, condition: Value, otherwise: str = "failed") -> None:
+        """Go on where the condition holds."""
+        following = self.f.fresh("ok")
+        self.f.cond_br(condition, following, otherwise, likely=True)
+        self.f.label(following)
+
+    def find(self, target: Value) -> None:
+        """Fill the next slot with a new reference."""
+        self.found.append((target, self.f.block))
+        self.f.br("found")
+
+    def find_borrowed(self, target: Value) -> None:
+        """Fill the next slot with an object that something else holds."""
+        incref(self.f, target)
+        self.find(target)
+
+    def pass_if(self, condition: Value) -> None:
+        """Pass where the condition holds, else fail."""
+        self.f.cond_br(condition, "pass", "failed", likely=True)
+
+    def scalar_cell(self) -> Value:
+        """Return the scalar's cell, with the guard's value pointing there."""
+        cell = self.f.offset(self.cells, self.word(2), "i64")
+        set_item(self.f, cell, self.values, self.word(3))
+        return cell

@@ -1,0 +1,158 @@
+"""Emits the guards that read data: numbers, arrays, tensors, and whether their memory overlaps.
+
+Does not own the guards of objects (guards.py).
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Value
+from jitfuse.backends.llvm.runtime import exchange, layout
+from jitfuse.backends.llvm.runtime.guard_basis import GuardBasis
+from jitfuse.backends.llvm.runtime.layout import Config, Reading
+from jitfuse.backends.llvm.runtime.pyobject import (
+    I32_ZERO,
+    ZERO,
+    address,
+    config,
+    decref,
+    has_type,
+    item,
+    set_item,
+    type_of,
+    word,
+)
+
+NATIVE_ORDER = (ord("="), ord("|"))
+
+
+class DataGuards(GuardBasis):
+    """Each method appends the blocks of one kind of guard."""
+
+    def float_(self) -> None:
+        """Read a Python float."""
+        source = self.source()
+        self.require(has_type(self.f, source, Config.FLOAT))
+        self.f.store(self.f.field("double", source, layout.FLOAT_VALUE), self.scalar_cell())
+        self.f.br("pass")
+
+    def int_(self) -> None:
+        """Read a Python int within bounds."""
+        f = self.f
+        source = self.source()
+        self.require(has_type(f, source, Config.INT))
+        overflow = f.alloca("i32")
+        x = f.call("PyLong_AsLongLongAndOverflow", "i64", [source, overflow])
+        self.require(f.icmp("eq", f.load("i32", overflow), I32_ZERO))
+        self.require(f.and_(f.icmp("sge", x, self.word(4)), f.icmp("sle", x, self.word(5))))
+        f.store(x, self.scalar_cell())
+        f.br("pass")
+
+    def bool_(self) -> None:
+        """Read a Python bool."""
+        f = self.f
+        source = self.source()
+        true = f.icmp("eq", source, config(f, Config.TRUE))
+        self.require(f.or_(true, f.icmp("eq", source, config(f, Config.FALSE))))
+        f.store(f.cast("zext", true, "i64"), self.scalar_cell())
+        f.br("pass")
+
+    def numpy_scalar(self) -> None:
+        """Copy the bytes of a NumPy scalar of one type."""
+        f = self.f
+        source = self.source()
+        self.require(f.icmp("eq", type_of(f, source), self.address(4)))
+        cell = self.scalar_cell()
+        data = f.offset(source, layout.SCALAR_VALUE)
+        with f.loop(ZERO, self.word(5)) as loop:
+            f.store(f.load("i8", f.offset(data, loop.index)), f.offset(cell, loop.index))
+        f.br("pass")
+
+    def array(self) -> None:
+        """Require the dtype, extents, flags and strides of an ndarray, and find its memory."""
+        f = self.f
+        array = self.source()
+        self.require(has_type(f, array, Config.NDARRAY))
+        ndim = f.cast("sext", f.field("i32", array, layout.ARRAY_NDIM), "i64")
+        self.require(f.icmp("eq", ndim, self.word(4)))
+        flags = self.word(7)
+        have = f.cast("zext", f.field("i32", array, layout.ARRAY_FLAGS), "i64")
+        self.require(f.icmp("eq", f.and_(have, flags), flags))
+        self.descr(f.field("ptr", array, layout.ARRAY_DESCR), self.address(3))
+        self.extents(f.field("ptr", array, layout.ARRAY_DIMS), self.address(5), ndim)
+        strides = self.address(6)
+        with f.if_(f.icmp("ne", strides, f.null)):
+            self.extents(f.field("ptr", array, layout.ARRAY_STRIDES), strides, ndim)
+        set_item(f, f.field("ptr", array, layout.ARRAY_DATA), self.values, self.word(2))
+        f.br("pass")
+
+    def descr(self, have: Value, want: Value) -> None:
+        """Require the same dtype object, or one of the same type number in native byte order."""
+        f = self.f
+        with f.if_(f.icmp("ne", have, want), likely=False):
+            number = layout.DESCR_TYPE_NUM
+            self.require(f.icmp("eq", f.field("i32", have, number), f.field("i32", want, number)))
+            order = f.field("i8", have, layout.DESCR_BYTEORDER)
+            a, b = (f.icmp("eq", order, f.const("i8", c)) for c in NATIVE_ORDER)
+            self.require(f.or_(a, b))
+
+    def extents(self, have: Value, want: Value, count: Value) -> None:
+        """Require `count` equal words."""
+        f = self.f
+        with f.loop(ZERO, count) as loop:
+            a, b = (f.load("i64", f.offset(t, loop.index, "i64")) for t in (have, want))
+            self.require(f.icmp("eq", a, b))
+
+    def tensor(self) -> None:
+        """Read a tensor of torch's through DLPack's exchange table."""
+        f = self.f
+        target, reading = self.source(), self.address(7)
+        types = (address(f, reading, Reading.TENSOR), address(f, reading, Reading.PARAMETER))
+        type_ = type_of(f, target)
+        self.require(f.or_(*(f.icmp("eq", type_, t) for t in types)))
+        read = f.alloca("i64", exchange.TENSOR_WORDS)
+        failed = f.call_pointer(address(f, reading, Reading.FUNCTION), "i32", [target, read])
+        self.require(f.icmp("eq", failed, I32_ZERO), "raised")
+        self.require(f.icmp("eq", f.field("i64", read, exchange.DEVICE), f.const("i64", exchange.CPU)))
+        kind = f.field("i64", read, exchange.RANK_AND_DTYPE)
+        self.require(f.icmp("eq", kind, self.word(3)))
+        ndim = f.cast("zext", f.cast("trunc", kind, "i32"), "i64")
+        self.extents(f.field("ptr", read, exchange.SHAPE), self.address(4), ndim)
+        strides, wanted = f.field("ptr", read, exchange.STRIDES), self.address(5)
+        with f.loop(ZERO, ndim) as loop:
+            have, want = (f.load("i64", f.offset(t, loop.index, "i64")) for t in (strides, wanted))
+            self.require(f.or_(f.icmp("eq", want, f.const("i64", layout.ANY_STRIDE)), f.icmp("eq", have, want)))
+        data = f.field("i64", read, exchange.DATA)
+        self.require(f.icmp("eq", f.and_(data, word(f, reading, Reading.MASK)), ZERO))
+        questions = address(f, reading, Reading.QUESTIONS)
+        with f.loop(ZERO, word(f, reading, Reading.QUESTION_COUNT)) as loop:
+            self.answer_no(item(f, questions, loop.index), target)
+        set_item(f, data, self.values, self.word(2))
+        f.br("pass")
+
+    def answer_no(self, question: Value, target: Value) -> None:
+        """Require that a callable returns False for an object."""
+        f = self.f
+        answer = f.call("PyObject_CallOneArg", "ptr", [question, target])
+        self.require(f.icmp("ne", answer, f.null), "raised")
+        decref(f, answer)  # True and False outlive it
+        self.require(f.icmp("eq", answer, config(f, Config.FALSE)))
+
+    def no_grad(self) -> None:
+        """Pass where gradients are off, or the tensor needs none."""
+        f = self.f
+        enabled = f.fresh("enabled")
+        f.cond_br(f.icmp("eq", self.source(2), config(f, Config.FALSE)), "pass", enabled)
+        f.label(enabled)
+        self.answer_no(self.address(3), self.source(1))
+        f.br("pass")
+
+    def overlap(self) -> None:
+        """Pass where two pieces of memory lie apart, or as far from each other as they did."""
+        f = self.f
+        a, b = (f.cast("ptrtoint", item(f, self.values, self.word(i)), "i64") for i in (1, 2))
+        low_a, high_a = f.add(a, self.word(3)), f.add(a, self.word(4))
+        low_b, high_b = f.add(b, self.word(5)), f.add(b, self.word(6))
+        apart = f.or_(f.icmp("sle", high_a, low_b), f.icmp("sle", high_b, low_a))
+        delta = self.word(7)
+        as_before = f.and_(f.not_(apart), f.icmp("eq", f.sub(a, b), delta))
+        any_ = f.icmp("eq", delta, f.const("i64", -(1 << 63)))
+        self.pass_if(f.or_(f.and_(any_, apart), f.and_(f.not_(any_), as_before)))
