@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from jitfuse.compile.call_plan import CallPlan, KernelCall, Window
-from jitfuse.compile.control_binding import Carried, ControlStep, HeldBody
+from jitfuse.compile.control_step import Carried, ControlStep, HeldBody
 from jitfuse.compile.copying import window_bytes
 from jitfuse.compile.step_binding import Place
 from jitfuse.compile.sweep_binding import Course, NoCourseError, is_swept
