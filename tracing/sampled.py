@@ -93,7 +93,7 @@ def vectorize(*args: Any, **kwargs: Any) -> Any:
 
 def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
     """Return the places along each axis of a grid: arrays of the whole shape, or of one axis each where `sparse`."""
-    from jitfuse.tracing.substitutes import arange
+    from jitfuse.tracing.numpy_creation import arange
 
     shape = tuple(_known(n) for n in dimensions)
     rank = len(shape)
@@ -111,7 +111,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 def logspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None,
              axis: int = 0) -> Any:
     """Return numbers evenly spaced on a logarithmic scale, from base**start to base**stop."""
-    from jitfuse.tracing.substitutes import linspace
+    from jitfuse.tracing.numpy_creation import linspace
 
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     powers = base ** exponents

@@ -12,7 +12,7 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.later import Later
 from jitfuse.standard.dispatch import over_tensors, require_device
-from jitfuse.tracing import numpy_shapes, substitutes
+from jitfuse.tracing import numpy_creation, numpy_shapes, substitutes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.device_array import DeviceArray, HostArray
 from jitfuse.tracing.dtype_name import dtype_name
@@ -85,7 +85,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = N
     if active() is None:
         return _placed(np.eye(n_rows, n_cols, k, dtype=_numpy(dtype) or np.float64), device)
     require_device("eye", device)
-    return substitutes.eye(n_rows, n_cols, k, float if dtype is None else dtype)
+    return numpy_creation.eye(n_rows, n_cols, k, float if dtype is None else dtype)
 
 
 def _like(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -117,7 +117,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: 
     """
     if active() is not None:
         require_device("asarray", device)
-        return substitutes.asarray(obj, dtype, copy=copy)
+        return numpy_creation.asarray(obj, dtype, copy=copy)
     if isinstance(obj, DeviceArray) or device not in (None, "cpu"):
         return _on_device(obj, dtype, device, copy)
     if runs_plain() and not isinstance(obj, AbstractTensor):

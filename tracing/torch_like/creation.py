@@ -13,7 +13,7 @@ import torch
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, ShapeError, UntraceableError
-from jitfuse.tracing import substitutes
+from jitfuse.tracing import numpy_creation
 from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.source import user_line
@@ -40,8 +40,9 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: Any, device: Any) -> Any:
     require_cpu(device)
     name = default_float() if dtype is None else dtype_named(dtype)
     run = run_of_trace()
-    return wrap(substitutes.full(shape, cast(operand(value), name), name) if isinstance(value, Foreign | TracedTensor)
-                else fresh(run, run.fit(run.literal(value), shape, name), scalar=False))
+    if isinstance(value, Foreign | TracedTensor):
+        return wrap(numpy_creation.full(shape, cast(operand(value), name), name))
+    return wrap(fresh(run, run.fit(run.literal(value), shape, name), scalar=False))
 
 
 def _of_value(value: float) -> Callable[..., Any]:
@@ -96,7 +97,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) 
         raise ArgumentError(f"arange: from {start} to {end} by {step}: the step must be nonzero, and lead from the "
                             f"first bound to the second, at {user_line()}")
     name = dtype_named(dtype) if dtype is not None else "int64" if whole else default_float()
-    made = substitutes.arange(*given, dtype="int64" if whole else "float64")
+    made = numpy_creation.arange(*given, dtype="int64" if whole else "float64")
     return wrap(cast(made, name))
 
 
@@ -104,7 +105,7 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any
     """Return evenly spaced numbers from start to end."""
     require_cpu(device)
     name = dtype_named(dtype) if dtype is not None else default_float()
-    made = substitutes.linspace(unwrap(start), unwrap(end), int(numbers(steps)))
+    made = numpy_creation.linspace(unwrap(start), unwrap(end), int(numbers(steps)))
     return wrap(cast(made.call("trunc") if is_integer(name) else made, name))
 
 
@@ -114,7 +115,7 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, **optio
     name = dtype_named(dtype) if dtype is not None else default_float()
     if int(numbers(n)) < 0 or (m is not None and int(numbers(m)) < 0):
         raise ShapeError(f"eye: n and m must be greater or equal to 0, at {user_line()}")
-    return wrap(substitutes.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
+    return wrap(numpy_creation.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
 
 
 def _places(name: str) -> Callable[..., Any]:
