@@ -4,13 +4,14 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import jitfuse as jf
+from jitfuse import compile as compiler
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `split_results`
 from split_results import same
@@ -23,6 +24,15 @@ def outcome(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         return function(*given[0], **given[1]), None, given
     except Exception as error:
         return None, error, given
+
+
+@pytest.fixture
+def natively() -> Iterator[None]:
+    """Have the runtime, and no warnings."""
+    compiler.native_runtime()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", jf.FallbackWarning)
+        yield
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,9 @@ import pytest
 from split_results import same
 
 import jitfuse as jf
-from jitfuse import compile as compiler
 from jitfuse.tracing.view.counters import counters_of
 
-
-@pytest.fixture(autouse=True)
-def runtime() -> Iterator[None]:
-    """Have the runtime, and no warnings."""
-    compiler.native_runtime()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", jf.FallbackWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("natively")
 
 
 def limited(x, tol):
