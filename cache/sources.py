@@ -137,6 +137,8 @@ def _digest_key(root: str) -> str:
 _at_import = list_sources(package_root())
 _process_word = f"process {os.urandom(16).hex()}"
 _digest: str | None = None
+_seen: SourcesNow | None = None
+"""What the last look found."""
 
 
 def sources_digest() -> str:
@@ -179,11 +181,16 @@ class SourcesNow(NamedTuple):
 def sources_now() -> SourcesNow:
     """Look at the sources once more, and know their digest: all that `publish` has to ask for.
 
-    It may be done beside a compilation whose text is written.
+    Where no module came since an earlier look, what that found holds of all code that has run: a function that is
+    compiled in many parts looks once. It may be done beside a compilation whose text is written.
     """
+    global _seen
     sources_digest()
     modules = _modules()  # before the look: what is imported meanwhile may be newer than it
-    return SourcesNow(unchanged_since_import(), modules)
+    seen = _seen
+    if seen is None or not seen.unchanged or seen.modules != modules:
+        seen = _seen = SourcesNow(unchanged_since_import(), modules)
+    return seen
 
 
 def _modules() -> int:
@@ -193,14 +200,13 @@ def _modules() -> int:
 def publish(*entries: Entry, now: SourcesNow | None = None) -> None:
     """Store entries that this process's code generator made; only in memory where its sources were edited.
 
-    `now` was found after their code was generated; without it, or where modules came since, the sources are looked at
-    again.
+    `now` is what `sources_now` found; without it, or where modules came since, the sources are looked at again.
     """
     if not entries:
         return
     store = default_store()
     if now is None or now.modules != _modules():
-        now = sources_now()
+        now = SourcesNow(unchanged_since_import(), _modules())
     for entry in entries:
         if now.unchanged:
             store.store(entry, count=entry.metadata.get("kind") is None)

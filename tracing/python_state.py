@@ -195,17 +195,18 @@ def _told_constant(value: Any) -> Hashable:
 
 
 @lru_cache(maxsize=256)
-def _depths(code: types.CodeType) -> Mapping[int, int]:
-    """Return how many values lie on the stack before each instruction that code reaches without an exception."""
+def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int]]:
+    """Return the name of each instruction that code reaches without an exception, and how many values lie on the stack
+    before it."""
     steps = list(dis.get_instructions(code))
     number = {step.offset: k for k, step in enumerate(steps)}
-    depths: dict[int, int] = {}
+    stacks: dict[int, tuple[str, int]] = {}
     todo = [(0, 0)]
     while todo:
         k, depth = todo.pop()
-        while k < len(steps) and steps[k].offset not in depths:
+        while k < len(steps) and steps[k].offset not in stacks:
             step = steps[k]
-            depths[step.offset] = depth
+            stacks[step.offset] = step.opname, depth
             operand = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
             if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
                 todo.append((number[step.argval], depth + dis.stack_effect(step.opcode, operand, jump=True)))
@@ -214,15 +215,13 @@ def _depths(code: types.CodeType) -> Mapping[int, int]:
                 break
             depth += dis.stack_effect(step.opcode, operand, jump=False)
             k += 1
-    return depths
+    return stacks
 
 
 def _others(frame: types.FrameType) -> int | None:
     """Return how many values lie on a frame's stack beside the one whose truth it asks for, or the range that it asks
     for its next value counted in; None where it does neither."""
-    code, offset = frame.f_code, frame.f_lasti
-    depth = _depths(code).get(offset)
-    name = next((s.opname for s in dis.get_instructions(code) if s.offset == offset), None)
-    if depth is None or name == "FOR_ITER":
+    name, depth = _stacks(frame.f_code).get(frame.f_lasti, ("", 0))
+    if name == "FOR_ITER":
         return depth
     return depth - 1 if name in DECIDES else None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.entries import Handler
-from jitfuse.cache import publish
+from jitfuse.cache import publish, sources_now
 from jitfuse.collecting import PAUSED
 from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
@@ -138,5 +138,5 @@ def _mode_plan(
     kernels, compiled = kernel_object(forms, call.kernels, made_for, use_cache=use_cache) if forms else (None, None)
     planned = plan_entry(name, call, kernels, origin) if name is not None and keep_plan else None
     entries = (None if compiled is None else compiled.entry, planned)
-    publish(*(e for e in entries if e is not None), now=None if compiled is None else compiled.now)
+    publish(*(e for e in entries if e is not None), now=sources_now() if compiled is None else compiled.now)
     return ModePlan(call, kernels, trace, training, schedule, runtime)

@@ -141,6 +141,7 @@ def process(package: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.setattr(sources, "package_root", lambda: str(package))
     monkeypatch.setattr(sources, "_at_import", list_sources(str(package)))
     monkeypatch.setattr(sources, "_digest", None)
+    monkeypatch.setattr(sources, "_seen", None)
     return package
 
 
@@ -204,3 +205,13 @@ def test_modules_that_came_after_the_look_ask_for_another(process: Path, monkeyp
     elsewhere = Store(sources.default_store().layers)
     assert elsewhere.load("a" * 64, b"made before") is not None
     assert elsewhere.load("b" * 64, b"made of what?") is None
+
+
+def test_the_sources_are_looked_at_once_as_long_as_no_module_comes(
+    process: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = sources.sources_now()
+    (process / "ir" / "__init__.py").write_text("# edited after the look: nothing that runs came of it\n")
+    assert sources.sources_now() is now and now.unchanged
+    monkeypatch.setitem(sys.modules, "jitfuse.pretended", sys)
+    assert not sources.sources_now().unchanged
