@@ -5,7 +5,7 @@ where runs are (`jitfuse.tracing.rolling`), nor the loop that they become (`jitf
 """
 from __future__ import annotations
 
-import itertools
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -43,15 +43,17 @@ class Run(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The ops of a graph in order, but for literals; where each tensor is made, and where it is read last.
+    """The ops of a graph in order, but for literals; where each tensor is made, and where it is read last, if at all.
 
-    What is delivered is read after the end. Ops of equal `kinds` differ in operands and moving regions alone.
+    What is delivered is read after the end. Ops of equal `kinds` differ in operands and moving regions alone; `until`
+    is where the results of an op are read last.
     """
 
     ops: Sequence[OpNode]
     kinds: Sequence[int]
     position: Mapping[int, int]
-    last_use: Mapping[int, int]
+    last_use: Any
+    until: Any
 
 
 class Workplace:
@@ -84,7 +86,8 @@ class Workplace:
 
 def is_literal(op: OpNode) -> bool:
     """Return whether an op is a number or an array that is part of the program."""
-    return op.op_name == "constant" or (op.op_name == "full" and attr(op, "shape") == ())
+    name = op.op_name
+    return name == "constant" or (name == "full" and attr(op, "shape") == ())
 
 
 def attr(op: OpNode, name: str) -> Any:
@@ -162,6 +165,10 @@ class Iterations:
         """Return an op of an iteration."""
         return self.line[self.begin + iteration * self.period + phase]
 
+    def _over_iterations(self, phase: int) -> Sequence[OpNode]:
+        """Return an op of each iteration."""
+        return self.line[self.begin + phase : self.end : self.period]
+
     def place_of(self, tensor: int) -> tuple[int, int, int]:
         """Return (iteration, phase, result) of a tensor of the run."""
         at = self.position[tensor]
@@ -170,36 +177,38 @@ class Iterations:
 
     def _used(self, line: Line) -> list[int]:
         """Return the tensors that are used after the last iteration."""
-        end, last_use = self.end, line.last_use
-        return [t for op in self.line[self.begin : end] for t in op.result_ids if last_use.get(t, -1) >= end]
+        begin, end, last_use = self.begin, self.end, line.last_use
+        later = np.flatnonzero(line.until[begin:end] >= end).tolist()
+        return [t for k in later for t in self.line[begin + k].result_ids if last_use[t] >= end]
 
     def _source(self, phase: int, slot: int) -> Source:
-        column = [self.op(phase, k).input_ids[slot] for k in range(self.count)]
+        column = [op.input_ids[slot] for op in self._over_iterations(phase)]
         first, sample = column[0], column[self._sample]
-        if all(t == first for t in column):
+        if column.count(first) == self.count:
             if self.position.get(first, -1) >= self.begin:
                 raise NoLoopError
             return Outer(first)
-        if all(t in self.place.literals for t in column):
+        if self.place.literals.keys() >= set(column):
             return Varying(tuple(column))
         if self.position.get(sample, -1) < self.begin:
             raise NoLoopError
         iteration, producer, result = self.place_of(sample)
         lag = self._sample - iteration
-        for k in range(lag, self.count):
-            if self.op(producer, k - lag).result_ids[result : result + 1] != (column[k],):
-                raise NoLoopError
+        made = [op.result_ids[result] for op in self._over_iterations(producer)]
+        if made[: self.count - lag] != column[lag:]:
+            raise NoLoopError
         return Inner(producer, result, lag)
 
     def _move(self, phase: int) -> tuple[int, ...] | None:
         if self.ops[phase].op_name not in ("slice", "update_slice"):
             return None
-        starts = [attr(self.op(phase, k), "starts") for k in range(self.count)]
-        by = tuple(b - a for a, b in zip(starts[0], starts[1], strict=True))
-        for before, after in itertools.pairwise(starts):
-            if any(b - a != d for a, b, d in zip(before, after, by, strict=True)):
+        regions = [op.attrs for op in self._over_iterations(phase)]
+        by = []
+        for axis in zip(*[starts for _, (_, starts), _ in regions], strict=True):  # in alphabetical order
+            by.append(axis[1] - axis[0])
+            if any(map(by[-1].__ne__, map(operator.sub, axis[1:], axis))):
                 raise NoLoopError
-        return by
+        return tuple(by)
 
     def _enter(self, phase: int, slot: int, source: Inner) -> None:
         """Note what an op of the first iterations reads from before them."""

@@ -5,35 +5,52 @@ its own. Owns the copies of such slices, and making equal ones one again. Does n
 """
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.graph import OpNode
 
+_VIEWS: Final = ("slice", "reshape")
+
 
 def written_out(line: list[OpNode], metas: list[Meta], delivered: Collection[int]) -> list[OpNode]:
-    """Return the ops with the slices that each of them reads, and what reshapes them, made again before it."""
+    """Return the ops with the slices that each of them reads, and what reshapes them, made again before it.
+
+    What is read once is moved there as it is.
+    """
+    reads = Counter(itertools.chain.from_iterable([op.input_ids for op in line]))
     views: dict[int, OpNode] = {}
     kept = set(delivered)
     made: list[OpNode] = []
     for op in line:
-        if _is_view(op, views) and op.result_ids[0] not in kept:
+        if op.op_name in _VIEWS and _is_view(op, views) and op.result_ids[0] not in kept:
             views[op.result_ids[0]] = op
-            continue
-        if views.keys().isdisjoint(op.input_ids):
-            made.append(op)
             continue
         again: dict[int, int] = {}
         for t in op.input_ids:
             if t in views and t not in again:
                 for view in _chain(t, views):
-                    metas.append(metas[view.result_ids[0]])
-                    inputs = tuple([again.get(i, i) for i in view.input_ids])
-                    made.append(view._replace(input_ids=inputs, result_ids=(len(metas) - 1,)))
-                    again[view.result_ids[0]] = len(metas) - 1
-        made.append(op._replace(input_ids=tuple([again.get(t, t) for t in op.input_ids])))
+                    (old,) = view.result_ids
+                    again[old] = new = _copied(old, metas) if max(reads[old], reads[t]) > 1 else old
+                    made.append(_renamed(view, again) if new == old else _renamed(view, again, (new,)))
+        made.append(_renamed(op, again) if again else op)
     return made
+
+
+def _copied(tensor: int, metas: list[Meta]) -> int:
+    metas.append(metas[tensor])
+    return len(metas) - 1
+
+
+def _renamed(op: OpNode, again: dict[int, int], results: tuple[int, ...] | None = None) -> OpNode:
+    """Return an op that reads what has been made again, itself where all of that has kept its name."""
+    inputs = tuple([again.get(t, t) for t in op.input_ids])
+    if results is None and inputs == op.input_ids:
+        return op
+    return op._replace(input_ids=inputs, result_ids=op.result_ids if results is None else results)
 
 
 def _is_view(op: OpNode, views: dict[int, OpNode]) -> bool:

@@ -9,7 +9,8 @@ loops are found inner ones first. Owns finding runs, and putting loops in their 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+import itertools
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +32,8 @@ _COMPARED: Final = 3
 """Operands that are compared for all ops at once; further ones are when a run becomes a loop."""
 _AXES: Final = 4
 """Slices of higher rank do not move on."""
+_MOVING: Final = ("slice", "update_slice")
+_ZEROS: Final = tuple((0,) * (_AXES - rank) for rank in range(_AXES + 1))
 _WINDOW: Final = 4
 """Ops by which iterations are recognised before they are compared."""
 _ENDS: Final = 16
@@ -48,8 +51,10 @@ class Limits(NamedTuple):
 
 def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
     """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none."""
-    live = graph.live_ops(boundary.delivered())
-    line, delivered = [op for op in live if not is_literal(op)], boundary.delivered()
+    live, delivered = graph.live_ops(boundary.delivered()), boundary.delivered()
+    literals = [op for op in live if is_literal(op)]
+    own = {op.id for op in literals}
+    line = [op for op in live if op.id not in own]
     work = _Work(graph, boundary, limits)
     written = lists_written(line, work.metas, limits.iterations, delivered)
     if written is not None:
@@ -58,7 +63,7 @@ def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[Pro
             written, work = None, _Work(graph, boundary, limits)
     if written is None:
         work.roll_all(written_out(line, work.metas, delivered), limits)
-    return work.finished([op for op in live if is_literal(op)]) if work.line else (graph, boundary)
+    return work.finished(literals) if work.line else (graph, boundary)
 
 
 class _Work:
@@ -71,6 +76,7 @@ class _Work:
         self._graph.metas = list(graph.metas)
         self._graph.feed_names = dict(graph.feed_names)
         self._renamed: dict[int, int] = {}
+        self._numbers = _Numbers()
         literals = {op.result_ids[0]: op for op in graph.ops if is_literal(op)}
         self._place = Workplace(self._graph.metas, literals, limits.iterations)
 
@@ -88,13 +94,12 @@ class _Work:
 
     def roll(self, line: list[OpNode], limits: Limits) -> bool:
         """Replace runs by loops; returns whether there are any."""
-        comparison = _Comparison(line, self._graph.metas, self._place.literals)
-        for t in self._boundary.delivered():
-            comparison.last_use[self._renamed.get(t, t)] = len(line)
+        delivered = [self._renamed.get(t, t) for t in self._boundary.delivered()]
+        numbers = self._numbers.of(self._graph.metas)
+        comparison = _Comparison(line, numbers, self._place.literals, delivered)
         taken: list[Rolled] = []
-        whole = Line(line, comparison.kinds, comparison.position, comparison.last_use)
         for run in comparison.runs(limits):
-            for loop in roll_run(self._place, whole, run):
+            for loop in roll_run(self._place, comparison.line, run):
                 comparison.take(loop.begin, loop.end)
                 taken.append(loop)
         if taken:
@@ -166,47 +171,35 @@ def _differing(line: list[OpNode]) -> list[int]:
 
 
 class _Comparison:
-    """What of each op is compared with the one a period before it."""
+    """What of each op is compared with the one a period before it.
 
-    def __init__(self, line: list[OpNode], metas: list[Meta], literals: dict[int, OpNode]) -> None:
-        self.position: dict[int, int] = {}
-        self.last_use: dict[int, int] = {}
+    `numbers` tells metas apart; what is `delivered` is read after the end.
+    """
+
+    def __init__(
+        self, line: list[OpNode], numbers: Any, literals: Collection[int], delivered: Collection[int]
+    ) -> None:
         count = len(line)
         self._free = np.ones(count, bool)
-        self._starts: Any = None
-        starts: dict[int, tuple[int, ...]] = {}
-        number = _numbers(metas)
-        codes: dict[Any, int] = {}
-        self.kinds: list[int] = []
-        distance = [[0] * count for _ in range(_COMPARED)]
-        operand = [[-1] * count for _ in range(_COMPARED)]
-        position, last_use = self.position, self.last_use
-        for k, op in enumerate(line):
-            attrs: Any = op.attrs
-            if op.op_name in ("slice", "update_slice"):
-                counts, begins, steps = (value for _, value in attrs)
-                if len(begins) <= _AXES:
-                    starts[k], attrs = begins, (counts, steps)
-            looks = tuple([number[t] for t in (*op.input_ids, op.result_ids[0])])
-            self.kinds.append(codes.setdefault((op.op_name, attrs, looks, len(op.result_ids)), len(codes)))
-            literal = None if op.op_name in EXACT else literals
-            for slot, t in enumerate(op.input_ids[:_COMPARED]):
-                made = position.get(t)
-                operand[slot][k] = t
-                if made is not None:
-                    distance[slot][k] = k - made
-                else:
-                    distance[slot][k] = _LITERAL if literal is not None and t in literal else -2 - t
-            for t in op.input_ids:
-                last_use[t] = k
-            for t in op.result_ids:
-                position[t] = k
-        if starts:
-            self._starts = np.zeros((count, _AXES), np.int64)
-            padded = [(*begins, *(0,) * (_AXES - len(begins))) for begins in starts.values()]
-            self._starts[list(starts)] = padded
-        self._code = np.array(self.kinds)
-        self._distance, self._operand = np.array(distance), np.array(operand)
+        read, arity = _flat([op.input_ids for op in line])
+        made, widths = _flat([op.result_ids for op in line])
+        at, origin = np.repeat(np.arange(count), arity), np.repeat(np.arange(count), widths)
+        position, last_use = np.full(len(numbers), -1), np.full(len(numbers), -1)
+        position[made] = origin
+        np.maximum.at(last_use, read, at)
+        last_use[list(delivered)] = count
+        self._operand = np.full((_COMPARED, count), -1)
+        for slot, operand in enumerate(self._operand):
+            has = arity > slot
+            operand[has] = read[(np.cumsum(arity) - arity + slot)[has]]
+        self._distance = _distances(line, self._operand, position, literals)
+        self._starts, codes = _regions(line)
+        self._code = _paired(codes, numbers[made[np.cumsum(widths) - widths]])
+        for operand in self._operand:
+            self._code = _paired(self._code, np.where(operand < 0, 0, numbers[operand] + 1))
+        until = np.maximum.reduceat(last_use[made], np.cumsum(widths) - widths) if count else last_use[:0]
+        places = dict(zip(made.tolist(), origin.tolist()))
+        self.line = Line(line, self._code.tolist(), places, last_use, until)
 
     def take(self, begin: int, end: int) -> None:
         """Leave ops out of further runs."""
@@ -224,9 +217,11 @@ class _Comparison:
             for distance, operand in zip(self._distance, self._operand, strict=True):
                 alike &= (distance[period:] == distance[:-period]) | (operand[period:] == operand[:-period])
             alike = alike[period:] & alike[:-period]
-            if self._starts is not None:
-                by = self._starts[period:] - self._starts[:-period]
-                alike &= (by[period:] == by[:-period]).all(axis=1)
+            for starts in self._starts:
+                by = starts[period:] - starts[:-period]
+                alike &= by[period:] == by[:-period]
+            if not alike.any():
+                continue
             least = (limits.iterations - 2) * period
             found = list(_stretches(alike, least))
             if len(found) < limits.iterations or sum(end - begin for begin, end in found) < limits.ops:
@@ -239,11 +234,12 @@ class _Comparison:
     def _periods(self, least: int) -> list[int]:
         """Return the distances at which a few ops often come again, and small multiples of these."""
         count = len(self._code)
-        if count <= _WINDOW:
+        window = min(_WINDOW, count // least)  # no period is longer than that
+        if not window:
             return []
-        mixed = np.zeros(count, np.uint64)
-        for k in range(_WINDOW):
-            mixed[: count - k] = mixed[: count - k] * np.uint64(0x9E3779B97F4A7C15) + self._code[k:].astype(np.uint64)
+        mixed = np.zeros(count - window + 1, np.uint64)
+        for k in range(window):
+            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + self._code[k : k + len(mixed)].astype(np.uint64)
         order = np.argsort(mixed, kind="stable")
         again = mixed[order[1:]] == mixed[order[:-1]]
         apart = np.diff(order)[again]
@@ -264,17 +260,70 @@ def _add_distances(periods: list[int], alike: Any, period: int, least: int) -> N
                 bisect.insort(periods, distance)
 
 
-def _numbers(metas: list[Meta]) -> list[int]:
-    """Return a number for each meta: equal ones have one."""
-    by_identity: dict[int, int] = {}
-    by_value: dict[Meta, int] = {}
-    found = []
-    for meta in metas:
-        number = by_identity.get(id(meta))
-        if number is None:
-            number = by_identity[id(meta)] = by_value.setdefault(meta, len(by_value))
-        found.append(number)
-    return found
+def _flat(tuples: list[tuple[int, ...]]) -> tuple[Any, Any]:
+    """Return the items of all tuples, and how many each has."""
+    lengths = np.fromiter(map(len, tuples), np.int64, len(tuples))
+    return np.fromiter(itertools.chain.from_iterable(tuples), np.int64, int(lengths.sum())), lengths
+
+
+def _distances(line: list[OpNode], operands: Any, position: Any, literals: Collection[int]) -> Any:
+    """Return how far back each operand is made; what no op of the line makes has a number of its own below 0."""
+    literal = np.zeros(len(position), bool)
+    literal[list(literals)] = True
+    exact = np.fromiter([op.op_name in EXACT for op in line], bool, len(line))
+    made = position[operands]
+    given = np.where(literal[operands] & ~exact, _LITERAL, -2 - operands)
+    return np.where(operands < 0, 0, np.where(made >= 0, np.arange(len(line)) - made, given))
+
+
+def _regions(line: list[OpNode]) -> tuple[Any, Any]:
+    """Return where regions start, axis by axis, and a number for each op: of equal ones all but this and tensors is
+    equal, with the metas of operands beyond those that are compared for all ops at once."""
+    numbers: dict[Any, int] = {}
+    codes: list[int] = []
+    places: list[int] = []
+    starts: list[tuple[int, ...]] = []
+    rank = 0
+    for k, (_, name, inputs, attrs, results, _, _) in enumerate(line):
+        key: Any = attrs
+        if name in _MOVING:
+            (_, counts), (_, begins), (_, steps) = key  # in alphabetical order
+            if len(begins) <= _AXES:
+                rank = max(rank, len(begins))
+                places.append(k)
+                starts.append((*begins, *_ZEROS[len(begins)]))
+                key = counts, steps
+        codes.append(numbers.setdefault((name, key, len(inputs), len(results)), len(numbers)))
+    table = np.zeros((_AXES, len(line)), np.int64)
+    table[:, places] = np.fromiter(itertools.chain.from_iterable(starts), np.int64).reshape(-1, _AXES).T
+    return table[:rank], np.array(codes, np.int64)
+
+
+def _paired(codes: Any, column: Any) -> Any:
+    """Return a number for each pair of numbers: equal pairs have one."""
+    width = int(column.max(initial=0)) + 1
+    if int(codes.max(initial=0)) >= (1 << 62) // width:
+        codes = np.unique(codes, return_inverse=True)[1]
+    return codes * width + column
+
+
+class _Numbers:
+    """A number for each meta of a list that grows: equal ones have one."""
+
+    def __init__(self) -> None:
+        self._by_identity: dict[int, int] = {}
+        self._by_value: dict[Meta, int] = {}
+        self._found: list[int] = []
+
+    def of(self, metas: list[Meta]) -> Any:
+        """Return the numbers of all metas, of which earlier ones are those of the last call."""
+        by_identity, by_value, found = self._by_identity, self._by_value, self._found
+        for meta in metas[len(found) :]:
+            number = by_identity.get(id(meta))
+            if number is None:
+                number = by_identity[id(meta)] = by_value.setdefault(meta, len(by_value))
+            found.append(number)
+        return np.array(found, np.int64)
 
 
 def _stretches(mask: Any, least: int) -> Iterator[tuple[int, int]]:
