@@ -8,6 +8,7 @@ nor kernel forms, so a process that finds one on the disk imports none of them. 
 """
 from __future__ import annotations
 
+import itertools
 import marshal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -127,7 +128,17 @@ def exact_bytes(value: Any) -> bytes:
 
     Raises NotPlainError for any other type, subclasses of these but named tuples included.
     """
-    return marshal.dumps(_plain(value), _MARSHAL)
+    return marshal.dumps(value if _is_plain(value) else _plain(value), _MARSHAL)
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value consists of plain values and tuples alone: found level by level, not one by one."""
+    values = [value]
+    while others := set(map(type, values)) - _PLAIN:
+        if others != {tuple}:
+            return False
+        values = list(itertools.chain.from_iterable([v for v in values if type(v) is tuple]))
+    return True
 
 
 def _plain(value: Any) -> Any:

@@ -5,11 +5,15 @@ Decides nothing: no key and no code depends on it.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.cache import Entry, compress_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.records import Record
+
+
+LINES: Final = 1000
+"""The lines that an entry shows of a program: people read no more, and each takes some microseconds to write."""
 
 
 class Origin(Record, frozen=True):
@@ -22,9 +26,13 @@ class Origin(Record, frozen=True):
 
     @property
     def program_text(self) -> dict[str, str]:
-        """The program as metadata of an entry; what is long in it, such as literal arrays, is cut short."""
-        lines = str(self.program).splitlines() if self.program is not None else []
-        return compress_text("\n".join([line if len(line) <= 500 else f"{line[:500]} ..." for line in lines[:10_000]]))
+        """The program as metadata of an entry; what is long in it, such as literal arrays, is cut short, and so is the
+        program itself."""
+        from jitfuse.ir.text import first_lines  # not where kernels are found in the cache
+
+        lines = first_lines(self.program, LINES + 1) if self.program is not None else []
+        shown = [line if len(line) <= 500 else f"{line[:500]} ..." for line in lines[:LINES]]
+        return compress_text("\n".join([*shown, "  ..."] if len(lines) > LINES else shown))
 
 
 def recorded_milliseconds(entry: Entry) -> float:

@@ -81,13 +81,13 @@ def _program(program: FusedProgram) -> tuple[Any, ...]:
         _pairs(program.state_out),
         _pairs(program.writes),
         tuple([(value, number.setdefault(meta, len(number))) for value, meta in sorted(program.meta.items())]),
-        tuple(number),
+        tuple(map(tuple, number)),
     )
 
 
 def _step(step: OpStep) -> tuple[Any, ...]:
     if step.op_name not in ops.HOLD_PROGRAMS:
-        return step
+        return tuple(step)
     return (*step[:3], tuple((name, _attribute(value)) for name, value in step.attrs), *step[4:])
 
 

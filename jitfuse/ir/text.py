@@ -16,6 +16,7 @@ is `jitfuse.ir.parse`.
 """
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -38,6 +39,11 @@ def parse(text: str) -> FusedProgram:
 def to_text(program: FusedProgram) -> str:
     """Return the whole program as text, without a newline at the end."""
     return "\n".join(_lines(program, ""))
+
+
+def first_lines(program: FusedProgram, count: int) -> list[str]:
+    """Return the lines that the program's text begins with, at most so many."""
+    return "\n".join(itertools.islice(_lines(program, ""), count)).splitlines()[:count]
 
 
 def step_text(program: FusedProgram, step: OpStep) -> str:
