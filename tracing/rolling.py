@@ -1,52 +1,24 @@
 """Rolls equal iterations of Python loops back: from long runs of equal ops in a trace to `rolled_loop` steps.
 
-A run of period p is found where each op has the operator, attributes and metas of the one p ops before it, and reads
-what lies as far back, or the very same value, or another literal; regions that slices read and write may move on by a
-fixed distance. This is compared for all ops of one period at once, so that the time is linear in the ops. Loops in
-loops are found inner ones first. Owns finding runs, and putting loops in their place; what a run becomes is in
-`jitfuse.tracing.rolled_step`.
+Loops in loops are found inner ones first. Owns the graph in the making, and putting loops in place of runs. Does not
+own finding runs (`jitfuse.tracing.rolled_comparison`), nor what a run becomes (`jitfuse.tracing.rolled_step`).
 """
 from __future__ import annotations
 
-import bisect
-import itertools
-from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-import numpy as np
-
 from jitfuse.ir.program import Meta, OpStep
-from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode, ProcessGraph
-from jitfuse.tracing.rolled_body import EXACT
+from jitfuse.tracing.rolled_comparison import Comparison, Limits, Numbers
 from jitfuse.tracing.rolled_lists import lists_written
 from jitfuse.tracing.rolled_literals import literals_inside
 from jitfuse.tracing.rolled_narrow import narrowed
-from jitfuse.tracing.rolled_run import Line, Run, Workplace, attr, is_literal
+from jitfuse.tracing.rolled_run import Workplace, attr, is_literal
 from jitfuse.tracing.rolled_step import Rolled, roll_run
 from jitfuse.tracing.rolled_views import made_once, written_out
 from jitfuse.tracing.translator import Boundary
 
-MAX_PERIOD: Final = 2048
-_COMPARED: Final = 3
-"""Operands that are compared for all ops at once; further ones are when a run becomes a loop."""
-_AXES: Final = 4
-"""Slices of higher rank do not move on."""
-_MOVING: Final = ("slice", "update_slice")
-_ZEROS: Final = tuple((0,) * (_AXES - rank) for rank in range(_AXES + 1))
-_WINDOW: Final = 4
-"""Ops by which iterations are recognised before they are compared."""
-_ENDS: Final = 16
-"""Ends of short runs among which the next one of the same kind is looked for."""
-_LITERAL: Final = -1
 _DEPTH: Final = 4
-
-
-class Limits(NamedTuple):
-    """From how many ops, in how many iterations, on a run becomes a loop; one of loops does so whatever its ops."""
-
-    ops: int
-    iterations: int
 
 
 def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
@@ -76,7 +48,7 @@ class _Work:
         self._graph.metas = list(graph.metas)
         self._graph.feed_names = dict(graph.feed_names)
         self._renamed: dict[int, int] = {}
-        self._numbers = _Numbers()
+        self._numbers = Numbers()
         literals = {op.result_ids[0]: op for op in graph.ops if is_literal(op)}
         self._place = Workplace(self._graph.metas, literals, limits.iterations)
 
@@ -96,7 +68,7 @@ class _Work:
         """Replace runs by loops; returns whether there are any."""
         delivered = [self._renamed.get(t, t) for t in self._boundary.delivered()]
         numbers = self._numbers.of(self._graph.metas)
-        comparison = _Comparison(line, numbers, self._place.literals, delivered)
+        comparison = Comparison(line, numbers, self._place.literals, delivered)
         taken: list[Rolled] = []
         for run in comparison.runs(limits):
             for loop in roll_run(self._place, comparison.line, run):
@@ -168,167 +140,3 @@ def _differing(line: list[OpNode]) -> list[int]:
             if before[0] != op.attrs:
                 found += [before[1], k]
     return sorted(set(found))
-
-
-class _Comparison:
-    """What of each op is compared with the one a period before it.
-
-    `numbers` tells metas apart; what is `delivered` is read after the end.
-    """
-
-    def __init__(
-        self, line: list[OpNode], numbers: Any, literals: Collection[int], delivered: Collection[int]
-    ) -> None:
-        count = len(line)
-        self._free = np.ones(count, bool)
-        read, arity = _flat([op.input_ids for op in line])
-        made, widths = _flat([op.result_ids for op in line])
-        at, origin = np.repeat(np.arange(count), arity), np.repeat(np.arange(count), widths)
-        position, last_use = np.full(len(numbers), -1), np.full(len(numbers), -1)
-        position[made] = origin
-        np.maximum.at(last_use, read, at)
-        last_use[list(delivered)] = count
-        self._operand = np.full((_COMPARED, count), -1)
-        for slot, operand in enumerate(self._operand):
-            has = arity > slot
-            operand[has] = read[(np.cumsum(arity) - arity + slot)[has]]
-        self._distance = _distances(line, self._operand, position, literals)
-        self._starts, codes = _regions(line)
-        self._code = _paired(codes, numbers[made[np.cumsum(widths) - widths]])
-        for operand in self._operand:
-            self._code = _paired(self._code, np.where(operand < 0, 0, numbers[operand] + 1))
-        until = np.maximum.reduceat(last_use[made], np.cumsum(widths) - widths) if count else last_use[:0]
-        places = dict(zip(made.tolist(), origin.tolist()))
-        self.line = Line(line, self._code.tolist(), places, last_use, until)
-
-    def take(self, begin: int, end: int) -> None:
-        """Leave ops out of further runs."""
-        self._free[begin:end] = False
-
-    def runs(self, limits: Limits) -> Iterator[Run]:
-        """Yield runs of equal iterations, short periods first; those of different periods may overlap.
-
-        Many short runs of one period count as a long one: they are the loops within a loop.
-        """
-        periods = self._periods(limits.iterations)
-        for period in periods:  # which grow
-            alike = self._code[period:] == self._code[:-period]
-            alike &= self._free[period:] & self._free[:-period]
-            for distance, operand in zip(self._distance, self._operand, strict=True):
-                alike &= (distance[period:] == distance[:-period]) | (operand[period:] == operand[:-period])
-            alike = alike[period:] & alike[:-period]
-            for starts in self._starts:
-                by = starts[period:] - starts[:-period]
-                alike &= by[period:] == by[:-period]
-            if not alike.any():
-                continue
-            least = (limits.iterations - 2) * period
-            found = list(_stretches(alike, least))
-            if len(found) < limits.iterations or sum(end - begin for begin, end in found) < limits.ops:
-                found = [(begin, end) for begin, end in found if end - begin >= limits.ops - 2 * period]
-            _add_distances(periods, alike, period, limits.iterations)
-            for begin, end in found:
-                before = self._free[max(begin - period, 0) : begin]
-                yield Run(begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])))
-
-    def _periods(self, least: int) -> list[int]:
-        """Return the distances at which a few ops often come again, and small multiples of these."""
-        count = len(self._code)
-        window = min(_WINDOW, count // least)  # no period is longer than that
-        if not window:
-            return []
-        mixed = np.zeros(count - window + 1, np.uint64)
-        for k in range(window):
-            mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + self._code[k : k + len(mixed)].astype(np.uint64)
-        order = np.argsort(mixed, kind="stable")
-        again = mixed[order[1:]] == mixed[order[:-1]]
-        apart = np.diff(order)[again]
-        often = np.bincount(apart[apart <= MAX_PERIOD], minlength=1)
-        found = np.flatnonzero(often >= least - 1)
-        every = {p * m for p in found.tolist() for m in (1, 2, 3, 4)}
-        return sorted(p for p in every if p <= min(MAX_PERIOD, count // least))
-
-
-def _add_distances(periods: list[int], alike: Any, period: int, least: int) -> None:
-    """Add the distances at which the ends of runs of a period often come again: loops that are too short to be runs."""
-    ends = np.flatnonzero(alike[:-1] & ~alike[1:])
-    for between in range(1, min(_ENDS, len(ends) - least) + 1):
-        apart = ends[between:] - ends[:-between]
-        often = np.bincount(apart[apart <= MAX_PERIOD], minlength=1)
-        for distance in np.flatnonzero(2 * often >= len(apart)).tolist():
-            if distance > period and distance not in periods:
-                bisect.insort(periods, distance)
-
-
-def _flat(tuples: list[tuple[int, ...]]) -> tuple[Any, Any]:
-    """Return the items of all tuples, and how many each has."""
-    lengths = np.fromiter(map(len, tuples), np.int64, len(tuples))
-    return np.fromiter(itertools.chain.from_iterable(tuples), np.int64, int(lengths.sum())), lengths
-
-
-def _distances(line: list[OpNode], operands: Any, position: Any, literals: Collection[int]) -> Any:
-    """Return how far back each operand is made; what no op of the line makes has a number of its own below 0."""
-    literal = np.zeros(len(position), bool)
-    literal[list(literals)] = True
-    exact = np.fromiter([op.op_name in EXACT for op in line], bool, len(line))
-    made = position[operands]
-    given = np.where(literal[operands] & ~exact, _LITERAL, -2 - operands)
-    return np.where(operands < 0, 0, np.where(made >= 0, np.arange(len(line)) - made, given))
-
-
-def _regions(line: list[OpNode]) -> tuple[Any, Any]:
-    """Return where regions start, axis by axis, and a number for each op: of equal ones all but this and tensors is
-    equal, with the metas of operands beyond those that are compared for all ops at once."""
-    numbers: dict[Any, int] = {}
-    codes: list[int] = []
-    places: list[int] = []
-    starts: list[tuple[int, ...]] = []
-    rank = 0
-    for k, (_, name, inputs, attrs, results, _, _) in enumerate(line):
-        key: Any = attrs
-        if name in _MOVING:
-            (_, counts), (_, begins), (_, steps) = key  # in alphabetical order
-            if len(begins) <= _AXES:
-                rank = max(rank, len(begins))
-                places.append(k)
-                starts.append((*begins, *_ZEROS[len(begins)]))
-                key = counts, steps
-        codes.append(numbers.setdefault((name, key, len(inputs), len(results)), len(numbers)))
-    table = np.zeros((_AXES, len(line)), np.int64)
-    table[:, places] = np.fromiter(itertools.chain.from_iterable(starts), np.int64).reshape(-1, _AXES).T
-    return table[:rank], np.array(codes, np.int64)
-
-
-def _paired(codes: Any, column: Any) -> Any:
-    """Return a number for each pair of numbers: equal pairs have one."""
-    width = int(column.max(initial=0)) + 1
-    if int(codes.max(initial=0)) >= (1 << 62) // width:
-        codes = np.unique(codes, return_inverse=True)[1]
-    return codes * width + column
-
-
-class _Numbers:
-    """A number for each meta of a list that grows: equal ones have one."""
-
-    def __init__(self) -> None:
-        self._by_identity: dict[int, int] = {}
-        self._by_value: dict[Meta, int] = {}
-        self._found: list[int] = []
-
-    def of(self, metas: list[Meta]) -> Any:
-        """Return the numbers of all metas, of which earlier ones are those of the last call."""
-        by_identity, by_value, found = self._by_identity, self._by_value, self._found
-        for meta in metas[len(found) :]:
-            number = by_identity.get(id(meta))
-            if number is None:
-                number = by_identity[id(meta)] = by_value.setdefault(meta, len(by_value))
-            found.append(number)
-        return np.array(found, np.int64)
-
-
-def _stretches(mask: Any, least: int) -> Iterator[tuple[int, int]]:
-    """Yield the stretches (begin, end) of at least so many true values."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
-    for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        if end - begin >= max(least, 1):
-            yield begin, end

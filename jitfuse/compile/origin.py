@@ -11,7 +11,6 @@ from jitfuse.cache import Entry, compress_text
 from jitfuse.ir.program import FusedProgram
 from jitfuse.records import Record
 
-
 LINES: Final = 1000
 """The lines that an entry shows of a program: people read no more, and each takes some microseconds to write."""
 

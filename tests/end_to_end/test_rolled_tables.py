@@ -132,3 +132,15 @@ def test_a_large_table_is_a_short_program(shape: tuple[int, int]) -> None:
     assert len(fused.program(a).steps) == 1
     for x, y in zip(results(fused, (a,)), results(fn, (a,), 1), strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+def test_elements_that_are_read_once_and_often() -> None:
+    def fn(a: Any, b: Any, c: Any) -> Any:
+        for i in range(1, len(a)):
+            x = b[i]
+            a[i] = a[i - 1] * x + x * c[i]
+        for i in range(1, len(a)):
+            a[i] = a[i - 1] * b[i] - b[i]
+        return a
+
+    check(fn, np.copy(X), np.cos(X), np.sin(X), rolled=2)
