@@ -128,41 +128,39 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 
 # ---------------------------------------------------------------- writes under a mask
-def _writable(name: str, a: Any) -> Any:
+def _masked(name: str, a: Any, mask: Any, values: Any) -> tuple[Any, Tensor, Tensor]:
+    """Return the array that is written, the mask as bools, and the values."""
     if not isinstance(a, AbstractTensor):
         raise UnsupportedError(f"np.{name} into an array that is not traced, at {user_line()}. Create it inside the "
                                "function, or pass it as an argument.")
-    return a
+    where, new = lifted(mask, values, a)[:2]
+    if where.size != a.size:
+        raise ShapeError(f"{name}: mask and data must be the same size, at {user_line()}")
+    return a, strong(where).call("astype", dtype="bool"), new
 
 
 @implements("putmask")
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """Write values where a mask holds: of the flattened values, repeated, those at the same places."""
-    x = _writable("putmask", a)
-    where, new = lifted(mask, values, x)[:2]
-    if where.size != x.size:
-        raise ShapeError(f"putmask: mask and data must be the same size, at {user_line()}")
+    x, where, new = _masked("putmask", a, mask, values)
     if not new.size:
         return
     flat = strong(new).ravel()
     if flat.size < x.size:
         flat = flat.call("tile", reps=(-(-x.size // flat.size),))
     fitting = flat[: x.size].reshape(x.shape)
-    x[...] = strong(where).call("astype", dtype="bool").reshape(x.shape).call("where", fitting, x)
+    x[...] = where.reshape(x.shape).call("where", fitting, x)
 
 
 @implements("place")
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """Write the values, one after the other and again from the first, where a mask holds."""
-    x = _writable("place", arr)
-    where, new = lifted(mask, vals, x)[:2]
-    if where.size != x.size:
-        raise ShapeError(f"place: mask and data must be the same size, at {user_line()}")
+    x, where, new = _masked("place", arr, mask, vals)
     if not new.size and x.size:
         raise ArgumentError(f"Cannot insert from an empty array!, at {user_line()}")
     if not x.size:
         return
-    chosen = strong(where).call("astype", dtype="bool").ravel()
+    chosen = where.ravel()
     nth = (chosen.call("astype", dtype="int64").call("cumsum", axis=0) - 1) % new.size
     values = gathering.take(strong(new).ravel(), nth, mode="clip")
     x[...] = chosen.reshape(x.shape).call("where", values.reshape(x.shape), x)
