@@ -1,4 +1,4 @@
-"""The kernel cache of a test session: where it lies, and what the session compiled.
+"""The kernel cache of a test session, where it lies, and what the session compiled; threads for tests.
 
 Without JITFUSE_CACHE_DIR or JITFUSE_CACHE_PATH a session gets an empty folder of its own. With
 JITFUSE_TEST_EXPECT_WARM=1 it fails where it compiled a kernel that was in the folder when it began. Tests that
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
+from collections.abc import Callable
 
 import hypothesis
 import pytest
@@ -67,3 +69,26 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     for key in again[:20]:
         terminalreporter.write_line(f"  compiled again: {key}")
+
+
+@pytest.fixture(scope="session")
+def in_threads() -> Callable[[int, Callable[[int], object]], None]:
+    """Run ``work(k)`` for every k below a count, each in a thread of its own; the first error is raised here."""
+    def run(count: int, work: Callable[[int], object]) -> None:
+        failures: list[BaseException] = []
+
+        def guarded(k: int) -> None:
+            try:
+                work(k)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    return run

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,30 +121,20 @@ def test_a_fork_waits_for_imports_of_other_threads() -> None:
 
 @pytest.mark.parametrize("same", [True, False])
 def test_thirty_two_threads_that_call_first_compile_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_threads: Any, same: bool
 ) -> None:
     monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path))
     name = "same" if same else "each"  # another program for each case: an earlier one's object may still be loaded
     functions = [jf.fuse(lambda x: np.exp(x) * 2 + np.sum(x) - len(name) * same) for _ in range(1 if same else 32)]
     x = np.linspace(0, 1, 1001)
     want = np.exp(x) * 2 + np.sum(x) - len(name) * same
-    wrong: list[object] = []
     barrier = threading.Barrier(32)
 
     def call(k: int) -> None:
         barrier.wait()
-        try:
-            if not np.allclose(functions[k % len(functions)](x), want):
-                wrong.append(k)
-        except BaseException as error:
-            wrong.append(error)
+        np.testing.assert_allclose(functions[k % len(functions)](x), want, rtol=1e-5)
 
-    threads = [threading.Thread(target=call, args=(k,)) for k in range(32)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    in_threads(32, call)
     stats = [f.stats() for f in functions]
     assert all(s["traces"] == 1 for s in stats)
     assert len({kernel.key for f in functions for kernel in f.kernels}) == 1

@@ -137,21 +137,16 @@ def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f.stats()["launches"] == 28
 
 
-def test_many_threads_compile_once() -> None:
+def test_many_threads_compile_once(in_threads: Any) -> None:
     f = jf.fuse(lambda x: np.exp(x) * 2 + np.sum(x))
-    want, wrong = np.exp(X) * 2 + np.sum(X), []
+    want = np.exp(X) * 2 + np.sum(X)
 
-    def call() -> None:
+    def call(k: int) -> None:
         for _ in range(50):
-            if not np.allclose(f(X), want):
-                wrong.append(1)
+            np.testing.assert_allclose(f(X), want, rtol=1e-5)
 
-    threads = [threading.Thread(target=call) for _ in range(32)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong and f.stats()["traces"] == 1
+    in_threads(32, call)
+    assert f.stats()["traces"] == 1
 
 
 def test_a_dropped_function_is_freed_at_once() -> None:

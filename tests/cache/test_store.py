@@ -7,7 +7,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -360,14 +359,12 @@ class TestDefault:
         assert default_store().load(entry.key, entry.canonical) == entry
         assert os.listdir(tmp_path / "one") == []
 
-    def test_threads_get_one_store(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_threads_get_one_store(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_threads: Any
+    ) -> None:
         monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path / "one"))
         found: list[Store] = []
-        threads = [threading.Thread(target=lambda: found.append(default_store())) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(16, lambda k: found.append(default_store()))
         assert len(set(map(id, found))) == 1
 
 

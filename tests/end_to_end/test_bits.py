@@ -1,7 +1,7 @@
 """Exact operators give NumPy's bits at every size and layout, for every number of threads."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,6 @@ import pytest
 from programs import make, quiet
 
 import jitfuse as jf
-from jitfuse.backends.llvm.runtime import native
 
 SIZES = (0, 1, 7, 100_003)
 LAYOUTS = ("C", "F", "strided", "reversed", "transposed", "broadcast", "offset", "stepped")
@@ -37,14 +36,6 @@ def rounding(x: Any, y: Any) -> Any:
 
 
 FUNCTIONS = (arithmetic, comparisons, casts, integers, rounding)
-
-
-@pytest.fixture(name="runtime")
-def _runtime() -> Iterator[Any]:
-    runtime = native.runtime()
-    before = runtime.threads
-    yield runtime
-    runtime.set_threads(before)
 
 
 def assert_same_bits(actual: Any, expected: Any) -> None:

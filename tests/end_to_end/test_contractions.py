@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import pytest
 from programs import quiet
 
 import jitfuse as jf
-from jitfuse.backends.llvm.runtime import native
 from jitfuse.plans.plan import SymbolicPlan
 
 SIZES = (1, 3, 8, 14, 17, 33, 70)
@@ -22,14 +21,6 @@ INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choose own kernels at every size."""
     monkeypatch.setattr(SymbolicPlan, "cost_ns", lambda self, choice: not self.policy.own)
-
-
-@pytest.fixture(name="runtime")
-def _runtime() -> Iterator[Any]:
-    runtime = native.runtime()
-    before = runtime.threads
-    yield runtime
-    runtime.set_threads(before)
 
 
 def filled(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Any:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -206,7 +205,7 @@ def test_caught_signals_do_no_harm(check: Any) -> None:
     check(function, *(np.array([2.0**k]) for k in (0, 1, 5, 40)))
 
 
-def test_threads_that_call_at_once() -> None:
+def test_threads_that_call_at_once(in_threads: Any) -> None:
     def function(x: Any) -> Any:
         while x.sum() > 1:
             x = x * 0.5 if x[0] > x[1] else x * 0.25
@@ -215,21 +214,14 @@ def test_threads_that_call_at_once() -> None:
         return x[::-1] * 2
 
     fused = jf.fuse(function)
-    wrong: list[Any] = []
 
     def call(k: int) -> None:
         rng = np.random.default_rng(k)
         for _ in range(30):
             x = rng.random(2) * 2.0 ** rng.integers(0, 12)
-            if not np.array_equal(fused(x), function(x)):
-                wrong.append(x)
+            np.testing.assert_array_equal(fused(x), function(x))
 
-    threads = [threading.Thread(target=call, args=(k,)) for k in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    in_threads(8, call)
 
 
 def test_torch_tensors_and_eager_arrays() -> None:

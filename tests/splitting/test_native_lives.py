@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,30 +15,21 @@ import jitfuse as jf
 pytestmark = pytest.mark.usefixtures("natively")
 
 
-def test_threads() -> None:
+def test_threads(in_threads: Any) -> None:
     def f(x):
         while x.sum() > 2:
             x = x * 0.5
         return x if x[0] > x[1] else x[::-1]
 
     fused = jf.fuse(f)
-    failures: list[BaseException] = []
 
     def call(seed: int) -> None:
-        try:
-            rng = np.random.default_rng(seed)
-            for _ in range(300):
-                x = rng.random(2) * 2.0 ** rng.integers(0, 30)
-                same(fused(x), f(x))
-        except BaseException as error:
-            failures.append(error)
+        rng = np.random.default_rng(seed)
+        for _ in range(300):
+            x = rng.random(2) * 2.0 ** rng.integers(0, 30)
+            same(fused(x), f(x))
 
-    threads = [threading.Thread(target=call, args=(k,)) for k in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
+    in_threads(6, call)
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")

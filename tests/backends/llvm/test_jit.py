@@ -4,8 +4,8 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,21 +121,13 @@ def test_disassembly_needs_objdump(monkeypatch: pytest.MonkeyPatch) -> None:
         jit.disassemble(code)
 
 
-def test_many_threads_compile_load_and_drop() -> None:
-    failures: list[object] = []
-
+def test_many_threads_compile_load_and_drop(in_threads: Any) -> None:
     def work(k: int) -> None:
         for i in range(3):
             library = jit.load(jit.compile_text(multiply_text(k + i)))
-            if call(library, "f", 7) != 7 * (k + i):
-                failures.append((k, i))
+            assert call(library, "f", 7) == 7 * (k + i), (k, i)
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(16)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures
+    in_threads(16, work)
 
 
 def test_loading_starts_no_code_generator(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def test_code_that_cannot_be_rewritten_is_guarded_from_its_chains(
     assert not got.holds
 
 
-def test_many_threads_share_helpers(trace: Any) -> None:
+def test_many_threads_share_helpers(trace: Any, in_threads: Any) -> None:
     class Layer:
         def __init__(self, k: float) -> None:
             self.k = k
@@ -303,27 +303,23 @@ def test_many_threads_share_helpers(trace: Any) -> None:
             return scaled(x) * self.k
 
     layers = [Layer(2.0), Layer(3.0)]
-    wrong: list[Any] = []
 
     def f(x: Any) -> Any:
         for layer in layers:
             x = layer(x)
         return x
 
-    def work(start: int) -> None:
-        for i in range(start, start + 40):
+    def work(k: int) -> None:
+        for i in range(k * 100, k * 100 + 40):
             got = trace(f, X * i)
-            if not np.array_equal(got.result, X * i * 1.5) or not got.holds or not np.array_equal(f(X), X * 1.5):
-                wrong.append((i, got.trail.why_failed(got.args)))
+            assert got.holds, (i, got.trail.why_failed(got.args))
+            np.testing.assert_array_equal(got.result, X * i * 1.5)
+            np.testing.assert_array_equal(f(X), X * 1.5)
 
-    threads = [threading.Thread(target=work, args=(i * 100,)) for i in range(8)]
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(8, work)
     finally:
         sys.setswitchinterval(before)
-    assert not wrong and not swap._swaps and scaled.__code__.co_consts == (None,)
+    assert not swap._swaps and scaled.__code__.co_consts == (None,)

@@ -222,14 +222,15 @@ def test_user_descriptor(follows: Any) -> None:
     follows(lambda x: x * holder.twice, lambda: setattr(holder, "lr", 5.0), X, by="feed")
 
 
+class Table:
+    size = 2.0
+
+    @functools.cached_property
+    def values(self) -> Any:
+        return self.size * 10
+
+
 def test_cached_property(follows: Any) -> None:
-    class Table:
-        size = 2.0
-
-        @functools.cached_property
-        def values(self) -> Any:
-            return self.size * 10
-
     table = Table()
 
     def change() -> None:
@@ -243,13 +244,6 @@ def test_cached_property(follows: Any) -> None:
 
 
 def test_cached_property_does_not_keep_traced_values(trace: Any) -> None:
-    class Table:
-        size = 2.0
-
-        @functools.cached_property
-        def values(self) -> Any:
-            return self.size * 10
-
     table = Table()
     np.testing.assert_array_equal(trace(lambda x: x + table.values, X).result, X + 20)
     assert table.values == 20.0

@@ -4,11 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitfuse.backends.llvm.runtime.tables import (
-    EntryBuilder,
-    PlanBuilder,
-    StateBlock,
-)
+from jitfuse.backends.llvm.runtime.tables import Entry, EntryBuilder, PlanBuilder, StateBlock
 
 
 def refuse(*args: Any, **kwargs: Any) -> Any:
@@ -19,15 +15,22 @@ class StatusError(Exception):
     pass
 
 
-def single(harness: Any, build: Callable[[PlanBuilder, int], Any], *, dtype: str = "int64",
-           shape: tuple[int, ...] = (1,), handler: Any = refuse) -> Any:
-    """Return a function of one writeable array; `build` fills the plan for its value."""
+def single_entry(
+    build: Callable[[PlanBuilder, int], Any], *, dtype: str = "int64", shape: tuple[int, ...] = (1,),
+    handler: Any = refuse,
+) -> Entry:
+    """Return an entry of one writeable array; `build` fills the plan for its value."""
     b = EntryBuilder(1, handler=handler)
     value = b.guard_array(b.argument(0), dtype, shape, writeable=True)
     entry = b.build()
     plan = entry.plan_builder()
     build(plan, value)
     entry.set_plan(training=False, plan=plan.build())
+    return entry
+
+
+def single(harness: Any, build: Callable[[PlanBuilder, int], Any], **options: Any) -> Any:
+    """Return a function of one writeable array; `build` fills the plan for its value."""
     state = StateBlock(refuse)
-    state.prepend(entry)
+    state.prepend(single_entry(build, **options))
     return harness.attach(state)

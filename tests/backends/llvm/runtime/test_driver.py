@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
-from single_plans import StatusError, refuse, single
+from single_plans import StatusError, refuse, single, single_entry
 
 from jitfuse.backends.llvm.runtime.tables import (
     ARENA,
@@ -182,26 +182,17 @@ def test_a_handler_may_call_the_function_and_extend_it(harness: Any) -> None:
     """An entry that the handler prepends takes over from the next call on."""
     state = StateBlock(refuse)
 
-    def make(handler: Any, finish: Callable[[PlanBuilder, int], Any]) -> None:
-        b = EntryBuilder(1, handler=handler)
-        value = b.guard_array(b.argument(0), "int64", (1,))
-        entry = b.build()
-        p = entry.plan_builder()
-        finish(p, value)
-        entry.set_plan(training=False, plan=p.build())
-        state.prepend(entry)
-
     def finish(p: PlanBuilder, value: int) -> None:
         p.launch(harness.kernel("status"), 1, operands=[(value, 0)])
         p.finish(ObjectResult("old"))
 
     def handler(site: int, code: int) -> NoReturn:
         assert f(np.array([0])) == "old"
-        make(refuse, lambda p, v: p.finish(ObjectResult("new")))
+        state.prepend(single_entry(lambda p, v: p.finish(ObjectResult("new"))))
         assert f(np.array([0])) == "new"
         raise StatusError
 
-    make(handler, finish)
+    state.prepend(single_entry(finish, handler=handler))
     f = harness.attach(state)
     with pytest.raises(StatusError):
         f(np.array([4]))
@@ -330,15 +321,7 @@ def test_no_way_out_leaks(harness: Any) -> None:
     ]
     x = np.array([1])
     for build, outcome in ways:
-        b = EntryBuilder(1, handler=handler)
-        value = b.guard_array(b.argument(0), "int64", (1,))
-        entry = b.build()
-        p = entry.plan_builder()
-        build(p, value)
-        entry.set_plan(training=False, plan=p.build())
-        state = StateBlock(refuse)
-        state.prepend(entry)
-        f = harness.attach(state)
+        f = single(harness, build, handler=handler)
 
         def repeat(f: Any, n: int, outcome: Any = outcome) -> None:
             for _ in range(n):

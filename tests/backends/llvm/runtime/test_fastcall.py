@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from single_plans import refuse
 
 from jitfuse.backends.llvm.runtime.tables import (
     ArrayResult,
@@ -22,10 +23,6 @@ from jitfuse.backends.llvm.runtime.tables import (
 )
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
-
-
-def refuse(*args: Any) -> Any:
-    raise RuntimeError("unexpected")
 
 
 def miss(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from single_plans import refuse
 
 from jitfuse.backends.llvm.runtime.plan_table import Moving, Sweep
 from jitfuse.backends.llvm.runtime.tables import (
@@ -22,10 +23,6 @@ from jitfuse.backends.llvm.runtime.tables import (
     ScalarResult,
     StateBlock,
 )
-
-
-def refuse(*args: Any, **kwargs: Any) -> Any:
-    raise RuntimeError(("unexpected", args))
 
 
 def function(

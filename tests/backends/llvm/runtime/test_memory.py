@@ -4,8 +4,7 @@ import ctypes
 import gc
 import os
 import random
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -125,24 +124,7 @@ def test_random_allocations_never_overlap(memory: Allocator) -> None:
         memory.free(data, size)
 
 
-def in_threads(count: int, work: Callable[[int], None]) -> None:
-    failures: list[BaseException] = []
-
-    def guarded(k: int) -> None:
-        try:
-            work(k)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures
-
-
-def test_threads_share_the_allocator(memory: Allocator) -> None:
+def test_threads_share_the_allocator(memory: Allocator, in_threads: Any) -> None:
     def work(k: int) -> None:
         generator = random.Random(k)
         for _ in range(300 * SCALE):
@@ -246,7 +228,7 @@ def test_arrays_of_objects_work_too(memory: Allocator) -> None:
         del x
 
 
-def test_arrays_freed_by_other_threads(memory: Allocator) -> None:
+def test_arrays_freed_by_other_threads(memory: Allocator, in_threads: Any) -> None:
     with numpy_allocates_here():
         arrays = [np.full(1000, k) for k in range(64)]
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import ctypes
 import os
 import random
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import kernels
 import pytest
@@ -82,24 +82,14 @@ def test_workers_wake_from_sleep() -> None:
         run.check()
 
 
-def test_32_python_threads_at_once() -> None:
-    failures: list[BaseException] = []
+def test_32_python_threads_at_once(in_threads: Any) -> None:
+    def work(k: int) -> None:
+        for _ in range(20 * SCALE):
+            run = kernels.Count(500, delay=50)
+            run.run()
+            run.check()
 
-    def work() -> None:
-        try:
-            for _ in range(20 * SCALE):
-                run = kernels.Count(500, delay=50)
-                run.run()
-                run.check()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(32)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures
+    in_threads(32, work)
 
 
 def test_a_launch_inside_a_kernel_runs_in_its_thread() -> None:

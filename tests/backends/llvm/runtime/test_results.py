@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from single_plans import refuse
 
 from jitfuse.backends.llvm.runtime.tables import (
     ArrayResult,
@@ -25,10 +26,6 @@ from jitfuse.backends.llvm.runtime.tables import (
 )
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
-
-
-def refuse(*args: Any) -> Any:
-    raise RuntimeError("unexpected")
 
 
 def copies(harness: Any, shape: tuple[int, ...], dtype: str, tree: Any, count: int = 1) -> Any:
