@@ -6,31 +6,21 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime.pyobject import (
-    address,
     incref,
     item,
     set_item,
-    word,
 )
+from jitfuse.backends.llvm.runtime.record_reader import RecordReader
 
 
-class GuardBasis:
+class GuardBasis(RecordReader):
     """The function `jf_guards` under construction, in the block of one guard."""
 
     def __init__(self, module: Module) -> None:
         parameters = [("entry_words", "ptr"), ("objects", "ptr"), ("cells", "ptr"), ("values", "ptr")]
-        self.f = module.function("jf_guards", "i64", parameters, internal=True)
+        super().__init__(module.function("jf_guards", "i64", parameters, internal=True))
         self.entry, self.objects, self.cells, self.values = self.f.args
-        self.record = Value("%record", "ptr")
         self.found: list[tuple[Value, str]] = []
-
-    def word(self, index: int) -> Value:
-        """Load a word of the guard."""
-        return word(self.f, self.record, index)
-
-    def address(self, index: int) -> Value:
-        """Load a word of the guard that is an address."""
-        return address(self.f, self.record, index)
 
     def source(self, index: int = 1) -> Value:
         """Return the object in the slot that a word of the guard names."""

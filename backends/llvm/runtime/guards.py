@@ -56,10 +56,7 @@ class _Guards(DataGuards):
             Guard.NPSCALAR: self.numpy_scalar, Guard.ARRAY: self.array, Guard.OVERLAP: self.overlap,
             Guard.CALL: self.call, Guard.SAME: self.same, Guard.TENSOR: self.tensor, Guard.NO_GRAD: self.no_grad,
         }
-        f.switch(self.word(0), "failed", [(op, f"guard{op}") for op in kinds])
-        for op, emit in kinds.items():
-            f.label(f"guard{op}")
-            emit()
+        self.dispatch(kinds, "failed")
         f.label("found")
         target = f.phi("ptr", self.found)
         set_item(f, target, self.objects, Value("%filled", "i64"))

@@ -18,6 +18,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     set_item,
     word,
 )
+from jitfuse.backends.llvm.runtime.record_reader import RecordReader
 
 _MESSAGE = "a call handler of jitfuse returned where it had to raise"
 
@@ -53,28 +54,18 @@ def emit_handle(module: Module) -> None:
     f.ret(f.null)
 
 
-class OpBasis:
+class OpBasis(RecordReader):
     """The function `jf_ops` under construction, in the block of one op."""
 
     def __init__(self, module: Module) -> None:
         parameters = [("plan", "ptr"), ("entry_words", "ptr"), ("state", "ptr"), ("frame", "ptr"),
                       ("values", "ptr"), ("owners", "ptr"), ("pause", "ptr")]
-        self.f = module.function("jf_ops", "ptr", parameters, internal=True)
+        super().__init__(module.function("jf_ops", "ptr", parameters, internal=True))
         self.plan, self.caller, self.state, self.frame, self.values, self.owners, self.pause = self.f.args
-        self.op = Value("%op", "ptr")
         self.base = address(self.f, self.plan, Plan.OPS)
         self.work = self.f.offset(self.frame, word(self.f, self.plan, Plan.WORK), "i64")
         self.jumps: list[tuple[Value, str]] = []
         self.failures: list[str] = []
-
-    # ------------------------------------------------------------------ parts
-    def word(self, index: int) -> Value:
-        """Load a word of the op."""
-        return word(self.f, self.op, index)
-
-    def address(self, index: int) -> Value:
-        """Load a word of the op that is an address."""
-        return address(self.f, self.op, index)
 
     def data(self, table: Value, index: Value | int = 0) -> Value:
         """Return the address that two words (value, offset) of a table stand for."""

@@ -25,13 +25,13 @@ class Moves(OpBasis):
     def branch(self) -> None:
         """Jump where the truth of a byte is the wanted one."""
         f = self.f
-        byte = f.cast("zext", f.load("i8", self.data(f.offset(self.op, 2 * layout.WORD))), "i64")
+        byte = f.cast("zext", f.load("i8", self.data(self.rest(2))), "i64")
         self.jump_where(f.icmp("eq", byte, self.word(4)), 5)
 
     def less(self) -> None:
         """Jump where one number is less than another."""
         f = self.f
-        a, b = (f.load("i64", self.data(f.offset(self.op, at * layout.WORD))) for at in (2, 4))
+        a, b = (f.load("i64", self.data(self.rest(at))) for at in (2, 4))
         self.jump_where(f.icmp("slt", a, b), 6)
 
     def jump_where(self, condition: Value, at: int) -> None:
@@ -54,7 +54,7 @@ class Moves(OpBasis):
     def move(self) -> None:
         """Let values stand for other memory."""
         f = self.f
-        table = f.offset(self.op, 3 * layout.WORD)
+        table = self.rest(3)
         with f.loop(ZERO, self.word(2)) as loop:
             triple = f.offset(table, f.mul(loop.index, f.const("i64", 3)), "i64")
             set_item(f, self.data(f.offset(triple, layout.WORD)), self.values, word(f, triple, 0))
@@ -63,7 +63,7 @@ class Moves(OpBasis):
     def swap(self) -> None:
         """Let pairs of values change places."""
         f = self.f
-        table = f.offset(self.op, 3 * layout.WORD)
+        table = self.rest(3)
         with f.loop(ZERO, self.word(2)) as loop:
             pair = f.offset(table, f.shl(loop.index, ONE), "i64")
             a, b = word(f, pair, 0), word(f, pair, 1)
@@ -75,7 +75,7 @@ class Moves(OpBasis):
     def copy(self) -> None:
         """Copy memory."""
         f = self.f
-        target, source = (self.data(f.offset(self.op, at * layout.WORD)) for at in (2, 4))
+        target, source = (self.data(self.rest(at)) for at in (2, 4))
         with f.if_(f.icmp("ne", target, source), likely=True):
             f.call("memmove", "ptr", [target, source, self.word(6)])
         f.br("advance")
@@ -83,7 +83,7 @@ class Moves(OpBasis):
     def strided(self) -> None:
         """Copy runs of memory that lie apart, along two axes."""
         f = self.f
-        target, source = (self.data(f.offset(self.op, at * layout.WORD)) for at in (2, 4))
+        target, source = (self.data(self.rest(at)) for at in (2, 4))
         run = self.word(6)
         words = f.icmp("eq", run, f.const("i64", layout.WORD))
         with f.loop(ZERO, self.word(7)) as outer:
@@ -103,7 +103,7 @@ class Moves(OpBasis):
     def count(self) -> None:
         """Add to a number in memory."""
         f = self.f
-        place = self.data(f.offset(self.op, 2 * layout.WORD))
+        place = self.data(self.rest(2))
         f.store(f.add(f.load("i64", place), self.word(4)), place)
         f.br("advance")
 

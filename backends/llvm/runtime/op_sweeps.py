@@ -22,7 +22,7 @@ class Sweeps(Moves):
         """Run launches one after the other, again and again; the words of each are laid out in the work area."""
         f = self.f
         count, launches = self.word(2), self.word(3)
-        first = f.offset(self.op, 4 * layout.WORD)
+        first = self.rest(4)
         with f.loop(ZERO, launches) as loop:
             record, work = loop.carry(first), loop.carry(self.work)
             self._lay_out(record, work)

@@ -42,24 +42,21 @@ class _Ops(Sweeps):
     def emit(self) -> None:
         f = self.f
         f.label("next")
-        f.emit(f"%op = phi ptr [ {self.base.ref}, %entry ], [ %following, %advance ], [ %target, %jumped ]")
+        f.emit(f"%record = phi ptr [ {self.base.ref}, %entry ], [ %following, %advance ], [ %target, %jumped ]")
         kinds: dict[int, Callable[[], None]] = {
             Op.LAUNCH: self.launch, Op.HOST: self.host, Op.OBSERVE: self.observe, Op.CHECK: self.check,
             Op.JUMP: self.jump, Op.RETURN: self.return_, Op.MOVE: self.move, Op.SWAP: self.swap, Op.COPY: self.copy,
             Op.COUNT: self.count, Op.BRANCH: self.branch, Op.LESS: self.less, Op.ALLOC: self.alloc,
             Op.STRIDED: self.strided, Op.SWEEP: self.sweep,
         }
-        f.switch(self.word(0), "invalid", [(op, f"op{op}") for op in kinds])
-        for op, emit in kinds.items():
-            f.label(f"op{op}")
-            emit()
+        self.dispatch(kinds, "invalid")
         f.label("advance")
-        f.emit(f"%following = getelementptr i64, ptr %op, i64 {self.word(1).ref}")
+        f.emit(f"%following = getelementptr i64, ptr %record, i64 {self.word(1).ref}")
         f.br("next")
         f.label("jump")
         index = f.phi("i64", self.jumps)
         target = f.offset(self.base, index, "i64")
-        with f.if_(f.icmp("ule", target, self.op)):
+        with f.if_(f.icmp("ule", target, self.record)):
             self.count_down()
         f.emit(f"%target = getelementptr i64, ptr {target.ref}, i64 0")
         f.label("jumped")
@@ -91,7 +88,7 @@ class _Ops(Sweeps):
         """Write the launch's words: patched addresses, then the rest of the template."""
         f = self.f
         total, patches, template = self.word(8), self.word(9), self.address(10)
-        table = f.offset(self.op, 11 * layout.WORD)
+        table = self.rest(11)
         with f.loop(ZERO, patches) as loop:
             set_item(f, self.data(table, f.shl(loop.index, ONE)), self.work, loop.index)
         with f.loop(patches, total) as loop:
@@ -135,7 +132,7 @@ class _Ops(Sweeps):
         f = self.f
         self.with_gil()
         count = self.word(3)
-        table = f.offset(self.op, 5 * layout.WORD)
+        table = self.rest(5)
         with f.loop(ZERO, count) as loop:
             array = self.host_array(f.offset(table, f.shl(loop.index, Value("2", "i64")), "i64"))
             with f.if_(f.icmp("eq", array, f.null), likely=False):
@@ -169,7 +166,7 @@ class _Ops(Sweeps):
     # ------------------------------------------------------------------ control
     def observe(self) -> None:
         f = self.f
-        data = self.data(f.offset(self.op, 2 * layout.WORD))
+        data = self.data(self.rest(2))
         reads: dict[int, Callable[[], Value]] = {
             Code.BOOL: lambda: f.cast("zext", f.load("i8", data), "i64"),
             Code.INT32: lambda: f.cast("sext", f.load("i32", data), "i64"),
@@ -185,7 +182,7 @@ class _Ops(Sweeps):
             f.br("observed")
         f.label("observed")
         bits = f.phi("i64", seen)
-        cases = f.offset(self.op, 6 * layout.WORD)
+        cases = self.rest(6)
         with f.loop(ZERO, self.word(5)) as loop:
             case = f.offset(cases, f.shl(loop.index, ONE), "i64")
             target = f.field("i64", case, layout.WORD)
@@ -196,7 +193,7 @@ class _Ops(Sweeps):
         f.br("advance")
 
     def check(self) -> None:
-        status = self.f.load("i64", self.data(self.f.offset(self.op, 2 * layout.WORD)))
+        status = self.f.load("i64", self.data(self.rest(2)))
         self.end_where_status(status, self.word(4))
         self.f.br("advance")
 

@@ -27,6 +27,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     set_item,
     word,
 )
+from jitfuse.backends.llvm.runtime.record_reader import RecordReader
 
 
 def emit_results(module: Module) -> None:
@@ -123,15 +124,15 @@ def _emit_owner(module: Module) -> None:
     f.ret(array)
 
 
-class _Results:
+class _Results(RecordReader):
     """Builds `jf_result`: a stack machine over the records of a result table."""
 
     def __init__(self, module: Module) -> None:
         parameters = [("plan", "ptr"), ("objects", "ptr"), ("values", "ptr"), ("owners", "ptr"),
                       ("stack", "ptr"), ("table", "ptr"), ("count", "i64")]
-        self.f = module.function("jf_result", "ptr", parameters, internal=True)
+        super().__init__(module.function("jf_result", "ptr", parameters, internal=True))
         self.plan, self.objects, self.values, self.owners, self.stack, self.table, self.count = self.f.args
-        self.record, self.height = Value("%record", "ptr"), Value("%height", "i64")
+        self.height = Value("%height", "i64")
         self.made: list[tuple[Value, Value, str]] = []
         self.failed: list[tuple[Value, str]] = []
 
@@ -152,10 +153,7 @@ class _Results:
             Result.OBJECT: self.object_, Result.VIEW: self.view, Result.TUPLE: self.tuple_,
             Result.LIST: self.list_, Result.DICT: self.dict_, Result.CALL: self.call, Result.APPLY: self.apply,
         }
-        f.switch(self.word(0), "invalid", [(op, f"result{op}") for op in kinds])
-        for op, emit in kinds.items():
-            f.label(f"result{op}")
-            emit()
+        self.dispatch(kinds, "invalid")
         f.label("push")
         target = f.phi("ptr", [(x, block) for x, _, block in self.made])
         height = f.phi("i64", [(h, block) for _, h, block in self.made])
@@ -173,9 +171,6 @@ class _Results:
         f.ret(f.load("ptr", self.stack))
 
     # ------------------------------------------------------------------ parts
-    def word(self, index: int) -> Value:
-        return word(self.f, self.record, index)
-
     def push(self, target: Value, height: Value) -> None:
         """Put a new reference on top of the first `height` objects."""
         self.made.append((target, height, self.f.block))
@@ -211,7 +206,7 @@ class _Results:
     def scalar(self) -> None:
         f = self.f
         data = f.offset(item(f, self.values, self.word(1)), self.word(2))
-        descr = address(f, self.record, 3)
+        descr = self.address(3)
         scalar = f.call_pointer(config(f, Config.SCALAR), "ptr", [data, descr, f.null])
         self.fail_where_null(scalar, self.height)
         self.push(scalar, self.height)
@@ -222,13 +217,13 @@ class _Results:
         self.push(target, self.height)
 
     def object_(self) -> None:
-        target = address(self.f, self.record, 1)
+        target = self.address(1)
         incref(self.f, target)
         self.push(target, self.height)
 
     def view(self) -> None:
         f = self.f
-        base, spec = item(f, self.objects, self.word(1)), address(f, self.record, 2)
+        base, spec = item(f, self.objects, self.word(1)), self.address(2)
         data = f.offset(f.field("ptr", base, layout.ARRAY_DATA), self.word(3))
         flags = f.cast("zext", f.field("i32", base, layout.ARRAY_FLAGS), "i64")
         allowed = f.or_(flags, f.const("i64", ~layout.FLAG_WRITEABLE))
@@ -257,7 +252,7 @@ class _Results:
     def dict_(self) -> None:
         f = self.f
         n, items, rest = self.operands()
-        keys = address(f, self.record, 2)
+        keys = self.address(2)
         target = f.call("PyDict_New", "ptr", [])
         self.fail_where_null(target, self.height)
         with f.loop(ZERO, n) as loop:
@@ -275,7 +270,7 @@ class _Results:
         f = self.f
         below = f.sub(self.height, ONE)
         argument = item(f, self.stack, below)
-        target = f.call("PyObject_CallOneArg", "ptr", [address(f, self.record, 1), argument])
+        target = f.call("PyObject_CallOneArg", "ptr", [self.address(1), argument])
         decref(f, argument)
         self.fail_where_null(target, below)
         self.push(target, below)
@@ -286,7 +281,7 @@ class _Results:
         arguments = self.new_list(n, items)
         argument = f.alloca("ptr")
         f.store(arguments, argument)
-        target = call_object(f, address(f, self.record, 2), argument, ONE)
+        target = call_object(f, self.address(2), argument, ONE)
         decref(f, arguments)
         self.fail_where_null(target, rest)
         self.push(target, rest)
