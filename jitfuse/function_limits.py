@@ -31,6 +31,9 @@ WATCHED: Final = 16
 MAX_GROWING: Final = 12
 MAX_GROWN: Final = 96
 """How many of the last so many calls may add branches, and looks that they may add together."""
+MAX_LONG: Final = 3
+MAX_ADDED: Final = 256
+"""The same for few calls that add many looks each."""
 MAX_CHANGES: Final = 3
 """Times that a function may ask other questions in the same situation before it runs as plain Python."""
 
@@ -81,7 +84,8 @@ class Limits:
         What is known goes on to be answered natively.
         """
         self._growing = (*self._growing, added)[-WATCHED:]
-        if sum(map(bool, self._growing)) >= MAX_GROWING and sum(self._growing) >= MAX_GROWN:
+        calls, looks = sum(map(bool, self._growing)), sum(self._growing)
+        if (calls >= MAX_GROWING and looks >= MAX_GROWN) or (calls >= MAX_LONG and looks >= MAX_ADDED):
             self.plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 

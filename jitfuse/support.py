@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from jitfuse.dtypes import SUPPORTED
+from jitfuse.dtypes import SUPPORTED, itemsize
 from jitfuse.errors import JitfuseError
-from jitfuse.ir import linear_algebra, ops
+from jitfuse.ir import generators, linear_algebra, ops
 from jitfuse.ir.program import Meta
 
 _SAMPLES: Final[dict[str, Any]] = {
@@ -17,6 +17,7 @@ _SAMPLES: Final[dict[str, Any]] = {
     "starts": (0,), "steps": (1,), "counts": (3,), "positions": (0,), "shifts": (1,), "reps": (2,), "times": 2,
     "n": 3, "s": (3,), "sizes": (2,), "dilations": (1,),
     "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
+    "method": "random",
 }
 """Attribute values that fit an array of shape (3,)."""
 
@@ -51,6 +52,9 @@ def _operands(op: ops.Op, dtype: str) -> list[Meta]:
         return [Meta((3, 3), dtype), Meta((3, 3) if op.name == "solve" else (), dtype)]
     if op.name in ("tril", "triu", "diagonal") or hasattr(linear_algebra, op.name):
         return [Meta((3, 3), dtype)]
+    if op.name.startswith("generator_"):
+        one = Meta((generators.STATE_BYTES // itemsize(dtype) + 1,), dtype)
+        return {"generator_seed": [Meta((), dtype)], "generator_draw": [Meta((8,), "uint64")]}.get(op.name, [one])
     if op.kind == ops.RANDOM:
         state, index = Meta((2,), "int64"), Meta((), "int64")
         return {"random_uniform": [state, index], "random_advance": [state]}.get(

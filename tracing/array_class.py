@@ -1,6 +1,7 @@
-"""np.ndarray as user code in a trace sees it: called, it creates an array that takes traced values.
+"""Classes as user code in a trace sees them where calling them must make something else.
 
-Everything else that a class is asked (isinstance, issubclass, its methods and attributes) is np.ndarray's own.
+Everything else that such a class is asked (isinstance, issubclass, its methods and attributes) is the original's own.
+np.ndarray, called, creates an array that takes traced values.
 """
 from __future__ import annotations
 
@@ -13,26 +14,35 @@ from jitfuse.errors import UnsupportedError
 from jitfuse.tracing.source import user_line
 
 
-class _ArrayClass(type):
+class _StandIn(type):
+    original: type
     create: Callable[..., Any]
 
-    def __call__(cls, shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None,
-                 order: Any = None) -> Any:
-        if buffer is not None or strides is not None:
-            raise UnsupportedError(f"np.ndarray(buffer=, strides=) is not available inside a fused function, at "
-                                   f"{user_line()}. Pass the array as an argument.")
-        return cls.create(shape, dtype, order or "C")
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.create(*args, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, np.ndarray)
+        return isinstance(instance, cls.original)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, np.ndarray)
+        return issubclass(subclass, cls.original)
 
     def __getattr__(cls, name: str) -> Any:
-        return getattr(np.ndarray, name)
+        return getattr(cls.original, name)
+
+
+def stand_in(original: type, create: Callable[..., Any]) -> type:
+    """Return what stands in for a class; `create` is what calling it does."""
+    return _StandIn(original.__name__, (), {"original": original, "create": staticmethod(create)})
 
 
 def array_class(create: Callable[..., Any]) -> type:
     """Return what stands in for np.ndarray; `create(shape, dtype, order)` makes its arrays."""
-    return _ArrayClass("ndarray", (), {"create": staticmethod(create)})
+    def made(shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None,
+             order: Any = None) -> Any:
+        if buffer is not None or strides is not None:
+            raise UnsupportedError(f"np.ndarray(buffer=, strides=) is not available inside a fused function, at "
+                                   f"{user_line()}. Pass the array as an argument.")
+        return create(shape, dtype, order or "C")
+
+    return stand_in(np.ndarray, made)

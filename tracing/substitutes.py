@@ -16,16 +16,18 @@ import numpy as np
 from jitfuse.errors import UntraceableError
 from jitfuse.later import Later
 from jitfuse.tracing import numpy_creation, numpy_functions
+from jitfuse.tracing.array_class import stand_in
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.numpy_creation import run_of_call
 from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import extremes, gathering, numpy_assembly, numpy_shapes, printing
+    from jitfuse.tracing import extremes, gathering, generators, numpy_assembly, numpy_shapes, printing
 else:
     extremes = Later("jitfuse.tracing.extremes")
     gathering = Later("jitfuse.tracing.gathering")
+    generators = Later("jitfuse.tracing.generators")
     numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
     numpy_shapes = Later("jitfuse.tracing.numpy_shapes")
     printing = Later("jitfuse.tracing.printing")
@@ -52,7 +54,7 @@ def substitute(value: Any) -> Callable[..., Any] | None:
     if found is not None and found[0] is value:
         return found[1]
     owner = value.__self__ if isinstance(value, _BOUND) else None
-    if owner is not None and isinstance(owner, tuple(_generators)):
+    if owner is not None and issubclass(type(owner), tuple(_generators)):
         return _refuse(f"{type(owner).__name__}.{getattr(value, '__name__', 'call')}", _RANDOM_WAY_OUT)
     return None
 
@@ -146,7 +148,10 @@ def _know_random_modules() -> None:
             continue  # another thread is importing it
         for name, member in list(names.items()):
             if not name.startswith("_") and callable(member):
-                _in_place_of(member)(_refuse(f"{shown}.{name}", _RANDOM_WAY_OUT))
+                refused = _refuse(f"{shown}.{name}", _RANDOM_WAY_OUT)
+                _in_place_of(member)(stand_in(member, refused) if isinstance(member, type) else refused)
+        if module == "numpy.random":
+            _in_place_of(names["default_rng"])(lambda seed=None: generators.default_rng(seed))
         _generators.extend(names[c] for c in classes)
         _known_modules.add(module)
 

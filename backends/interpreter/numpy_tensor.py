@@ -89,13 +89,14 @@ class NumPyTensor(EagerTensor):
             if typed is None:
                 raise
             raise typed from error
-        if inputs and type(result.value) is not np.ndarray and all(i.weak for i in inputs):
-            return self._of_scalars(op, inputs, attrs, result)
-        return result
+        if not inputs or type(result.value) is np.ndarray:
+            return result
+        of_scalars = all(i.weak for i in inputs) or (op.kind == ops.LIBRARY and op.loop is None)
+        return self._of_scalars(op, inputs, attrs, result) if of_scalars else result
 
     def _of_scalars(
         self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any], result: NumPyTensor
     ) -> NumPyTensor:
-        """Keep what Python's operators make of Python scalars weak; NumPy itself would make it strong."""
+        """Keep weak what the op table says is: a scalar among Python's, where NumPy itself would make a strong one."""
         meta = op.result_meta([i.meta for i in inputs], {k: v for k, v in attrs.items() if k in op.attrs})
         return type(self)(result.value.item()) if meta.weak and not result.weak else result

@@ -111,7 +111,9 @@ class TorchTensor(EagerTensor):
         if op.kind == ops.LIBRARY:
             dtypes = self._loop(op, inputs).inputs if op.loop is not None else [i.dtype for i in inputs]
             operands = [_as(i, dtype, device) for i, dtype in zip(inputs, dtypes, strict=True)]
-            return torch_functions.by_reference(op, operands, attrs, device)
+            made = torch_functions.by_reference(op, operands, attrs, device)
+            weak = not made.ndim and op.loop is None and op.result_meta([i.meta for i in inputs], attrs).weak
+            return made.item() if weak else made
         if op.name == "concat":
             dtype = self._common(inputs)
             return torch_functions.call(op.name, [_as(i, dtype, device) for i in inputs], attrs)

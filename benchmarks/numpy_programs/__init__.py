@@ -13,6 +13,8 @@ from numpy_programs import (
     images,
     networks,
     physics,
+    pivoting,
+    sampling,
     searches,
     sequences,
     series,
@@ -24,6 +26,7 @@ __all__ = ["PROGRAMS", "Program"]
 
 PROGRAMS: Final = tuple(
     program
-    for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry, sequences, searches)
+    for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry, sequences, searches,
+                   sampling, pivoting)
     for program in module.PROGRAMS
 )

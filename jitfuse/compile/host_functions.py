@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse.ir import ops
+from jitfuse.ir import generators, ops
 from jitfuse.ir.program import FusedProgram
 
 if TYPE_CHECKING:
@@ -32,13 +32,16 @@ def host_function(
     if call.name == "matmul":
         return _matmul
     attrs, count = dict(call.attrs), len(call.inputs)
-    reference, is_control = op.numpy, op.kind == ops.CONTROL
+    reference, is_control, draws = op.numpy, op.kind == ops.CONTROL, call.name == "generator_draw"
     where = f"in {call.name}" + (f", written at {call.source}" if call.source else "")
     make = bodies if bodies is not None else lambda: _interpreted(attrs)
 
     def run(*arrays: Any) -> None:
         operands, results = arrays[:count], arrays[count:]
         try:
+            if draws:
+                generators.draw_into(results[0], *operands, **attrs)
+                return
             with np.errstate(all="ignore"):
                 if not is_control:
                     results[0][...] = reference(*operands, **attrs)

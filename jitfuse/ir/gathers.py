@@ -37,17 +37,19 @@ def gather(x: Array, *indices: Array, axes: tuple[int, ...], place: int) -> Arra
 def scatter(x: Array, value: Array, *indices: Array, axes: tuple[int, ...], place: int, combine: str) -> Array:
     """Return a copy with a value set or combined at indices; raises IndexError out of bounds."""
     result = np.array(x)
-    common = np.broadcast_shapes(*map(np.shape, indices))
-    target, key = _front(result, axes), tuple(map(np.asarray, indices))
-    rest = target.shape[len(axes) :]
-    region = (*rest[:place], *common, *rest[place:])
-    moved = np.moveaxis(np.broadcast_to(value, region), range(place, place + len(common)), range(len(common)))
+    target, key = result, tuple(map(np.asarray, indices))
+    if place or axes != tuple(range(len(axes))):  # else the value lies as NumPy expects it
+        common = np.broadcast_shapes(*map(np.shape, indices))
+        target = _front(result, axes)
+        rest = target.shape[len(axes) :]
+        region = (*rest[:place], *common, *rest[place:])
+        value = np.moveaxis(np.broadcast_to(value, region), range(place, place + len(common)), range(len(common)))
     ufunc = COMBINE[combine]
     with np.errstate(all="ignore"):
         if ufunc is None:
-            target[key] = moved
+            target[key] = value
         else:
-            ufunc.at(target, key, moved)  # type: ignore[attr-defined]
+            ufunc.at(target, key, value)  # type: ignore[attr-defined]
     return result
 
 

@@ -9,6 +9,7 @@ from jitfuse.passes.lower_complex import lower_complex
 from jitfuse.passes.lower_dtypes import compare_by_sign, widen_narrow_floats
 from jitfuse.passes.lower_ops import decompose, promote
 from jitfuse.passes.mode import prune, specialise
+from jitfuse.passes.placing import place_few
 from jitfuse.passes.simplify import fold_constants, own_results, share, simplify
 
 __all__ = ["PIPELINE", "run_passes", "specialise"]
@@ -16,7 +17,7 @@ __all__ = ["PIPELINE", "run_passes", "specialise"]
 Pass = Callable[[FusedProgram], FusedProgram]
 
 PIPELINE: Final[tuple[Pass, ...]] = (
-    decompose, promote, lower_complex, widen_narrow_floats, compare_by_sign, fold_constants, simplify, share,
+    place_few, decompose, promote, lower_complex, widen_narrow_floats, compare_by_sign, fold_constants, simplify, share,
     own_results, prune,
 )
 """What happens to a program of one mode between its trace and its plan, in order."""

@@ -8,8 +8,8 @@ from typing import Final
 
 REPLAYED: Final = 32
 """Looks at one place in one run of the function that are worth a note: a loop that is run through round by round."""
-TRACED: Final = 512
-"""Looks that one call may add to the tree: each takes milliseconds."""
+TRACED: Final = 128
+"""Looks that one call may add to the tree: each takes milliseconds, twenty where its segment has a new kernel."""
 
 
 class SplitSignal(BaseException):

@@ -68,7 +68,8 @@ class Table:
         self._places = Places(part, self._binder)
         self._labels: dict[tuple[State, Hashable], Label] = {}
         self._late: dict[Any, list[Output]] = {}
-        self._taken: list[Output] = []
+        self._taken: dict[Any, int] = {}
+        """How many of the late outputs of a kind the end that is being written has."""
 
     def _arena(self, segment: Segment | None) -> int:
         return 0 if segment is None else segment.spec.plans[self._part.training].call.arena_bytes
@@ -188,7 +189,7 @@ class Table:
 
     def _leave(self, way: Way, state: State, kept: Sequence[Held], asked: Sequence[Held], drawn: bool) -> None:
         """Write an end in Python."""
-        self._taken = []
+        self._taken = {}
         feeds = tuple(way.feeds)
         places = [p.number if p.kind == "feed" and p.number in way.feeds else None for p in way.edge.asked]
         copied = [*kept, *(held for held, feed in zip(asked, places, strict=True) if feed is None)]
@@ -207,7 +208,7 @@ class Table:
         """Write the last segment of a path, the result, and what is written into arguments."""
         result, segment = way.edge.result, way.edge.segment
         assert result is not None
-        self._taken = []
+        self._taken = {}
         results: dict[str, ResultTree] = {}
         if segment is not None:
             plan = segment.spec.plans[self._part.training].call
@@ -238,14 +239,13 @@ class Table:
 
     def _output(self, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Output:
         """Return an output that only the ends of other paths have, allocated here."""
-        pool = self._late.setdefault((dtype, shape, strides), [])
-        found = next((output for output in pool if output not in self._taken), None)
-        if found is None:
-            found = self._builder.output(dtype, shape, strides, late=True)
-            pool.append(found)
-        self._taken.append(found)
-        self._builder.allocate(found)
-        return found
+        kind = dtype, shape, strides
+        pool, nth = self._late.setdefault(kind, []), self._taken.get(kind, 0)
+        if nth == len(pool):
+            pool.append(self._builder.output(dtype, shape, strides, late=True))
+        self._taken[kind] = nth + 1
+        self._builder.allocate(pool[nth])
+        return pool[nth]
 
     def _copied(self, held: Held) -> ResultTree:
         """Return a new array with what is held."""

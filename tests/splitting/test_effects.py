@@ -341,3 +341,19 @@ def test_functions_that_go_another_way_in_each_call_are_not_traced_for_ever() ->
     before = fused.stats()["fallbacks"]
     fused(np.random.default_rng(0).normal(size=16))  # a known way
     assert fused.stats()["fallbacks"] in (before, before + 1)
+
+
+def test_functions_that_add_many_looks_in_each_call_are_given_up_sooner() -> None:
+    def function(x: Any) -> Any:
+        total = x.sum()
+        for k in range(len(x)):
+            if x[k] > 0:
+                total = total + x[k] * k
+        return total
+
+    fused = jf.fuse(function)
+    with pytest.warns(jf.FallbackWarning, match="another way in each call"):
+        for seed in range(6):
+            x = np.random.default_rng(seed).normal(size=120)
+            np.testing.assert_allclose(fused(x), function(x), rtol=1e-9)
+    assert fused.stats()["traces"] == 3 and fused.stats()["fallbacks"] == 3

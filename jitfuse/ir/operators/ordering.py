@@ -42,7 +42,7 @@ def _infer_searchsorted(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     return Meta(values.shape, "int64", meta_rules.common_device("searchsorted", metas))
 
 
-def _statistic(name: str, attrs: dict[str, Any], doc: str) -> None:
+def _statistic(name: str, attrs: dict[str, Any], doc: str, function: Callable[..., Any] | None = None) -> None:
 
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         m, *q = metas
@@ -58,7 +58,8 @@ def _statistic(name: str, attrs: dict[str, Any], doc: str) -> None:
                     meta_rules.common_device(name, metas))
 
     arity = 2 if "method" in attrs else 1
-    add(Op(name, arity, LIBRARY, {"axis": None, "keepdims": False, **attrs}, infer, library.statistic(name), doc=doc))
+    add(Op(name, arity, LIBRARY, {"axis": None, "keepdims": False, **attrs}, infer, function or library.statistic(name),
+           doc=doc))
 
 
 _QUANTILE: Final = {"method": "linear", "weak": False}
@@ -72,7 +73,8 @@ add(Op("argpartition", 1, LIBRARY, {"axis": -1, "positions": REQUIRED}, _along("
        library.argpartition, doc="The indices of a partition."))
 add(Op("searchsorted", 2, LIBRARY, {"side": "left"}, _infer_searchsorted, library.searchsorted,
        doc="Where values would be inserted into a sorted array of one axis."))
-_statistic("median", {}, "The middle value over axes; the mean of the two middle ones of an even number.")
+_statistic("median", {}, "The middle value over axes; the mean of the two middle ones of an even number.",
+           library.median)
 _statistic("nanmedian", {}, "The median of what is not NaN.")
 _statistic("quantile", _QUANTILE, "(x, q): quantiles over axes; the axis of q comes first.")
 _statistic("percentile", _QUANTILE, "(x, q): quantiles at q percent over axes.")

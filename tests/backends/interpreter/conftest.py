@@ -11,7 +11,7 @@ import pytest
 
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import JitfuseError
-from jitfuse.ir import linear_algebra, ops
+from jitfuse.ir import generators, linear_algebra, ops
 from jitfuse.ir.program import Meta
 
 Case = tuple[list[Any], dict[str, Any]]
@@ -154,6 +154,8 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
     """Yield cases of sorting and order statistics: over each axis, and all of them for statistics."""
     if hasattr(linear_algebra, op.name):
         yield from _matrices(op, x, shape)
+    elif op.name.startswith("generator_"):
+        yield from _draws(op, shape, np.asarray(x).dtype.name)
     elif "norm" in op.attrs:
         if 0 in shape:
             return  # NumPy's irfft gives what lies in memory
@@ -170,6 +172,23 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
     elif math.prod(shape):
         for axis, keepdims in itertools.product([None, -1, tuple(range(len(shape)))], [False, True]):
             yield [x, 0.25][: op.arity], {"axis": axis, "keepdims": keepdims}
+
+
+def _draws(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
+    """Yield seeds, draws of a dtype by methods with and without parameters, and draws of one number."""
+    state = generators.generator_seed(np.int64(5))
+    if op.name == "generator_seed":
+        yield [np.asarray(3, dtype)], {}
+    elif op.name == "generator_number":
+        attrs: dict[str, Any] = {"method": "integers", "shape": (), "dtype": dtype}
+        if np.dtype(dtype).kind in "iu":
+            yield [generators.generator_draw(state, np.int64(0), np.int64(9), **attrs)], {}
+    elif dtype in ("float32", "float64"):
+        yield [state], {"method": "random", "shape": shape, "dtype": dtype}
+        yield [state, np.float64(2), np.float64(3)], {"method": "normal", "shape": shape, "dtype": dtype}
+    elif np.dtype(dtype).kind in "iu":
+        yield [state, np.int64(2), np.int64(30)], {"method": "integers", "shape": shape, "dtype": dtype}
+        yield [state, np.int64(30)], {"method": "choice", "shape": shape, "dtype": dtype}
 
 
 def _matrices(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:

@@ -181,6 +181,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "einsum": lambda *xs, subscripts, path: np.einsum(subscripts, *map(known, xs)),
     "gather": gathered, "scatter": scattered, "take": lambda x, index, axis, mode: np.take(x, index, axis, mode=mode),
     "take_along_axis": lambda x, index, axis: np.take_along_axis(x, index, axis),
+    **{op.name: op.numpy for op in ops.table() if op.name.startswith("generator_")},  # tests/end_to_end compare them
     "random_uniform": reference.random_uniform, "random_advance": reference.random_advance,
     "make_complex": reference.make_complex,
     **{op.name: op.numpy for op in ops.table() if hasattr(linear_algebra, op.name)},  # NumPy's, side by side
@@ -228,11 +229,12 @@ def test_an_operator_gives_numpys_values_dtype_and_kind(op: ops.Op, cases: Any, 
             if training is not None:
                 attrs = {**attrs, "training": training}
             want = wanted(op, operands, attrs)
+            scalar = (int, float) if op.name == "generator_number" else np.generic
             tensors = [NumPyTensor(x) for x in operands]
             first = tensors[0] if tensors else NumPyTensor(0)
             got = first.call(op.name, *tensors[1:], **attrs) if tensors else first.create(op.name, **attrs)
             context = f"{op.name} of {operands} with {attrs}"
-            assert isinstance(got.value, np.generic if np.shape(want) == () else np.ndarray), context
+            assert isinstance(got.value, scalar if np.shape(want) == () else np.ndarray), context
             if op.name in ROUNDED:
                 tolerance = ROUNDED.get(op.name) or 1e-15
                 tolerance = 2e-6 if got.dtype == "float32" else tolerance

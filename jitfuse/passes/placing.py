@@ -1,0 +1,62 @@
+"""Scatters at one place or a few as choices among all elements, which kernels fuse; the host carries out the others."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from jitfuse.ir import shape_rules
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.passes.rewrite import BuilderTensor, ProgramBuilder, rewrite
+
+PLACES: Final = 4
+"""Places up to which a choice for each of them costs less than the host's scatter, which copies the array too."""
+
+
+def place_few(program: FusedProgram) -> FusedProgram:
+    """Replace `scatter` at up to a few places by `where`: in order, so that the last value at a place stays."""
+
+    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+        if step.op_name != "scatter" or step.attr("combine") != "set":
+            return None
+        x, value, *indices = (builder.tensor(i) for i in inputs)
+        common = shape_rules.broadcast("scatter", [i.shape for i in indices])
+        if not x.ndim or value.dtype != x.dtype or len(common) > 1 or not 1 <= math.prod(common) <= PLACES:
+            return None
+        axes, place = step.attr("axes"), step.attr("place")
+        value = value.reshape((*(1,) * (x.ndim - len(axes) + len(common) - value.ndim), *value.shape))
+        for k in range(math.prod(common)):
+            here = [_part(i, 0, k) if i.ndim else i for i in indices]
+            new = _part(value, place, k) if common else value
+            x = _placed(x, new, here, axes)
+        return int(x.id)
+
+    return rewrite(program, visit)
+
+
+def _part(x: BuilderTensor, axis: int, k: int) -> BuilderTensor:
+    """Return the k-th part along an axis, which goes; of an axis of extent 1 the only one."""
+    starts = tuple((k if n > 1 else 0) if a == axis else 0 for a, n in enumerate(x.shape))
+    counts = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
+    part = x.call("slice", starts=starts, steps=(1,) * x.ndim, counts=counts)
+    shape = tuple(n for a, n in enumerate(x.shape) if a != axis)
+    made: BuilderTensor = part.call("reshape", shape=shape)
+    return made
+
+
+def _placed(
+    x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor], axes: tuple[int, ...]
+) -> BuilderTensor:
+    """Return x with a value at one place on each of some axes; gathers from the places check the indices."""
+    rest = iter(value.shape)
+    value = value.call("reshape", shape=tuple(1 if a in axes else next(rest) for a in range(x.ndim)))
+    chosen = None
+    for axis, index in zip(axes, indices, strict=True):
+        places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
+        lead = places.call("reshape", shape=(*(1,) * axis, x.shape[axis]))
+        at = lead.call("gather", index, axes=(axis,), place=axis).call("reshape", shape=())
+        is_there = places.call("reshape", shape=(x.shape[axis], *(1,) * (x.ndim - axis - 1))).call("equal", at)
+        chosen = is_there if chosen is None else chosen.call("logical_and", is_there)
+    assert chosen is not None
+    made: BuilderTensor = chosen.call("where", value, x)
+    return made

@@ -1,0 +1,172 @@
+"""Generators that a function seeds itself: NumPy's own numbers, in each call, from compiled programs."""
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+X = np.random.default_rng(0).random(6)
+SHAPES = (None, 3, (2, 3), (0, 2))
+
+
+def same(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Fused gives what NumPy gives, to the bit, and Python numbers where NumPy does; returns the fused function."""
+    fused = jf.fuse(function)
+    for _ in range(3):
+        want, got = function(*copy.deepcopy(arguments)), fused(*copy.deepcopy(arguments))
+        pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
+        for a, b in pairs:
+            assert type(a) is type(b)
+            assert np.asarray(a).dtype == np.asarray(b).dtype
+            np.testing.assert_array_equal(a, b)
+    assert fused.stats()["fallbacks"] == 0
+    return fused
+
+
+@pytest.mark.parametrize("draw", [
+    lambda g, s: g.random(s), lambda g, s: g.random(s, np.float32), lambda g, s: g.standard_normal(s),
+    lambda g, s: g.standard_normal(size=s, dtype="float32"), lambda g, s: g.standard_exponential(s),
+    lambda g, s: g.normal(size=s), lambda g, s: g.normal(2, 3.0, s), lambda g, s: g.uniform(-1, 1, s),
+    lambda g, s: g.exponential(2.0, size=s), lambda g, s: g.gamma(2.0, size=s), lambda g, s: g.beta(1, 2, s),
+    lambda g, s: g.lognormal(sigma=0.2, size=s), lambda g, s: g.laplace(size=s), lambda g, s: g.standard_t(3, s),
+    lambda g, s: g.triangular(0, 1, 3, s), lambda g, s: g.poisson(4, s), lambda g, s: g.binomial(9, 0.3, s),
+    lambda g, s: g.geometric(0.3, s), lambda g, s: g.integers(7, size=s), lambda g, s: g.integers(-3, 7, s),
+    lambda g, s: g.integers(1, 6, s, endpoint=True), lambda g, s: g.integers(0, 255, s, np.uint8),
+    lambda g, s: g.integers(0, 9, s, dtype="int32"), lambda g, s: g.choice(9, s),
+    lambda g, s: g.choice([1.5, 2.5], s), lambda g, s: g.multinomial(9, [0.25, 0.75], s),
+    lambda g, s: g.multivariate_normal([0.0, 1.0], np.eye(2), s), lambda g, s: g.dirichlet([1.0, 2.0], s),
+])
+def test_each_method_draws_numpys_numbers(draw: Callable[..., Any]) -> None:
+    def function(x: Any) -> Any:
+        rng = np.random.default_rng(3)
+        first = tuple(draw(rng, s) for s in SHAPES)
+        return (*first, rng.random(2), x * 2)  # the state goes on from there
+
+    same(function, X)
+
+
+def test_parameters_and_what_is_rearranged_may_be_traced() -> None:
+    def function(x: Any, seed: int) -> Any:
+        rng = np.random.default_rng(seed)
+        y = x.copy()
+        rng.shuffle(y)
+        m = np.stack([x, x + 1, x + 2])
+        rng.shuffle(m)
+        out = np.zeros(3)
+        rng.random(out=out)
+        return (y, m, out, rng.normal(x, x + 1), rng.poisson(x.sum() * 9), rng.integers((9 * x).astype(int) + 1),
+                rng.choice(x, 4), rng.choice(m, 2, replace=False), rng.choice(x), rng.choice(6, 3, p=x / x.sum()),
+                rng.choice(len(x), p=x / x.sum()), rng.permutation(x), rng.permutation(m), rng.permutation(5),
+                isinstance(rng, np.random.Generator), np.random.default_rng(rng) is rng)
+
+    fused = same(function, X, 5)
+    for seed in (6, 7):
+        for a, b in zip(function(X, seed), fused(X, seed), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert fused.stats()["traces"] == 1
+
+
+def test_python_numbers_give_way_to_narrower_dtypes() -> None:
+    def function(x: Any) -> Any:
+        rng = np.random.default_rng(1)
+        return x.astype(np.float32) * rng.random(), x.astype(np.int8) + rng.poisson(2), rng.random() + rng.choice(4)
+
+    same(function, X)
+
+
+def test_loops_helpers_and_looks() -> None:
+    class Walk:
+        def __init__(self, seed: int) -> None:
+            self.rng = np.random.default_rng(seed)
+
+        def step(self, x: Any) -> Any:
+            return x + self.rng.normal(size=x.shape)
+
+    def function(x: Any, seed: int, limit: float) -> Any:
+        walk, other = Walk(seed), np.random.default_rng(seed + 1)
+        for _ in range(300):
+            x = walk.step(x) * other.random()
+        steps = 0
+        while np.abs(x).max() < limit:
+            x = walk.step(x)
+            steps += 1
+        return x, steps
+
+    for limit in (3.0, 9.0):
+        same(function, X, 2, limit)
+
+
+def test_errors_of_draws_are_numpys() -> None:
+    def function(x: Any, seed: int) -> Any:
+        return np.random.default_rng(seed).normal(0.0, x[0], 3)
+
+    fused = jf.fuse(function)
+    for arguments in ((X, 1), (-X, 1), (X, -1), (X, 2)):
+        try:
+            want = function(*arguments)
+        except ValueError as error:
+            with pytest.raises(ValueError, match=str(error)[:20]):
+                fused(*arguments)
+        else:
+            np.testing.assert_array_equal(fused(*arguments), want)
+
+
+def returned(x: Any) -> Any:
+    rng = np.random.default_rng(1)
+    return rng.random(2), rng
+
+
+def unseeded(x: Any) -> Any:
+    return x + 0 * np.random.default_rng().random(6)
+
+
+def unknown(x: Any) -> Any:
+    return np.random.default_rng(1).permuted(x)
+
+
+def caught(x: Any) -> Any:
+    try:
+        return np.random.default_rng(1).normal(0, x.min() - 2, 2)
+    except ValueError:
+        return np.zeros(2)
+
+
+def of_lists(x: Any) -> Any:
+    items = [1, 2, 3]
+    np.random.default_rng(1).shuffle(items)
+    return x * items[0]
+
+
+@pytest.mark.parametrize("function", [returned, unseeded, unknown, caught, of_lists])
+def test_what_is_not_replayed_runs_as_plain_python(function: Callable[..., Any]) -> None:
+    fused = jf.fuse(function)
+    with warnings.catch_warnings(action="ignore"):
+        for _ in range(3):
+            want, got = function(X), fused(X)
+            if function is returned:
+                want, got = (want[0], want[1].random()), (got[0], got[1].random())
+            np.testing.assert_array_equal(np.concatenate(list(map(np.atleast_1d, got))),
+                                          np.concatenate(list(map(np.atleast_1d, want))))
+    assert fused.stats()["fallbacks"] == 3
+
+
+def test_a_generator_that_is_kept_outside_goes_on_from_call_to_call() -> None:
+    class Model:
+        rng: Any = None
+
+    def function(model: Model, x: Any) -> Any:
+        if model.rng is None:
+            model.rng = np.random.default_rng(4)
+        return x + model.rng.random(6)
+
+    plain, given, fused = Model(), Model(), jf.fuse(function)
+    with warnings.catch_warnings(action="ignore"):
+        for _ in range(5):
+            np.testing.assert_array_equal(fused(given, X), function(plain, X))
+    assert given.rng.bit_generator.state == plain.rng.bit_generator.state

@@ -1,0 +1,239 @@
+"""NumPy's generators in a trace: `np.random.default_rng(seed)` that the function makes itself, and what it draws.
+
+The generator's state is a traced array, each draw a library step that takes it and makes the next one
+(`jitfuse.ir.generators`): the numbers are NumPy's own, drawn anew in each call from the same seed. Seeds, parameters
+and what is shuffled may be traced; how much is drawn becomes part of the program. Generators that come from outside,
+and those without a seed, have a state that a call would have to move on: they are not replayed.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
+from jitfuse.ir import generators, shape_rules
+from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.handlers import refuse_in_try
+from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.numpy_functions import strong
+from jitfuse.tracing.recorder import Recorder, active
+from jitfuse.tracing.source import user_line
+from jitfuse.tracing.traced import TracedTensor
+
+_REQUIRED: Final = object()
+_FLOATS: Final[dict[str, dict[str, Any]]] = {
+    "normal": {"loc": 0.0, "scale": 1.0}, "uniform": {"low": 0.0, "high": 1.0}, "exponential": {"scale": 1.0},
+    "gamma": {"shape": _REQUIRED, "scale": 1.0}, "beta": {"a": _REQUIRED, "b": _REQUIRED},
+    "lognormal": {"mean": 0.0, "sigma": 1.0}, "laplace": {"loc": 0.0, "scale": 1.0},
+    "logistic": {"loc": 0.0, "scale": 1.0}, "gumbel": {"loc": 0.0, "scale": 1.0}, "rayleigh": {"scale": 1.0},
+    "weibull": {"a": _REQUIRED}, "pareto": {"a": _REQUIRED}, "power": {"a": _REQUIRED}, "standard_cauchy": {},
+    "standard_t": {"df": _REQUIRED}, "chisquare": {"df": _REQUIRED}, "f": {"dfnum": _REQUIRED, "dfden": _REQUIRED},
+    "vonmises": {"mu": _REQUIRED, "kappa": _REQUIRED}, "wald": {"mean": _REQUIRED, "scale": _REQUIRED},
+    "triangular": {"left": _REQUIRED, "mode": _REQUIRED, "right": _REQUIRED},
+}
+_INTEGERS: Final[dict[str, dict[str, Any]]] = {
+    "poisson": {"lam": 1.0}, "binomial": {"n": _REQUIRED, "p": _REQUIRED}, "geometric": {"p": _REQUIRED},
+    "negative_binomial": {"n": _REQUIRED, "p": _REQUIRED},
+}
+_WAY_OUT: Final = (
+    "Its numbers would be the same in every call. Use jf.random.uniform(shape), which draws anew, give default_rng a "
+    "seed, or draw outside and pass the numbers as an argument."
+)
+
+
+def default_rng(seed: Any = None) -> Any:
+    """Return a generator with this seed, an int that may be traced; a generator of the trace as it is."""
+    if type(seed) is TracedGenerator:
+        return seed
+    whole = type(seed) is int or isinstance(seed, np.integer) or (
+        isinstance(seed, TracedTensor) and not seed.shape and dtypes.is_integer(str(seed.dtype)))
+    run = active()
+    if not whole or run is None:
+        raise UntraceableError(f"np.random.default_rng without an int for a seed is called inside a fused function, at "
+                               f"{user_line()}. {_WAY_OUT}")
+    refuse_in_try("np.random.default_rng")
+    return TracedGenerator(run, strong(lift(run, seed)).call("generator_seed"))
+
+
+class TracedGenerator:
+    """An np.random.Generator that a traced function has made."""
+
+    def __init__(self, run: Recorder, state: TracedTensor) -> None:
+        self._run, self._state = run, state
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What isinstance sees."""
+        return np.random.Generator
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method that draws from a distribution; refuse what there is no step for."""
+        if name in _FLOATS or name in _INTEGERS:
+            return _distribution(self, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedError(f"Generator.{name} is not available inside a fused function, at {user_line()}. Draw "
+                               "outside and pass the numbers as an argument.")
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Draw from [0, 1)."""
+        return self._typed("random", size, dtype, out)
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Draw from the normal distribution around 0 of deviation 1."""
+        return self._typed("standard_normal", size, dtype, out)
+
+    def standard_exponential(self, size: Any = None, dtype: Any = np.float64, method: str = "zig",
+                             out: Any = None) -> Any:
+        """Draw from the exponential distribution of scale 1."""
+        if method != "zig":
+            raise UnsupportedError(f"Generator.standard_exponential(method={method!r}) is not available, at "
+                                   f"{user_line()}")
+        return self._typed("standard_exponential", size, dtype, out)
+
+    def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64,
+                 endpoint: bool = False) -> Any:
+        """Draw integers from low to below high, or to high where `endpoint`; from 0 to below low without high."""
+        low, high = (0, low) if high is None else (low, high)
+        bounds = [strong(lift(self._run, b)) for b in (low, high)]
+        name = dtype_name(dtype, "Generator.integers")
+        if name == "bool" or not all(b.dtype == "int64" for b in bounds):
+            raise UnsupportedError(f"Generator.integers of {name} between {low!r} and {high!r} is not available inside "
+                                   f"a fused function, at {user_line()}")
+        if endpoint:
+            bounds[1] = bounds[1] + 1
+        shape = self._shape(size, bounds)
+        numbers = self._draw("integers", bounds, shape, name)
+        return numbers[0] if size is None and not shape else numbers.reshape(shape)
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0,
+               shuffle: bool = True) -> Any:
+        """Draw elements of an array along its first axis, or ints below a number; p: how likely each is."""
+        if axis or not shuffle:
+            raise UnsupportedError(f"Generator.choice(axis=, shuffle=) is not available inside a fused function, at "
+                                   f"{user_line()}")
+        given = lift(self._run, a)
+        count = given.shape[0] if given.shape else given.__index__()
+        shape = self._shape(size, [])
+        parameters = [lift(self._run, np.int64(count))]
+        if p is not None:
+            parameters.append(strong(lift(self._run, p)))
+        numbers = self._draw("choice" if replace else "sample", parameters, shape, "int64", weak=size is None
+                             and not given.shape)
+        if numbers.weak:
+            return numbers
+        indices = numbers[0] if size is None else numbers.reshape(shape)
+        return given[indices] if given.shape else indices
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """Return the elements of an array along its first axis, or the ints below a number, in a drawn order."""
+        if axis:
+            raise UnsupportedError(f"Generator.permutation(axis=) is not available inside a fused function, at "
+                                   f"{user_line()}")
+        given = lift(self._run, x)
+        count = given.shape[0] if given.shape else given.__index__()
+        order = self._draw("permutation", [lift(self._run, np.int64(count))], (count,), "int64")
+        return given[order] if given.shape else order
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Put the elements of an array along its first axis into a drawn order."""
+        if axis or not isinstance(x, TracedTensor) or not x.shape:
+            raise UnsupportedError(f"Generator.shuffle takes an array inside a fused function, and its first axis, not "
+                                   f"a {type(x).__name__}, at {user_line()}. Use permutation.")
+        x[...] = self.permutation(x)
+
+    def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
+                            *, method: str = "svd") -> Any:
+        """Draw vectors from a normal distribution."""
+        if (check_valid, tol, method) != ("warn", 1e-8, "svd"):
+            raise UnsupportedError(f"Generator.multivariate_normal takes mean, cov and size inside a fused function, "
+                                   f"at {user_line()}")
+        return self._vectors("multivariate_normal", [mean, cov], mean, size, "float64")
+
+    def dirichlet(self, alpha: Any, size: Any = None) -> Any:
+        """Draw vectors from a Dirichlet distribution."""
+        return self._vectors("dirichlet", [alpha], alpha, size, "float64")
+
+    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
+        """Draw how often each of some outcomes comes in n trials."""
+        if lift(self._run, n).shape or lift(self._run, pvals).ndim != 1:
+            raise UnsupportedError(f"Generator.multinomial takes one number of trials and one vector inside a fused "
+                                   f"function, at {user_line()}")
+        return self._vectors("multinomial", [n, pvals], pvals, size, "int64")
+
+    # ------------------------------------------------------------------ draws
+    def _typed(self, method: str, size: Any, dtype: Any, out: Any) -> Any:
+        name = dtype_name(dtype, f"Generator.{method}")
+        if name not in ("float32", "float64"):
+            raise TypeError(f"Unsupported dtype dtype('{name}') for {method}")
+        if out is None:
+            return self._numbers(method, [], size, name)
+        if not isinstance(out, TracedTensor) or out.dtype != name or (
+                size is not None and self._shape(size, []) != out.shape):
+            raise UnsupportedError(f"Generator.{method}(out=...) takes an array of the trace, of its own dtype and "
+                                   f"shape, at {user_line()}")
+        out[...] = self._numbers(method, [], out.shape, name)
+        return out
+
+    def _vectors(self, method: str, parameters: list[Any], like: Any, size: Any, dtype: str) -> Any:
+        operands = [strong(lift(self._run, v)) for v in parameters]
+        shape = (*self._shape(size, []), lift(self._run, like).shape[-1])
+        return self._draw(method, operands, shape, dtype).reshape(shape)
+
+    def _numbers(self, method: str, parameters: list[Any], size: Any, dtype: str) -> Any:
+        """Draw numbers of the parameters' broadcast shape, or of `size`; a Python number where neither has axes."""
+        operands = [strong(lift(self._run, v)) for v in parameters]
+        shape = self._shape(size, operands)
+        numbers = self._draw(method, operands, shape, dtype, weak=size is None and not shape)
+        return numbers if numbers.weak else numbers.reshape(shape)
+
+    def _shape(self, size: Any, operands: list[Any]) -> tuple[int, ...]:
+        lead = shape_rules.broadcast("size", [t.shape for t in operands]) if operands else ()
+        if size is None:
+            return lead
+        shape = tuple(int(n.__index__()) for n in (size if isinstance(size, list | tuple) else (size,)))
+        if any(n < 0 for n in shape):
+            raise ArgumentError(f"negative dimensions are not allowed, at {user_line()}")
+        if shape_rules.broadcast("size", [lead, shape]) != shape:
+            raise ShapeError(f"parameters of {lead} do not fit the size {shape}, at {user_line()}")
+        return shape
+
+    def _draw(self, method: str, operands: list[Any], shape: tuple[int, ...], dtype: str, weak: bool = False) -> Any:
+        """Draw and move the state on; return the numbers in one axis, or the one number as Python's."""
+        if operands:
+            refuse_in_try(f"Generator.{method}")
+        if not self._run.alive:
+            self._state._id()  # raises
+        attrs = {"method": method, "shape": shape, "dtype": dtype}
+        whole = self._state.call("generator_draw", *operands, **attrs)
+        first = generators.places(dtype)
+        self._state = whole[:first].as_copy()
+        if weak:
+            return whole.call("generator_number")
+        assert whole.shape == (first + math.prod(shape),)
+        return whole[first:].as_copy()
+
+
+def _distribution(generator: TracedGenerator, name: str) -> Callable[..., Any]:
+    """Return the method that draws from a distribution, with NumPy's names of parameters."""
+    dtype = "float64" if name in _FLOATS else "int64"
+    known = (_FLOATS if name in _FLOATS else _INTEGERS)[name]
+
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        names = (*known, "size")
+        given = {**dict(zip(names, args)), **kwargs}
+        if len(args) > len(names) or not given.keys() <= set(names) or set(names[:len(args)]) & kwargs.keys():
+            raise TypeError(f"Generator.{name} takes {', '.join(names)}")
+        size = given.pop("size", None)
+        values = [given.get(k, default) for k, default in known.items()]
+        if any(v is _REQUIRED for v in values):
+            raise TypeError(f"Generator.{name} takes {', '.join(names)}")
+        return generator._numbers(name, values, size, dtype)
+
+    draw.__name__ = name
+    return draw
+
