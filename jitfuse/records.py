@@ -120,6 +120,9 @@ def _refuse(self: Record, name: str, *value: Any) -> None:
     raise AttributeError(f"{type(self).__name__}.{name} cannot be changed: it is a frozen record")
 
 
+made: Final = tuple.__new__
+"""``made(Kind, (a, b))`` is ``Kind(a, b)`` with all fields given, in half the time: for what calls make per step."""
+
 if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+import array_functions
 import peers
 import side_by_side
 
@@ -42,7 +43,7 @@ def test_functions_read_another_module_under_the_same_name() -> None:
         def sin(x: float) -> float:
             return 10 * x
 
-    assert peers.with_modules(peers.sin_times_x, np=Other)(2.0, 1.0) == 41.0
+    assert peers.with_modules(array_functions.sin_times_x, np=Other)(2.0, 1.0) == 41.0
 
 
 def test_errors_without_text_have_a_first_line() -> None:

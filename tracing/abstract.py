@@ -22,6 +22,8 @@ ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape
 
 def normalize_attrs(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
     """Return attributes under the table's names with defaults filled in; raises ArgumentError."""
+    if attrs.keys() <= op.attrs.keys():
+        return op.check_attrs(attrs)
     renamed: dict[str, Any] = {}
     for key, value in attrs.items():
         name = key if key in op.attrs else ALIASES.get(key, key)
@@ -82,8 +84,8 @@ class AbstractTensor:
         op = ops.get(op_name)
         if op is None:
             raise ArgumentError(f"there is no operator {op_name!r}")
-        operands = (self, *[o if isinstance(o, AbstractTensor) else self._lift(o) for o in others])
-        return self._apply(op, operands, normalize_attrs(op, attrs))
+        lifted = [o if isinstance(o, AbstractTensor) else self._lift(o) for o in others] if others else ()
+        return self._apply(op, (self, *lifted), normalize_attrs(op, attrs) if attrs or op.attrs else attrs)
 
     def create(self, op_name: str, **attrs: Any) -> Any:
         """Carry out a creation operator on this tensor's device and in its trace."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitfuse.ir.program import Attrs, Meta
-from jitfuse.records import NamedTuple
+from jitfuse.records import NamedTuple, made
 
 
 class OpNode(NamedTuple):
@@ -58,7 +58,7 @@ class ProcessGraph:
         op_id = len(self.ops)
         self.metas.append(meta)
         self.producer.append(op_id)
-        self.ops.append(OpNode(op_id, op_name, input_ids, attrs, (tensor,), mode_sensitive, source))
+        self.ops.append(made(OpNode, (op_id, op_name, input_ids, attrs, (tensor,), mode_sensitive, source)))
         return tensor
 
     def add_op_of_many(
@@ -69,7 +69,7 @@ class ProcessGraph:
         self.metas += metas
         results = tuple(range(first, len(self.metas)))
         self.producer += [op_id] * len(results)
-        self.ops.append(OpNode(op_id, op_name, input_ids, attrs, results, False, source))
+        self.ops.append(made(OpNode, (op_id, op_name, input_ids, attrs, results, False, source)))
         return results
 
     def node(self, tensor: int) -> OpNode | None:
@@ -78,15 +78,15 @@ class ProcessGraph:
         return None if op_id is None else self.ops[op_id]
 
     def live_ops(self, wanted: Iterable[int]) -> list[OpNode]:
-        """Return the ops that the wanted tensors need, in ascending id order."""
-        needed: set[int] = set()
-        stack = list(wanted)
-        while stack:
-            op_id = self.producer[stack.pop()]
-            if op_id is not None and op_id not in needed:
-                needed.add(op_id)
-                stack.extend(self.ops[op_id].input_ids)
-        return [self.ops[i] for i in sorted(needed)]
+        """Return the ops that the wanted tensors need, in ascending id order: each reads what earlier ones make."""
+        needed = set(wanted)
+        found = []
+        for op in reversed(self.ops):
+            if not needed.isdisjoint(op.result_ids):
+                needed.update(op.input_ids)
+                found.append(op)
+        found.reverse()
+        return found
 
     def describe(self, tensor: int) -> str:
         """Return how a person would name a tensor: a feed's name, or operator, meta and line."""

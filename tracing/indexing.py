@@ -6,15 +6,14 @@ side of an assignment. Index arrays belong to `jitfuse.tracing.gathering`, views
 """
 from __future__ import annotations
 
-import math
 import operator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
 from jitfuse.ir.program import Attrs, make_attrs
-from jitfuse.records import NamedTuple
+from jitfuse.records import NamedTuple, made
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.memory import Path
 from jitfuse.tracing.source import user_line
@@ -24,7 +23,7 @@ class Region(NamedTuple):
     """A basic index: one (start, step, count) for each axis, and how each axis of the result comes about.
 
     `axes` holds for each axis of the result the axis that it slices, or None for a new axis; axes that an
-    int dropped are absent.
+    int dropped are absent. `shape` is that of the result; `is_whole` says that all elements are in it, in order.
     """
 
     starts: tuple[int, ...]
@@ -32,13 +31,13 @@ class Region(NamedTuple):
     counts: tuple[int, ...]
     axes: tuple[int | None, ...]
     has_ellipsis: bool
+    shape: tuple[int, ...]
+    is_whole: bool
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the result."""
-        if not self.axes:
-            return ()
-        return tuple(1 if a is None else self.counts[a] for a in self.axes)
+    def moves_axes(self) -> bool:
+        """Whether the result has other axes than the array: some are dropped, or new."""
+        return self.axes != tuple(range(len(self.counts)))
 
     @property
     def frozen(self) -> Attrs:
@@ -53,53 +52,56 @@ class Region(NamedTuple):
 
 def parse(index: Any, shape: tuple[int, ...]) -> Region:
     """Read a basic index of an array of `shape`; raises BoundsError and UnsupportedError."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    if len(items) == len(shape) and all(type(i) is int for i in items):
+    items = index if isinstance(index, tuple) else (index,)
+    rank = len(shape)
+    kinds = list(map(type, items))
+    if kinds.count(int) == rank == len(items):
+        ones = (1,) * rank
         starts = tuple([_position(i, axis, shape) for axis, i in enumerate(items)])
-        return Region(starts, (1,) * len(starts), (1,) * len(starts), (), False)
-    consuming = sum([i is not None and i is not Ellipsis for i in items])
-    if consuming > len(shape):
-        raise BoundsError(f"too many indices at {user_line()}: the array has {len(shape)} dimension(s), "
+        return made(Region, (starts, ones, ones, (), False, (), shape == ones))
+    ellipses = kinds.count(_ELLIPSIS)
+    consuming = len(items) - ellipses - kinds.count(_NONE)
+    if consuming > rank:
+        raise BoundsError(f"too many indices at {user_line()}: the array has {rank} dimension(s), "
                           f"but {consuming} were indexed")
-    ellipses = sum([i is Ellipsis for i in items])
     if ellipses > 1:
         raise BoundsError(f"an index can only have a single ellipsis ('...'), at {user_line()}")
-    if not ellipses:
-        items.append(Ellipsis)
-    return _region(items, consuming, shape, bool(ellipses))
+    if not ellipses and consuming < rank:
+        items = (*items, Ellipsis)
+    return _region(items, rank - consuming, shape, bool(ellipses))
 
 
-def _region(items: list[Any], consuming: int, shape: tuple[int, ...], has_ellipsis: bool) -> Region:
-    starts: list[int] = []
-    steps: list[int] = []
-    counts: list[int] = []
+def _region(items: tuple[Any, ...], left: int, shape: tuple[int, ...], has_ellipsis: bool) -> Region:
+    """Return the region of an index whose ellipsis stands for so many axes."""
+    spans: list[tuple[int, int, int]] = []
     axes: list[int | None] = []
+    extents: list[int] = []
     for item in items:
-        axis = len(starts)
+        axis = len(spans)
         if item is None:
             axes.append(None)
+            extents.append(1)
         elif item is Ellipsis:
-            whole = range(axis, axis + len(shape) - consuming)
-            axes += whole
-            starts += [0] * len(whole)
-            steps += [1] * len(whole)
-            counts += [shape[a] for a in whole]
+            for a in range(axis, axis + left):
+                spans.append((0, 1, shape[a]))
+                axes.append(a)
+                extents.append(shape[a])
+        elif isinstance(item, slice):
+            span = _span(item, shape[axis])
+            spans.append(span)
+            axes.append(axis)
+            extents.append(span[2])
         else:
-            if isinstance(item, slice):
-                start, step, count = _span(item, shape[axis])
-                axes.append(axis)
-            else:
-                start, step, count = _position(item, axis, shape), 1, 1
-            starts.append(start)
-            steps.append(step)
-            counts.append(count)
-    return Region(tuple(starts), tuple(steps), tuple(counts), tuple(axes), has_ellipsis)
+            spans.append((_position(item, axis, shape), 1, 1))
+    starts, steps, counts = zip(*spans) if spans else ((), (), ())
+    is_whole = counts == shape and not any(starts) and steps.count(1) == len(steps)
+    return made(Region, (starts, steps, counts, tuple(axes), has_ellipsis, tuple(extents), is_whole))
 
 
 def _span(span: slice, extent: int) -> tuple[int, int, int]:
     start, stop, step = span.indices(extent)
-    count = len(range(start, stop, step))
-    return (start, step, count) if count else (0, 1, 0)
+    count = stop - start if step == 1 else len(range(start, stop, step))
+    return (start, step, count) if count > 0 else (0, 1, 0)
 
 
 def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
@@ -123,11 +125,20 @@ def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
     return position % shape[axis]
 
 
+_ELLIPSIS: Final = type(...)
+_NONE: Final = type(None)
+_PLAIN: Final = frozenset({int, slice, tuple, _NONE, _ELLIPSIS})
+_BOOLS: Final = (bool, np.bool_)
+_ARRAYS: Final = (AbstractTensor, np.ndarray)
+
+
 def is_mask(item: Any) -> bool:
     """Return whether an item of an index is a bool or an array of them."""
-    if isinstance(item, bool | np.bool_) and not isinstance(item, AbstractTensor):
+    if type(item) in _PLAIN:
+        return False
+    if isinstance(item, _BOOLS) and not isinstance(item, AbstractTensor):
         return True
-    return isinstance(item, AbstractTensor | np.ndarray) and item.dtype == "bool" and not getattr(item, "weak", False)
+    return isinstance(item, _ARRAYS) and item.dtype == "bool" and not getattr(item, "weak", False)
 
 
 def extend_path(path: Path, name: str, attrs: dict[str, Any], before: tuple[int, ...]) -> Path:
@@ -160,7 +171,7 @@ def get_item(x: Any, index: Any) -> Any:
     if not x._scalar and not x.weak:
         return x.region(region)
     view = x.call("slice", **region.attrs)
-    if region.axes != tuple(range(x.ndim)):
+    if region.moves_axes:
         view = view.call("reshape", shape=region.shape)
     return view if region.shape or region.has_ellipsis else view.as_copy(scalar=True)
 
@@ -175,19 +186,34 @@ def set_item(x: Any, index: Any, value: Any) -> None:
     if _is_own_view(x, region, new):
         return  # x[i:j] += v has written already; Python then assigns the view to itself
     new = _aligned(new, region)
-    path = x._path
-    shape = x.shape
-    if region.counts != shape or any(region.starts) or any(s != 1 for s in region.steps):
-        path = extend_path(path, "slice", region.attrs, shape) if path else (("slice", region.frozen, shape, ()),)
-    if math.prod(region.counts):
-        x._assign(new, path, region.counts)
+    if 0 not in region.counts:
+        x._assign(new, slice_path(x, region), region.counts)
+
+
+def slice_path(x: Any, region: Region) -> Path:
+    """Return the path of the region of a tensor, with all of the tensor's axes."""
+    path: Path = x._path
+    if region.is_whole:
+        return path
+    if path:
+        return extend_path(path, "slice", region.attrs, x.shape)
+    return (("slice", region.frozen, x.shape, ()),)
+
+
+def view_path(x: Any, region: Region) -> Path:
+    """Return the path of the view of a region."""
+    path = slice_path(x, region)
+    if not region.moves_axes:
+        return path
+    if path and path[-1][0] == "reshape":
+        return extend_path(path, "reshape", {"shape": region.shape}, region.counts)
+    return (*path, ("reshape", (("shape", region.shape),), region.counts, ()))
 
 
 def _is_own_view(x: Any, region: Region, value: Any) -> bool:
     if getattr(value, "_storage", None) is not x._storage or value.ndim != len(region.shape) or value._scalar:
         return False
-    target = x.call("slice", **region.attrs)
-    return bool(target.call("reshape", shape=region.shape)._path == value._path)
+    return bool(view_path(x, region) == value._path)
 
 
 def _aligned(value: Any, region: Region) -> Any:
@@ -196,6 +222,8 @@ def _aligned(value: Any, region: Region) -> Any:
     if not shape:
         return value
     target = region.shape
+    if shape == target:
+        return value if shape == region.counts else value.with_ones(region.counts)
     while len(shape) > len(target) and shape[0] == 1:
         shape = shape[1:]
     fits = len(shape) <= len(target) and all(n in (1, m) for n, m in zip(shape[::-1], target[::-1]))
@@ -207,7 +235,7 @@ def _aligned(value: Any, region: Region) -> Any:
     padded = (1,) * (len(target) - len(shape)) + shape
     extent = {a: padded[k] for k, a in enumerate(region.axes) if a is not None}
     aligned = tuple(extent.get(a, 1) for a in range(len(region.counts)))
-    return value if aligned == value.shape else value.call("reshape", shape=aligned)
+    return value if aligned == value.shape else value.with_ones(aligned)
 
 
 def _set_masked(x: Any, mask: Any, value: Any) -> None:

@@ -69,9 +69,17 @@ def reshaped(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...], items
     Old and new axes are matched in groups of equal products; a group is a view if its old axes lie in one
     run (the algorithm of NumPy's `_attempt_nocopy_reshape`).
     """
+    found = _reshaped_strides(layout.strides, shape, new, itemsize)
+    return None if found is None else Layout(layout.offset, found)
+
+
+@lru_cache(maxsize=4096)
+def _reshaped_strides(
+    given: tuple[int, ...], shape: tuple[int, ...], new: tuple[int, ...], itemsize: int
+) -> tuple[int, ...] | None:
     if 0 in shape:
-        return Layout(layout.offset, contiguous(new, itemsize).strides)
-    old = [(n, s) for n, s in zip(shape, layout.strides, strict=True) if n != 1]
+        return contiguous(new, itemsize).strides
+    old = [(n, s) for n, s in zip(shape, given, strict=True) if n != 1]
     strides: list[int] = []
     i = j = 0
     while i < len(old) and j < len(new):
@@ -99,7 +107,7 @@ def reshaped(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...], items
         i += 1
         j += 1
     strides += [itemsize] * (len(new) - len(strides))
-    return Layout(layout.offset, tuple(strides))
+    return tuple(strides)
 
 
 def is_identity(name: str, attrs: dict[str, Any]) -> bool:
@@ -132,6 +140,7 @@ def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, .
 
 
 # ---------------------------------------------------------------- new arrays
+@lru_cache(maxsize=4096)
 def in_order(shape: tuple[int, ...], axes: tuple[int, ...], itemsize: int) -> Layout | None:
     """Return the layout of a fresh array whose axes lie in memory in this order, slowest first; None for C order."""
     if is_c_order(shape, axes):
@@ -157,10 +166,17 @@ def common_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...
     Axes are inserted one by one from the last to the first; an axis goes inside another where its strides are smaller.
     Where operands disagree, C order wins (`npyiter_find_best_axis_ordering`).
     """
+    return _common_order(shape, tuple([(own, lay.strides) for own, lay in operands]))
+
+
+@lru_cache(maxsize=4096)
+def _common_order(
+    shape: tuple[int, ...], operands: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+) -> tuple[int, ...]:
     ndim = len(shape)
     known = []
-    for own, lay in operands:
-        strides = tuple(0 if n == 1 else abs(s) for n, s in zip(own, lay.strides, strict=True))
+    for own, given in operands:
+        strides = tuple(0 if n == 1 else abs(s) for n, s in zip(own, given, strict=True))
         known.append((0,) * (ndim - len(own)) + strides)
     inner_first: list[int] = []
     for axis in reversed(range(ndim)):

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,9 +11,24 @@ from jitfuse.tracing.device_array import unwrapped
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.foreign import Foreign, bare
 from jitfuse.tracing.layout import Layout
+from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor, fresh
+
+_NUMBERS: Final = frozenset({bool, int, float, complex})
+
+
+def operand(run: Recorder, value: Any) -> TracedTensor:
+    """Return `lift` of an operator's operand: a Python scalar is one tensor, however often it comes."""
+    if type(value) not in _NUMBERS:
+        return lift(run, value)
+    tensor = run.literal(value)
+    found: TracedTensor | None = run.numbers.get(tensor)
+    if found is None:
+        meta = run.graph.metas[tensor]
+        found = run.numbers[tensor] = TracedTensor(run, Storage(tensor, meta), meta, scalar=True)
+    return found
 
 
 def lift(run: Recorder, value: Any) -> TracedTensor:
@@ -21,7 +36,7 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
     if isinstance(value, TracedTensor):
         return value
     kind = type(value)
-    if kind is float or kind is int or kind is bool or kind is complex:
+    if kind in _NUMBERS:
         return fresh(run, run.literal(value))
     if isinstance(value, np.generic):
         return fresh(run, run.scalar(value, dtype_name(value.dtype, "scalar")))
@@ -31,7 +46,7 @@ def lift(run: Recorder, value: Any) -> TracedTensor:
     if isinstance(value, np.ndarray):
         made = fresh(run, run.constant(value), scalar=False)
         if not value.flags.c_contiguous:
-            made._layout = Layout(0, value.strides)
+            made._spot = Layout(0, value.strides)
         return made
     if isinstance(value, list | tuple):
         return stack_nested(run, value)

@@ -30,10 +30,12 @@ class Literals:
     def literal(self, value: bool | int | float | complex) -> int:
         """Return the weak constant of a Python scalar; one step for each value and type."""
         kind = type(value)
-        if type(value) is int and not -(2**63) <= value < 2**64:
+        if kind is int and not -(2**63) <= value < 2**64:  # type: ignore[operator]
             raise WideIntError(f"Python integer {value} leaves 64 bits at {user_line()}")
-        exact = isinstance(value, float | complex)  # == does not tell 0.0 from -0.0
-        key = (kind, (value.real.hex(), value.imag.hex()) if exact else value)  # type: ignore[union-attr]
+        if kind is complex or (kind is float and (value == 0.0 or value != value)):  # 0.0 == -0.0, and NaN != NaN
+            key: Any = (kind, value.real.hex(), value.imag.hex())  # type: ignore[union-attr]
+        else:
+            key = (kind, value)
         found = self.session.literals.get(key)
         if found is None:
             attrs = {"shape": (), "value": value, "dtype": dtypes.weak_dtype(value), "weak": True}

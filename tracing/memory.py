@@ -9,6 +9,7 @@ from typing import Any, Final
 from jitfuse import dtypes
 from jitfuse.errors import ReadOnlyError, UntraceableError
 from jitfuse.ir.program import Attrs, Meta
+from jitfuse.records import made
 from jitfuse.tracing.literals import Literals
 from jitfuse.tracing.session import Feed, Region, Session
 from jitfuse.tracing.source import user_line
@@ -19,7 +20,7 @@ Path = tuple[Step, ...]
 
 _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal"})
 """Views that NumPy lets nobody write into."""
-_PARTS: Final = ("real", "imag")
+_PARTS: Final = frozenset({"real", "imag"})
 """Views of complex numbers: every other number of their memory."""
 
 
@@ -53,11 +54,15 @@ class Memory(Literals):
 
     def read(self, storage: Storage, path: Path) -> int:
         """Return the tensor that a view of a storage holds now."""
-        found = storage.cache.get(path)
-        if found is None:
-            name, attrs, _, others = path[-1]
-            source = self.read(storage, path[:-1])
-            found = storage.cache[path] = self.emit(name, (source, *others), attrs, self._moved(name, attrs, source))
+        cache = storage.cache
+        found = cache.get(path)
+        known = len(path)
+        while found is None:
+            known -= 1
+            found = cache.get(path[:known])
+        for k in range(known, len(path)):
+            name, attrs, _, others = path[k]
+            found = cache[path[: k + 1]] = self.emit(name, (found, *others), attrs, self._moved(name, attrs, found))
         return found
 
     def _moved(self, name: str, attrs: Attrs, source: int) -> Meta | None:
@@ -65,8 +70,8 @@ class Memory(Literals):
         if name not in ("slice", "reshape"):
             return None
         shape: Any = attrs[0][1]  # the counts of a slice, which come first in the alphabet
-        meta = self.graph.metas[source]
-        return None if -1 in shape else Meta(shape, meta.dtype, meta.device)
+        _, dtype, device, _, _ = self.graph.metas[source]
+        return None if -1 in shape else made(Meta, (shape, dtype, device, False, None))
 
     def write(self, storage: Storage, path: Path, value: int, shape: tuple[int, ...]) -> None:
         """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
@@ -75,7 +80,8 @@ class Memory(Literals):
         the region of what it was taken from, a part of complex numbers is put beside the other. Raises ReadOnlyError
         for read-only arguments, broadcasts and diagonals.
         """
-        if (storage.feed is not None and not storage.feed.writeable) or any(p[0] in _READ_ONLY for p in path):
+        steps = [step[0] for step in path]
+        if (storage.feed is not None and not storage.feed.writeable) or not _READ_ONLY.isdisjoint(steps):
             raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
                                 f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
         if storage.region is not self.session.region:
@@ -86,8 +92,7 @@ class Memory(Literals):
                 "and returned."
             )
         new = value
-        of_part = any(p[0] in _PARTS for p in path)
-        dtype = dtypes.component(storage.meta.dtype) if of_part else storage.meta.dtype
+        dtype = storage.meta.dtype if _PARTS.isdisjoint(steps) else dtypes.component(storage.meta.dtype)
         if not path or path[-1][0] != "slice":
             new = self.fit(value, shape, dtype)
         prefixes = {path: new}
@@ -101,7 +106,8 @@ class Memory(Literals):
                 scatter = {**dict(attrs), "combine": "set"}
                 new = self.emit("scatter", (self.read(storage, path[:k]), new, *others), scatter)
             elif name == "reshape":
-                new = self.emit("reshape", (new,), {"shape": before})
+                held = self.graph.metas[new]
+                new = self.emit("reshape", (new,), (("shape", before),), Meta(before, held.dtype, held.device))
             elif name in _PARTS:
                 other = self.emit("imag" if name == "real" else "real", (self.read(storage, path[:k]),))
                 new = self.emit("make_complex", (new, other) if name == "real" else (other, new))

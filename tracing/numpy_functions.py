@@ -62,15 +62,18 @@ def require_cast(function: str, source: str, target: str, casting: str) -> None:
                          f"at {user_line()}")
 
 
+_SEQUENCES: Final = frozenset({list, tuple})
+
+
 def traced_among(*values: Any) -> Tensor:
     """Return the first traced tensor among values and the items of sequences."""
     for value in values:
-        if type(value) in (list, tuple):
+        if isinstance(value, AbstractTensor):
+            return value
+        if type(value) in _SEQUENCES:
             found = traced_among(*value)
             if found is not None:
                 return found
-        elif isinstance(value, AbstractTensor):
-            return value
     return None
 
 

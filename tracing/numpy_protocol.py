@@ -70,6 +70,7 @@ _INSTEAD: Final[dict[str, str]] = {
 }
 
 
+@functools.lru_cache(maxsize=1024)
 def operator_of(ufunc: str) -> str | None:
     """Return the operator of a ufunc, or None; by name, so that scipy.special's are known without importing SciPy."""
     if ufunc in _RENAMED or ufunc in _NAMED:
@@ -165,9 +166,10 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
 
 def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, casting: str = "same_kind",
           where: Any = True, order: str = "K", subok: bool = True, signature: Any = None) -> Any:
-    refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
+    if where is not True or signature is not None:
+        refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
     operands = lifted(*inputs)
-    if all(t.weak for t in operands):
+    if operands[0].weak and all(t.weak for t in operands):
         operands = [strong(t) for t in operands]
     if dtype is not None:
         target = dtype_name(dtype, name)

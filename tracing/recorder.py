@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.errors import DTypeError
 from jitfuse.ir import ops
@@ -18,7 +18,7 @@ from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
 from jitfuse.tracing import layout as layouts
 from jitfuse.tracing.memory import Memory, Storage
 from jitfuse.tracing.session import Session
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.source import Lines, line_from, user_line
 
 if TYPE_CHECKING:
     from jitfuse.tracing.observing import Splitter
@@ -57,6 +57,9 @@ class Recorder(Memory):
         self.feed_tensors: dict[int, Any] = {}
         self.clothed: dict[int, Any] = {}
         """The tensors of feeds under another library's methods."""
+        self.numbers: dict[int, Any] = {}
+        """The tensors of Python's numbers as operands, by id; only operators hold them."""
+        self._lines: Lines = {}
         self.random_calls = 0
         self.random_base: int | None = None
         """What is added to the count of random calls: what loops before have drawn, known at run time alone."""
@@ -72,6 +75,8 @@ class Recorder(Memory):
         self.alive = False
         self.splitter = self.view = None
         self.clothed.clear()
+        self.numbers.clear()
+        self._lines.clear()
         self.placed.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
@@ -86,9 +91,12 @@ class Recorder(Memory):
         """
         row = ops.get(op_name)
         assert row is not None, op_name
-        frozen = attrs if isinstance(attrs, tuple) else make_attrs(attrs)
+        return self.record(row, inputs, attrs if type(attrs) is tuple else make_attrs(attrs), meta)  # type: ignore[arg-type]
+
+    def record(self, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs, meta: Meta | None = None) -> int:
+        """Record one operator by its row, as `emit` does by its name."""
         if self._earlier is not None:
-            key = _match_key(op_name, inputs, frozen)
+            key = _match_key(row.name, inputs, attrs)
             nth = self._matched.get(key, 0)
             same = self._earlier.get(key, ())
             if nth < len(same):
@@ -98,8 +106,10 @@ class Recorder(Memory):
         if meta is None:
             known = graph.metas
             metas = tuple([known[i] for i in inputs])
-            meta = row.infer(metas, dict(frozen)) if frozen else _infer_plain(row, metas)
-        return graph.add_op(op_name, inputs, frozen, meta, row.mode_sensitive, self.fixed_source or user_line())
+            once = not attrs or row.kind in _INFERRED_ONCE
+            meta = _inferred(row, metas, attrs) if once else row.infer(metas, dict(attrs))
+        source = self.fixed_source or line_from(3, self._lines)  # two of ours at least are between user code and here
+        return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
 
     def emit_all(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
         """Record one operator of any number of results, as `emit` does, and return their ids."""
@@ -129,10 +139,13 @@ class Recorder(Memory):
         return self.emit("add", (self.random_base, count)) if self.random_calls else self.random_base
 
 
+_INFERRED_ONCE: Final = frozenset({ops.ELEMENTWISE, ops.REDUCTION, ops.SCAN})
+"""Kinds whose attributes are few and small: the same come again and again."""
+
+
 @lru_cache(maxsize=4096)
-def _infer_plain(row: ops.Op, metas: tuple[Meta, ...]) -> Meta:
-    """Return the result's meta of an operator without attributes; the same few come again and again."""
-    return row.infer(metas, {})
+def _inferred(row: ops.Op, metas: tuple[Meta, ...], attrs: Attrs) -> Meta:
+    return row.infer(metas, dict(attrs))
 
 
 def _match_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:

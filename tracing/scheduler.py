@@ -44,7 +44,11 @@ class SchedulingProblem(Record, frozen=True):
     def predecessors(self) -> list[list[int]]:
         """Return for each op (by position) the positions of the ops whose results it reads."""
         maker = {t: k for k, made in enumerate(self.results) for t in made}
-        return [sorted({maker[t] for t in read if t in maker}) for read in self.inputs]
+        found = []
+        for read in self.inputs:
+            makers = [maker[t] for t in read if t in maker]
+            found.append(sorted(set(makers)) if len(makers) > 1 else makers)
+        return found
 
 
 class Load(NamedTuple):
@@ -57,18 +61,17 @@ class Load(NamedTuple):
 def load_of(problem: SchedulingProblem, order: Sequence[int]) -> Load:
     """Return the load of running the ops in this order of ids."""
     position = {op: k for k, op in enumerate(problem.ids)}
-    readers = _reader_counts(problem)
+    reads, readers, _ = _readers(problem)
     live = peak = over_time = 0
     for op in order:
         k = position[op]
         live += sum(problem.nbytes[t] for t in problem.results[k])
         peak = max(peak, live)
         over_time += live
-        for t in set(problem.inputs[k]):
-            if t in readers:
-                readers[t] -= 1
-                if readers[t] == 0 and t not in problem.kept:
-                    live -= problem.nbytes[t]
+        for t in reads[k]:
+            readers[t] -= 1
+            if readers[t] == 0 and t not in problem.kept:
+                live -= problem.nbytes[t]
     return Load(peak, over_time)
 
 
@@ -96,7 +99,7 @@ class ILPScheduler:
         if self.method == "asap":
             found = _asap(before)
         elif self.method == "alap":
-            found = _alap(before)
+            found = _alap(before, _asap(before))
         elif self.method == "slack":
             found = _slack(problem, before)
         else:
@@ -119,27 +122,39 @@ def linear(ids: Sequence[int], levels: Sequence[int]) -> list[int]:
 
 def _asap(before: list[list[int]]) -> list[int]:
     level: list[int] = []
-    for k in range(len(before)):
-        level.append(max((level[p] for p in before[k]), default=-1) + 1)
+    for needed in before:
+        latest = -1
+        for p in needed:
+            if level[p] > latest:
+                latest = level[p]
+        level.append(latest + 1)
     return level
 
 
-def _alap(before: list[list[int]]) -> list[int]:
-    last = max(_asap(before), default=0)
-    level = [last] * len(before)
+def _alap(before: list[list[int]], early: list[int]) -> list[int]:
+    """Return the levels as late as consumers allow; `early` are the earliest."""
+    level = [max(early, default=0)] * len(before)
     for k in range(len(before) - 1, -1, -1):
+        below = level[k] - 1
         for p in before[k]:
-            level[p] = min(level[p], level[k] - 1)
+            if level[p] > below:
+                level[p] = below
     return level
 
 
-def _reader_counts(problem: SchedulingProblem) -> dict[int, int]:
-    count = {t: 0 for made in problem.results for t in made}
-    for read in problem.inputs:
-        for t in set(read):
-            if t in count:
-                count[t] += 1
-    return count
+def _readers(problem: SchedulingProblem) -> tuple[list[list[int]], dict[int, int], dict[int, int]]:
+    """Return what each op reads of what ops make, once each; how many ops read it; the sum of their positions."""
+    readers = {t: 0 for made in problem.results for t in made}
+    positions = dict.fromkeys(readers, 0)
+    reads = []
+    for k, read in enumerate(problem.inputs):
+        made = [t for t in read if t in readers]
+        made = list(dict.fromkeys(made)) if len(made) > 1 else made
+        reads.append(made)
+        for t in made:
+            readers[t] += 1
+            positions[t] += k
+    return reads, readers, positions
 
 
 def _slack(problem: SchedulingProblem, before: list[list[int]]) -> list[int]:
@@ -153,23 +168,14 @@ def _slack(problem: SchedulingProblem, before: list[list[int]]) -> list[int]:
     for k, needed in enumerate(before):
         for p in needed:
             after[p].append(k)
-    slack = [late - early for late, early in zip(_alap(before), _asap(before), strict=True)]
-    reads = [list(dict.fromkeys(read)) for read in problem.inputs]
-    readers = _reader_counts(problem)
-    remaining = dict.fromkeys(readers, 0)
-    cost = [sum(problem.nbytes[t] for t in made) for made in problem.results]
-    for k, read in enumerate(reads):
-        for t in read:
-            if t in remaining:
-                remaining[t] += k
-
-    def freed_by_last(t: int) -> None:
-        if t not in problem.kept:
-            cost[remaining[t]] -= problem.nbytes[t]
-
+    early = _asap(before)
+    slack = [late - soon for late, soon in zip(_alap(before, early), early, strict=True)]
+    nbytes, kept = problem.nbytes, problem.kept
+    reads, readers, remaining = _readers(problem)
+    cost = [nbytes[made[0]] if len(made) == 1 else sum([nbytes[t] for t in made]) for made in problem.results]
     for t, count in readers.items():
-        if count == 1:
-            freed_by_last(t)
+        if count == 1 and t not in kept:
+            cost[remaining[t]] -= nbytes[t]
     waiting = [len(needed) for needed in before]
     ready = [(cost[k], slack[k], k) for k in range(n) if not waiting[k]]
     heapify(ready)
@@ -180,14 +186,13 @@ def _slack(problem: SchedulingProblem, before: list[list[int]]) -> list[int]:
             k = heappop(ready)[2]
         level[k] = at
         for t in reads[k]:
-            if t in readers:
-                readers[t] -= 1
-                remaining[t] -= k
-                if readers[t] == 1:
-                    freed_by_last(t)
-                    last = remaining[t]
-                    if not waiting[last]:
-                        heappush(ready, (cost[last], slack[last], last))
+            left = readers[t] = readers[t] - 1
+            last = remaining[t] = remaining[t] - k
+            if left == 1:
+                if t not in kept:
+                    cost[last] -= nbytes[t]
+                if not waiting[last]:
+                    heappush(ready, (cost[last], slack[last], last))
         for k2 in after[k]:
             waiting[k2] -= 1
             if not waiting[k2]:

@@ -51,6 +51,7 @@ class Selection(TracedTensor):
     _meta = property(lambda self: self.picked()._meta)
     _storage = property(lambda self: self.picked()._storage)
     _path = property(lambda self: self.picked()._path)
+    _spot = property(lambda self: self.picked()._spot)
     _layout = property(lambda self: self.picked()._layout)
     _scalar = False
 

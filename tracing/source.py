@@ -7,6 +7,7 @@ from __future__ import annotations
 import opcode
 import os
 import sys
+import types
 from functools import lru_cache
 from typing import Final
 
@@ -75,6 +76,27 @@ def raised_by_user(error: BaseException) -> bool:
 @lru_cache(maxsize=1024)
 def _line(name: str, number: int) -> str:
     return f"{name}:{number}"
+
+
+Lines = dict[tuple[int, int], tuple[types.CodeType, str]]
+"""The lines of places in code, by the code's id and the instruction: Python searches a function for each."""
+
+
+def line_from(depth: int, known: Lines) -> str:
+    """Return `user_line`, looking from so many frames above this one on; `known` remembers it."""
+    frame: types.FrameType | None = sys._getframe(depth)
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        library = _is_library.get(name)
+        if not (_classify(name) if library is None else library):
+            place = id(code), frame.f_lasti
+            found = known.get(place)
+            if found is None:
+                found = known[place] = code, f"{name}:{frame.f_lineno}"
+            return found[1]
+        frame = frame.f_back
+    return "<unknown>:0"
 
 
 def user_line() -> str:

@@ -17,13 +17,14 @@ from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, Unsuppo
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.later import Later
+from jitfuse.records import NamedTuple, made
 from jitfuse.tracing import layout, numpy_protocol, weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 from jitfuse.tracing.foreign import bare
-from jitfuse.tracing.in_place import InPlace
 from jitfuse.tracing.look import known_value, python_operator
 from jitfuse.tracing.memory import Path, Storage
+from jitfuse.tracing.operators import Operators
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Feed
 from jitfuse.tracing.source import user_line
@@ -42,22 +43,36 @@ else:
 _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
 
 
-class TracedTensor(InPlace):
+class _Part(NamedTuple):
+    """Where a part of an array lies, by the array's layout, meta and the index; nobody asks for most of them."""
+
+    whole: layout.Layout | None
+    meta: Meta
+    region: indexing.Region
+
+    def layout(self) -> layout.Layout:
+        """Return the layout."""
+        where = self.whole or layout.contiguous(self.meta.shape, dtypes.itemsize(self.meta.dtype))
+        part = layout.sliced(where, self.region.starts, self.region.steps)
+        return layout.rearranged(part, self.region.counts, self.region.axes) if self.region.moves_axes else part
+
+
+class TracedTensor(Operators):
     """A value of the trace: a view (path, layout) of a storage in one run.
 
-    `_layout` is None for a fresh array in C order. `_scalar` marks rank-0 results, which are immutable
+    `_spot` is None for a fresh array in C order. `_scalar` marks rank-0 results, which are immutable
     scalars in NumPy, unlike arrays of rank 0.
     """
 
-    __slots__ = ("_layout", "_meta", "_path", "_run", "_scalar", "_storage")
+    __slots__ = ("_meta", "_path", "_run", "_scalar", "_spot", "_storage")
 
     def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: Path = (),
-                 lay: layout.Layout | None = None, scalar: bool = False) -> None:
+                 place: layout.Layout | _Part | None = None, scalar: bool = False) -> None:
         self._run = run
         self._storage = storage
         self._meta = meta
         self._path = path
-        self._layout = lay
+        self._spot = place
         self._scalar = scalar
 
     # ------------------------------------------------------------------ AbstractTensor's contract
@@ -79,7 +94,7 @@ class TracedTensor(InPlace):
             raise AttributeError(
                 "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
             )
-        self._meta, self._path, self._layout = view._meta, view._path, view._layout
+        self._meta, self._path, self._spot = view._meta, view._path, view._spot
 
     @property
     def dtype(self) -> DTypeName:
@@ -100,26 +115,33 @@ class TracedTensor(InPlace):
             return self._view(op, attrs)
         if op.kind == ops.CONTROL:
             raise ArgumentError(f"use jf.{op.name}, which takes functions, at {user_line()}")
-        in_order = True
+        in_order, found = True, []
         for t in inputs:
             if type(t) is not TracedTensor:
                 return selection.apply(op, inputs, attrs)
-            in_order = in_order and t._layout is None
-        ids = tuple([tensor_id(t) for t in inputs])
+            if t._spot is not None:
+                in_order = False
+            found.append(t._id())
+        run, ids, meta = self._run, tuple(found), None
         if op.loop is not None:
-            metas = [self._run.graph.metas[i] for i in ids]
-            are_weak = [m.weak for m in metas]
-            if True in are_weak:
-                if False not in are_weak:
-                    return self._apply_among_numbers(op, ids, metas, attrs)
-                weak.check_int_operands(self._run, op, ids, metas)
+            known = run.graph.metas
+            metas = tuple([known[i] for i in found])
+            are_numbers, cast, meta = weak.operands(op, metas)
+            if are_numbers:
+                return self._apply_among_numbers(op, ids, metas, attrs)
+            for k, dtype in cast:
+                weak.check_fits(run, ids[k], dtype)
         if op.name == "power" and not inputs[0]._scalar:  # type: ignore[attr-defined]
-            made = fresh(self._run, python_numbers.power_of_array(self._run, ids))
+            result = fresh(run, python_numbers.power_of_array(run, ids))
         else:
-            made = fresh(self._run, self._run.emit(op.name, ids, make_attrs(attrs)), scalar=op.kind != ops.CREATION)
-        return made if in_order else made.laid_out(memory_order.of_result(op, attrs, inputs, made.shape))
+            result = fresh(run, run.record(op, ids, make_attrs(attrs) if attrs else (), meta), op.kind != ops.CREATION)
+        if in_order or len(result._meta.shape) < 2:
+            return result
+        return result.laid_out(memory_order.of_result(op, attrs, inputs, result.shape))
 
-    def _apply_among_numbers(self, op: ops.Op, ids: tuple[int, ...], metas: list[Meta], attrs: dict[str, Any]) -> Any:
+    def _apply_among_numbers(
+        self, op: ops.Op, ids: tuple[int, ...], metas: tuple[Meta, ...], attrs: dict[str, Any]
+    ) -> Any:
         """Record an operator among Python numbers, or carry it out where its values must be known."""
         run = self._run
         python = python_operator(op.name)
@@ -128,14 +150,15 @@ class TracedTensor(InPlace):
             if look or python_numbers.leave_their_range(run, op.name, ids, metas):
                 return python(*[known_value(run.session, i) for i in ids])
             ids = python_numbers.checked(run, op.name, ids, metas)
-        weak.check_int_operands(run, op, ids, metas)
+        for k, dtype in weak.operands(op, metas).cast:
+            weak.check_fits(run, ids[k], dtype)
         made = run.emit(op.name, ids, make_attrs(attrs))
         return fresh(run, python_numbers.delivered(run, op.name, ids, metas, made) if python is not None else made)
 
     def _lift(self, value: Any) -> TracedTensor:
         if self.weak and isinstance(value, list | tuple):
             raise ArgumentError("a Python number repeats a sequence")  # as an operator; see as_tensor
-        return lifting.lift(self._run, value)
+        return lifting.operand(self._run, value)
 
     def as_tensor(self, value: Any) -> TracedTensor:
         """Return anything that NumPy functions take for an array as a tensor of this trace."""
@@ -145,7 +168,7 @@ class TracedTensor(InPlace):
         """Give a fresh array its place in memory: its axes from the slowest to the fastest; None for C order."""
         if self._run.session.torch:  # it has orders of its own
             axes = None
-        self._layout = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
+        self._spot = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
         return self
 
     def laid_out_by(self, rule: Callable[..., tuple[int, ...] | None], *operands: Any) -> TracedTensor:
@@ -154,7 +177,7 @@ class TracedTensor(InPlace):
 
     def ordered(self, name: str, order: Any, like: Any = None) -> Any:
         """Give a fresh array the order of axes that `name` was asked for; "A" and "K" look at `like`."""
-        plain = order != "F" and self._layout is None and getattr(like, "_layout", None) is None
+        plain = order != "F" and self._spot is None and getattr(like, "_layout", None) is None
         return self if plain else self.laid_out(memory_order.asked_for(name, order, self, like))
 
     # ------------------------------------------------------------------ views and writes
@@ -172,7 +195,16 @@ class TracedTensor(InPlace):
     @property
     def is_contiguous(self) -> bool:
         """Whether the elements lie one after the other in C order, as far as the program knows."""
-        return self._layout is None or layout.is_contiguous(self.shape, self._layout, self.itemsize)
+        where = self._layout
+        return where is None or layout.is_contiguous(self.shape, where, self.itemsize)
+
+    @property
+    def _layout(self) -> layout.Layout | None:
+        """Where the elements lie, which is found out when somebody asks; None for a fresh array in C order."""
+        place = self._spot
+        if type(place) is _Part:
+            place = self._spot = place.layout()
+        return place  # type: ignore[return-value]
 
     def _where(self) -> layout.Layout:
         return self._layout or layout.contiguous(self.shape, dtypes.itemsize(self._meta.dtype))
@@ -180,11 +212,11 @@ class TracedTensor(InPlace):
     def _view(self, op: ops.Op, attrs: dict[str, Any]) -> TracedTensor:
         """Return a view where NumPy returns one, else a fresh array (a reshape that must copy)."""
         source = self._id()
-        meta = op.infer([self._meta], op.check_attrs(attrs))
+        meta = op.infer([self._meta], attrs)
         if meta.shape == self.shape and layout.is_identity(op.name, attrs):
             if self._scalar:
                 return self  # it never changes
-            return TracedTensor(self._run, self._storage, meta, self._path, self._layout)
+            return TracedTensor(self._run, self._storage, meta, self._path, self._spot)
         lay = None
         if not self._meta.weak and not self._scalar:
             lay = layout.viewed(self._where(), op.name, attrs, self.shape, meta.shape, self.itemsize)
@@ -197,25 +229,22 @@ class TracedTensor(InPlace):
 
     def region(self, region: indexing.Region) -> TracedTensor:
         """Return the view at a basic index, which is a scalar where every axis is dropped."""
-        path, shape = self._path, region.shape
-        if region.counts != self._meta.shape or any(region.starts) or any(s != 1 for s in region.steps):
-            step = "slice", region.frozen, self._meta.shape, ()
-            path = indexing.extend_path(path, "slice", region.attrs, self._meta.shape) if path else (step,)
-        drops = region.axes != tuple(range(len(region.counts)))
-        if drops:
-            if path and path[-1][0] == "reshape":
-                path = indexing.extend_path(path, "reshape", {"shape": shape}, region.counts)
-            else:
-                path = (*path, ("reshape", (("shape", shape),), region.counts, ()))
-        if not shape and not region.has_ellipsis:
+        run, storage, path = self._run, self._storage, indexing.view_path(self, region)
+        if not region.shape and not region.has_ellipsis:
             self._id()
-            return fresh(self._run, self._run.read(self._storage, path))
-        lay = layout.sliced(self._where(), region.starts, region.steps)
-        if drops:
-            lay = layout.rearranged(lay, region.counts, region.axes)
-        view = TracedTensor(self._run, self._storage, Meta(shape, self._meta.dtype, self._meta.device), path, lay)
+            return fresh(run, run.read(storage, path))
+        _, dtype, device, _, _ = self._meta
+        meta = made(Meta, (region.shape, dtype, device, False, None))
+        view = TracedTensor(run, storage, meta, path, made(_Part, (self._layout, self._meta, region)))
         view._id()
         return view
+
+    def with_ones(self, shape: tuple[int, ...]) -> TracedTensor:
+        """Return the value under a shape that differs in axes of extent 1, for writing it elsewhere."""
+        path = indexing.extend_path(self._path, "reshape", {"shape": shape}, self._meta.shape)
+        made = TracedTensor(self._run, self._storage, Meta(shape, self._meta.dtype, self._meta.device), path)
+        made._id()
+        return made
 
     def picked(self, indices: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor:
         """Return the view at traced scalars along some axes: writing into it writes at that place."""
@@ -254,7 +283,7 @@ class TracedTensor(InPlace):
         """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
         if order not in ("A", "K"):
             return super().ravel(order)
-        axes = None if self._layout is None else memory_order.of_ravel(order, self)
+        axes = None if self._spot is None else memory_order.of_ravel(order, self)
         return AbstractTensor.transpose(self, axes).ravel() if axes is not None else super().ravel()
 
     def _assign(self, value: TracedTensor, path: Path | None = None, shape: tuple[int, ...] | None = None) -> None:
@@ -266,7 +295,8 @@ class TracedTensor(InPlace):
             )
         self._id()
         value = self._check_assigned(value, of_scalars=True)
-        numpy_complex.warn_of_lost_part(value._meta.dtype, self._meta.dtype)
+        if value._meta.dtype != self._meta.dtype:
+            numpy_complex.warn_of_lost_part(value._meta.dtype, self._meta.dtype)
         self._run.write(self._storage, self._path if path is None else path, tensor_id(value),
                         self.shape if shape is None else shape)
 
@@ -280,12 +310,17 @@ class TracedTensor(InPlace):
 
     # ------------------------------------------------------------------ items and NumPy
     def __getitem__(self, index: Any) -> Any:
-        if _is_plain(index) or not gathering.is_advanced(index):
+        if _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN:
+            if not self._scalar and not self.weak:
+                return self.region(indexing.parse(index, self._meta.shape))
+            return indexing.get_item(self, index)
+        if not gathering.is_advanced(index):
             return indexing.get_item(self, index)
         return gathering.get_item(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if _is_plain(index) or not gathering.is_advanced(index):
+        plain = _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN
+        if plain or not gathering.is_advanced(index):
             indexing.set_item(self, index, value)
         elif not selection.set_item(self, index, value):
             module = indexing if indexing.is_mask(index) else gathering
@@ -299,28 +334,24 @@ class TracedTensor(InPlace):
 
 
 _PLAIN: Final = frozenset({int, slice, type(None), type(...)})
-
-
-def _is_plain(index: Any) -> bool:
-    """Return whether an index is made of ints, slices, None and ellipses: a view."""
-    return _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN
+"""What the items of an index are whose result is a view."""
 
 
 # ---------------------------------------------------------------- making tensors
 def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
     """Return a tensor of its own storage; rank 0 is an immutable scalar unless told otherwise."""
     meta = run.graph.metas[tensor]
-    storage = Storage(tensor, meta, region=run.session.region)
+    storage = Storage(tensor, meta, None, run.session.region)
     if run.splitter is not None:
         run.born.append(weakref.ref(storage))
-    return TracedTensor(run, storage, meta, scalar=scalar and not meta.shape)
+    return TracedTensor(run, storage, meta, (), None, scalar and not meta.shape)
 
 
 def from_feed(run: Recorder, feed: Feed) -> TracedTensor:
     """Return the tensor of a feed; arrays share the feed's storage in this run."""
     scalar = not isinstance(feed.value, np.ndarray)
     plain = feed.layout == layout.contiguous(feed.meta.shape, dtypes.itemsize(feed.meta.dtype))
-    return TracedTensor(run, run.feed_storage(feed), feed.meta, lay=None if plain else feed.layout, scalar=scalar)
+    return TracedTensor(run, run.feed_storage(feed), feed.meta, place=None if plain else feed.layout, scalar=scalar)
 
 
 def tensor_id(value: Any) -> int:
@@ -329,8 +360,14 @@ def tensor_id(value: Any) -> int:
     return value._id()  # type: ignore[attr-defined, no-any-return]
 
 
+_PLAIN_KINDS: Final = frozenset({type(None), bool, int, float, str})
+
+
 def plain(value: Any) -> Any:
     """Return an attribute with traced scalars replaced by their values, which become guards."""
+    kind = type(value)
+    if kind in _PLAIN_KINDS or (kind is tuple and _PLAIN_KINDS.issuperset(map(type, value))):
+        return value
     value = bare(value)
     if type(value) is TracedTensor:
         found = value._look("int()")
@@ -353,32 +390,4 @@ def _set_imag(self: TracedTensor, value: Any) -> None:
 
 
 for _name, _set in (("real", _set_real), ("imag", _set_imag)):
-    setattr(TracedTensor, _name, property(getattr(InPlace, _name).fget, _set))
-
-
-def _pow(self: TracedTensor, other: Any) -> Any:
-    """Return a power; 2 squares an array of bools in int8, where NumPy makes int64 of any other Python int."""
-    weak_int = type(other) is TracedTensor and other.weak and other.dtype == "int64"
-    squared = self.dtype == "bool" and not self._scalar and not self.weak and (type(other) is int or weak_int)
-    return self.call("square") if squared and plain(other) == 2 else _power(self, other)
-
-
-_power: Callable[[TracedTensor, Any], Any] = getattr(AbstractTensor, "__pow__")  # noqa: B009 -- made by the op table
-setattr(TracedTensor, "__pow__", _pow)  # noqa: B010
-
-
-def _ordered(name: str) -> Callable[[TracedTensor, Any], Any]:
-    """Return the operator of an order, which Python numbers do not have where one is complex; NumPy's have."""
-    compare = getattr(AbstractTensor, name)
-
-    def operator(self: TracedTensor, other: Any) -> Any:
-        numbers = [v for v in (self, other) if type(v) in (bool, int, float, complex) or getattr(v, "weak", False)]
-        if len(numbers) == 2 and any(type(v) is complex or getattr(v, "dtype", "") == "complex128" for v in numbers):
-            raise DTypeError(f"complex Python numbers have no order, at {user_line()}. Compare x.real, or abs(x).")
-        return compare(self, other)
-
-    return operator
-
-
-for _name in ("__lt__", "__le__", "__gt__", "__ge__"):
-    setattr(TracedTensor, _name, _ordered(_name))
+    setattr(TracedTensor, _name, property(getattr(Operators, _name).fget, _set))

@@ -6,6 +6,8 @@ depends on the values. NumPy refuses a Python int that the array's dtype cannot 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.dtypes import integer_range, is_integer, kind
@@ -13,6 +15,7 @@ from jitfuse.errors import DTypeError, NumericError, OutOfRangeError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
 from jitfuse.later import Later
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.literals import check_int
 from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.recorder import Recorder
@@ -29,7 +32,7 @@ _KEEPS_BOOL: Final = frozenset({
 })
 
 
-def needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: list[Meta]) -> bool:
+def needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta]) -> bool:
     """Tell whether the type of a result among Python scalars depends on their values or leaves 64 bits."""
     if name in ("bitwise_left_shift", "bitwise_right_shift", "bitwise_invert"):
         return True
@@ -62,15 +65,31 @@ def _value(run: Recorder, tensor: int) -> Any:
         return look(run, tensor, "int()", int)
 
 
-def check_int_operands(run: Recorder, op: ops.Op, ids: tuple[int, ...], metas: list[Meta]) -> None:
-    """Refuse Python ints that an operator would have to cast to an integer dtype that does not hold them."""
-    if op.name == "where" or not any(m.weak and is_integer(m.dtype) for m in metas):
-        return  # np.where cuts them off instead
+class Operands(NamedTuple):
+    """What operands are to an operator: whether all are Python's numbers, and which Python ints must fit a dtype.
+
+    `meta` is the result's, where no attribute has a say in it and it is no number of Python's.
+    """
+
+    are_numbers: bool
+    cast: tuple[tuple[int, str], ...]
+    meta: Meta | None
+
+
+@lru_cache(maxsize=4096)
+def operands(op: ops.Op, metas: tuple[Meta, ...]) -> Operands:
+    """Return what operands that look so are to an operator with a loop."""
+    are_numbers = bool(metas) and all(m.weak for m in metas)
+    meta = None if op.attrs or are_numbers else op.infer(metas, {})
+    if op.name == "where" or not any(m.weak and is_integer(m.dtype) for m in metas):  # np.where cuts ints off
+        return Operands(are_numbers, (), meta)
     assert op.loop is not None
     loop = op.loop(op.name, metas)
-    for tensor, meta, dtype in zip(ids, metas, loop.inputs, strict=True):
-        if meta.weak and is_integer(meta.dtype) and is_integer(dtype) and dtype != meta.dtype:
-            check_fits(run, tensor, dtype)
+    cast = tuple([
+        (k, dtype) for k, (meta, dtype) in enumerate(zip(metas, loop.inputs, strict=True))
+        if meta.weak and is_integer(meta.dtype) and is_integer(dtype) and dtype != meta.dtype
+    ])
+    return Operands(are_numbers, cast, meta)
 
 
 def check_assigned(run: Recorder, tensor: int, target: str) -> int:

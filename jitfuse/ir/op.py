@@ -90,9 +90,21 @@ class Op(Record, frozen=True, eq=False):
         return self.infer(metas, self.check_attrs(attrs))
 
 
-_TABLE: dict[str, Op] = {}
 _FILES: Final = {name: file for file, names in FAMILIES.items() for name in names}
 _NAMES: Final = tuple(_FILES)
+
+
+class _Table(dict[str, Op | None]):
+    """The rows by name; files are imported when one of their operators is asked for."""
+
+    def __missing__(self, name: str) -> Op | None:
+        if name not in _FILES:
+            return None
+        import_module(f"jitfuse.ir.operators.{_FILES[name]}")
+        return self.get(name)
+
+
+_TABLE: Final = _Table()
 
 
 def add(op: Op) -> None:
@@ -101,13 +113,8 @@ def add(op: Op) -> None:
     _TABLE[op.name] = op
 
 
-def get(name: str) -> Op | None:
-    """Return the row of an operator, or None."""
-    row = _TABLE.get(name)
-    if row is None and name in _FILES:
-        import_module(f"jitfuse.ir.operators.{_FILES[name]}")
-        row = _TABLE[name]
-    return row
+get: Final[Callable[[str], Op | None]] = _TABLE.__getitem__
+"""``get(name)`` returns the row of an operator, or None."""
 
 
 def table() -> Iterator[Op]:

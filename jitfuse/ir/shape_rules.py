@@ -63,6 +63,8 @@ def require_nonempty(name: str, m: Meta, axes: tuple[int, ...]) -> None:
 def reshape_shape(name: str, shape: tuple[int, ...], new: Sequence[int]) -> tuple[int, ...]:
     """Return the new shape with a single -1 filled in; raises ShapeError where the sizes differ."""
     size = math.prod(shape)
+    if min(new, default=0) >= 0 and math.prod(new) == size:
+        return tuple(new)
     unknown = [k for k, n in enumerate(new) if n == -1]
     if any(n < -1 for n in new) or len(unknown) > 1:
         raise ShapeError(f"{name}: {tuple(new)} may hold one -1 and no other negative extent")

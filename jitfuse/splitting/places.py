@@ -1,7 +1,7 @@
 """Where the values of a native tree lie in a call, from one look to the next.
 
 What runs at most once has places of its own, which what comes later on the same path may use again. What runs again
-and again reads one place and writes another, as in the loops of `jitfuse.compile.control_binding`: a value that a loop
+and again reads one place and writes another, as in the loops of `jitfuse.compile.control_step`: a value that a loop
 goes on with lies in a value of the driver's that moves, and where it comes to a state again, what was made and what
 was kept change places. Each of these owns a buffer of its size at any time. Does not own ops
 (`jitfuse.splitting.table`).

@@ -275,3 +275,40 @@ def test_shapes_are_set_in_place():
     with pytest.warns(jf.FallbackWarning, match=r"x\.reshape"):
         np.testing.assert_array_equal(jf.fuse(arguments)(x), np.arange(1.0, 7.0))
     assert x.shape == (6,)
+
+
+def test_windows_of_windows(check):
+    def fn(x):
+        y = x
+        for _ in range(60):
+            y = y[:, 1:-1][::-1]
+        z = y[None, 1]
+        z += 1
+        return y.reshape(-1), y.T.ravel(), y[1], (y * 2).T, y.T * 2 + y.T, x.sum()
+
+    check(fn, np.arange(130 * 4.0).reshape(4, 130))
+    check(fn, np.arange(130 * 4.0).reshape(130, 4).T)
+
+
+def test_parts_that_are_put_back_are_written_once(check):
+    def fn(x, v):
+        x[1] -= v
+        x[1:3, ::2] *= 2
+        x[..., None][2] += 1
+        x[None, 0] /= 4
+        x[0] = x[0]
+        return x.sum()
+
+    t = check(fn, np.arange(12.0).reshape(4, 3), np.ones(3))
+    assert sum(s.op_name == "update_slice" for s in t.program.steps) == 4
+
+
+def test_parts_are_moved(check):
+    def fn(x):
+        x[1:3] = x[2:4]
+        x[:, 0] = x[:, 1]
+        x[0] = x[:1]
+        x[2:, None] = x[None, :2].reshape(2, 1, 3)
+        x[3, 1:] = x[0:1, :2]
+
+    check(fn, np.arange(12.0).reshape(4, 3))

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from jitfuse.errors import DTypeError, LeakedTracerError, OutOfRangeError, TracedValueError
+from jitfuse.ir import ops
+from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.session import Session
@@ -209,3 +211,38 @@ def test_unsupported_dtypes_are_named():
 def test_source_lines_are_the_users():
     t = trace(lambda x: np.sum(x) + 1, (np.ones(3),), {})
     assert all("test_traced.py:" in line for line in t.program.sources.values())
+
+
+def _halved(x):
+    return x / 2
+
+
+def _lines(x):
+    for _ in range(2):
+        x = x + 1
+        x = _halved(x) * _halved(x)
+    return [v - 1 for v in x] + [np.sum(x)]
+
+
+def test_source_lines_tell_the_places_of_functions_apart():
+    t = trace(_lines, (np.ones(3),), {})
+    first, helper = (f.__code__.co_firstlineno for f in (_lines, _halved))
+    lines = {"add": first + 2, "multiply": first + 3, "divide": helper + 1, "subtract": first + 4, "sum": first + 4}
+    steps = [s for s in t.program.steps if s.op_name in lines]
+    assert {s.op_name for s in steps} == set(lines)
+    for step in steps:
+        assert t.program.sources[step.step_id] == f"{__file__}:{lines[step.op_name]}", step
+
+
+def test_operators_of_python_have_no_attributes():
+    for name in (*BINARY.values(), *COMPARISONS.values(), *UNARY.values()):
+        assert not ops.get(name).attrs, name
+
+
+def test_numbers_that_are_equal_are_not_one_literal(check):
+    def fn(x):
+        return x / 0.0, x / -0.0, x * np.nan, x * np.nan, x + 1, x + 1.0, x + True, x * (1 + 0j), x * complex(1, -0.0)
+
+    t = check(fn, np.array([1.0, -2.0, 0.0]))
+    assert len({repr(s.attr("value")) for s in t.program.steps if s.op_name == "full"}) == 8
+    assert sum(s.op_name == "full" for s in t.program.steps) == 8

@@ -2,7 +2,7 @@
 
 Owns the way to the table (DLPack 1.x, `Tensor.__dlpack_c_exchange_api__`), the layout of a DLTensor, and the words of
 dtypes. torch is never imported here: a tensor can only come from a process that has imported it. Does not own the code
-that reads tensors (`jitfuse.backends.llvm.runtime.guards`).
+that reads tensors (`jitfuse.backends.llvm.runtime.guard_data`).
 """
 from __future__ import annotations
 
