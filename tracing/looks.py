@@ -157,7 +157,7 @@ class Looks(ArrayMethods):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise look_error(self._run.graph.describe(self._id()), "iter()")
-        return iter([self[k] for k in range(self.shape[0])])
+        return map(self.__getitem__, range(self.shape[0]))  # each element as it is when its turn comes
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

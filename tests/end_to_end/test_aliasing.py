@@ -135,3 +135,28 @@ def test_returned_views_share_with_arguments() -> None:
     fused = jf.fuse(lambda x: (x, x[1:, ::-2], x + 0))
     same, tail, fresh = fused(x)
     assert same is x and np.shares_memory(tail, x) and not np.shares_memory(fresh, x)
+
+
+def test_iteration_sees_what_is_written_while_it_goes_on() -> None:
+    def sums(x: Any) -> Any:
+        total = 0.0
+        for k, value in enumerate(x):
+            if k + 1 < len(x):
+                x[k + 1] += value
+            total += value
+        return total
+
+    def rows(x: Any) -> Any:
+        seen = []
+        for row, first in zip(x, x[:, 0]):
+            row += 1
+            seen.append(row.sum() + first)
+            x[-1] = seen[-1]
+        return np.array(seen)
+
+    for function, given in ((sums, np.arange(5.0)), (rows, np.arange(9.0).reshape(3, 3))):
+        fused = jf.fuse(function)
+        for _ in range(2):
+            plain, own = given.copy(), given.copy()
+            np.testing.assert_array_equal(fused(own), function(plain))
+            np.testing.assert_array_equal(own, plain)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -52,13 +53,24 @@ def _check_norm(name: str, norm: Any) -> None:
         raise ArgumentError(f"{name}: norm is one of {', '.join(_NORMS)}, not {norm!r}")
 
 
+@cache
+def _transform(name: str) -> Any:
+    return getattr(importlib.import_module("numpy.fft"), name)
+
+
+@cache
+def _result_of(name: str, dtype: Any, axes: int) -> Any:
+    """Return NumPy's object for the dtype of a result: asking for a name takes NumPy as long as a short transform."""
+    return np.dtype(_result_dtype(name, dtype.name, axes))
+
+
 def _reference(name: str) -> Callable[..., Any]:
     def function(x: Any, **attrs: Any) -> Any:
-        transform = getattr(importlib.import_module("numpy.fft"), name)
-        result = transform(x, **attrs)
-        if not np.size(x):  # NumPy leaves memory as it is where it has no points
+        x = np.asarray(x)
+        result = _transform(name)(x, **attrs)
+        if not x.size:  # NumPy leaves memory as it is where it has no points
             result = np.zeros_like(result)
-        return result.astype(_result_dtype(name, np.asarray(x).dtype.name, len(attrs.get("axes", (0,)))), copy=False)
+        return result.astype(_result_of(name, x.dtype, len(attrs.get("axes", (0,)))), copy=False)
 
     function.__name__ = name
     return function
