@@ -67,7 +67,9 @@ class ProgramBuilder:
             before = [self.old.meta[r] for r in step.result_ids]
             return self._append(step.op_name, inputs, step.attrs, before, step.mode_sensitive)
         if not keeps:
-            return self.step(step.op_name, inputs, step.attrs, meta=None if metas is None else metas[0])
+            if metas is None or self._seen is not None:
+                return self.step(step.op_name, inputs, step.attrs, meta=None if metas is None else metas[0])
+            return self._append(step.op_name, inputs, step.attrs, metas, step.mode_sensitive)
         if self._seen is not None:
             key = _shared_key(step.op_name, inputs, step.attrs)
             found = step.result_ids[0] if key is None else self._seen.setdefault(key, step.result_ids[0])

@@ -115,25 +115,26 @@ class BodyBuilder(Creation):
     # ------------------------------------------------------------------ values
     def value(self, key: Key) -> Node:
         """Return the node of a value, computing what it needs first (depth first, without recursion)."""
-        stack = [key]
+        memo, past = self._memo, self._past if self._keep else {}
+        stack: list[tuple[Key, list[Key] | None]] = [(key, None)]  # with what it is computed from, once that is made
         while stack:
-            top = stack[-1]
-            if top in self._memo:
-                stack.pop()
+            top, parts = stack.pop()
+            if parts is not None:
+                memo[top] = self._build(top, [memo[d] for d in parts])
                 continue
-            past = self._past.get(top)
-            if past is not None and self._keep and past[1].cost >= KEEP_COST:
-                self._memo[top] = self._kept(*past)
-                stack.pop()
+            if top in memo:
                 continue
-            ahead = [k for k in self.index_keys(top) if k not in self._memo] if self._place(top.value) is None else []
-            missing = ahead or [d for d in self.dependencies(top) if d not in self._memo]
-            if missing:
-                stack.extend(reversed(missing))
-                continue
-            self._memo[top] = self._build(top, [self._memo[d] for d in self.dependencies(top)])
-            stack.pop()
-        return self._memo[key]
+            placed, before = self._place(top.value), past.get(top) if past else None
+            if before is not None and before[1].cost >= KEEP_COST:
+                memo[top] = self._kept(*before)
+            elif placed is not None:
+                memo[top] = self._load(top, *placed)
+            elif ahead := [k for k in self.index_keys(top) if k not in memo]:
+                stack += [(top, None), *[(k, None) for k in reversed(ahead)]]
+            else:
+                parts = self.dependencies(top)
+                stack += [(top, parts), *[(d, None) for d in reversed(parts) if d not in memo]]
+        return memo[key]
 
     def dependencies(self, key: Key) -> list[Key]:
         """Return what a value is computed from under its map; nothing for what is in memory or reduced here.
@@ -223,9 +224,6 @@ class BodyBuilder(Creation):
 
     # ------------------------------------------------------------------ nodes of steps
     def _build(self, key: Key, inputs: list[Node]) -> Node:
-        placed = self._place(key.value)
-        if placed is not None:
-            return self._load(key, *placed)
         step = self.program.producers[key.value]
         meta = self.program.meta[key.value]
         if key.part is not None:

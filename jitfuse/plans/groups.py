@@ -137,11 +137,8 @@ class Grouping(Probing):
         """Open the kernel that stores an update in place, once all have run that read the array as it was."""
         base, value = step.input_ids
         head, _, layout = self.values.windows[step.result_id]
-        frame = Frame(layout.shape, ())
-        group = Group(len(self.groups), frame, window=step)
-        where = frame.broadcast_map(self.program.meta[value].shape)
-        probe = self.probe(frame, frozenset(), Key(value, where), group)
-        self._absorb(group, step.result_id, probe, "whole")
+        group = Group(len(self.groups), Frame(layout.shape, ()), window=step)
+        self._absorb(group, step.result_id, self.read_by(value), "whole")
         self._need(group, (self._homes([base]) | self._readers[head]) - {group.number})
         self._readers[head].clear()
         self._add(group)

@@ -57,17 +57,16 @@ class Probing:
         builder.open_stage()
         roots = {r: frame.map_of(group.placings[r]) for r in group.roots}
         known = group.reach if frame == group.frame else {}
-        probe, inner, stack, computed = Probe(), range(len(frame.grid_axes), len(frame.shape)), [key], {key}
+        probe, inner, stack = Probe(), range(len(frame.grid_axes), len(frame.shape)), [key]
+        met, computed = {key}, {}
         while stack:
             top = stack.pop()
             if top in known:  # the group computes it, with all that is below
                 probe.reach[top] = known[top]
                 probe.related |= known[top].depth > 0 or moves(top.where) or not frame.shape
-                computed.discard(top)
             elif place(top.value) is not None:
                 probe.leaves.add((top.value, top.where))
                 probe.reach[top] = Reach(swept=sweeps(top.where, inner))
-                computed.discard(top)
             elif top.value in fused:
                 builder.dependencies(top)
                 probe.related = True
@@ -75,25 +74,39 @@ class Probing:
                 depth = group.depths.get(top.value, 0)
                 swept = contracted or is_scan(self.program.producers[top.value])
                 probe.reach[top] = Reach(0 if contracted else depth, swept=True) if swept else Reach(depth + 1)
-                computed.discard(top)
             else:
                 if top.value in roots:
                     self._meet(top, roots[top.value], probe)
                 probe.inlined.add(top.value)
                 for state in self.values.hidden_inputs(top.value):
                     probe.leaves.add((state, ()))
-                fresh = [d for d in builder.dependencies(top) if d not in computed and d not in probe.reach]
-                computed.update(fresh)
+                parts = computed[top] = builder.dependencies(top)
+                fresh = [d for d in parts if d not in met]
+                met.update(fresh)
                 stack += fresh
         probe.size = len(computed)
         # a complex value comes after its parts
         for k in sorted(computed, key=lambda k: (self._order[k.value], k.part is None)):
             depth, swept = 0, False
-            for d in builder.dependencies(k):
+            for d in computed[k]:
                 below = probe.reach[d]
                 depth, swept = max(depth, below.depth), swept or below.swept
             probe.reach[k] = Reach(depth, swept)
         probe.depth, probe.swept = probe.reach[key]
+        return probe
+
+    def read_by(self, value: int) -> Probe:
+        """Return what a kernel that nothing else joins reads and computes for a value, wherever it reads that."""
+        probe, met, stack = Probe(), {value}, [value]
+        while stack:
+            top = stack.pop()
+            if top in self.values.memory or top in self.home:
+                probe.leaves.add((top, None))
+                continue
+            probe.inlined.add(top)
+            fresh = [i for i in self.program.producers[top].input_ids if i not in met]
+            met.update(fresh)
+            stack += fresh
         return probe
 
     def _meet(self, key: Key, own: tuple[Lin, ...], probe: Probe) -> None:
