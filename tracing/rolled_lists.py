@@ -34,8 +34,10 @@ class Rewritten(NamedTuple):
 
 def lists_written(line: list[OpNode], metas: list[Meta], least: int, delivered: Collection[int]) -> Rewritten | None:
     """Return the ops with joins of at least so many values written as writes beside what makes these; None if none."""
-    position = {t: k for k, op in enumerate(line) for t in op.result_ids}
     joins = [op for op in line if op.op_name in ("concat", "stack") and len(op.input_ids) >= least]
+    if not joins:
+        return None
+    position = {t: k for k, op in enumerate(line) for t in op.result_ids}
     added: dict[int, list[OpNode]] = {}
     gone: set[int] = set()
     writes: set[int] = set()

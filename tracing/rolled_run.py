@@ -84,10 +84,13 @@ class Workplace:
         return self.constants[key].result_ids[0]
 
 
+LITERALS: Final = ("constant", "full")
+"""The operators that may make literals."""
+
+
 def is_literal(op: OpNode) -> bool:
     """Return whether an op is a number or an array that is part of the program."""
-    name = op.op_name
-    return name == "constant" or (name == "full" and attr(op, "shape") == ())
+    return op.op_name == "constant" or (op.op_name == "full" and attr(op, "shape") == ())
 
 
 def attr(op: OpNode, name: str) -> Any:

@@ -13,7 +13,7 @@ from jitfuse.tracing.rolled_comparison import Comparison, Limits, Numbers
 from jitfuse.tracing.rolled_lists import lists_written
 from jitfuse.tracing.rolled_literals import literals_inside
 from jitfuse.tracing.rolled_narrow import narrowed
-from jitfuse.tracing.rolled_run import Workplace, attr, is_literal
+from jitfuse.tracing.rolled_run import LITERALS, Workplace, attr, is_literal
 from jitfuse.tracing.rolled_step import Rolled, roll_run
 from jitfuse.tracing.rolled_views import made_once, written_out
 from jitfuse.tracing.translator import Boundary
@@ -24,7 +24,7 @@ _DEPTH: Final = 4
 def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
     """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none."""
     live, delivered = graph.live_ops(boundary.delivered()), boundary.delivered()
-    literals = [op for op in live if is_literal(op)]
+    literals = [op for op in live if op.op_name in LITERALS and is_literal(op)]
     own = {op.id for op in literals}
     line = [op for op in live if op.id not in own]
     work = _Work(graph, boundary, limits)
@@ -49,7 +49,7 @@ class _Work:
         self._graph.feed_names = dict(graph.feed_names)
         self._renamed: dict[int, int] = {}
         self._numbers = Numbers()
-        literals = {op.result_ids[0]: op for op in graph.ops if is_literal(op)}
+        literals = {op.result_ids[0]: op for op in graph.ops if op.op_name in LITERALS and is_literal(op)}
         self._place = Workplace(self._graph.metas, literals, limits.iterations)
 
     @property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
 from jitfuse.compile.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, KernelFacts, LibraryCall, Window
 from jitfuse.compile.debugging import debugging, verified
+from jitfuse.compile.stored_plans import step_lines
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.program import FusedProgram
@@ -25,27 +26,38 @@ if TYPE_CHECKING:
 
 def runtime_plan(trace: tracer.Trace, training: bool, schedule: str) -> RuntimePlan:
     """Return the plan of one mode of a trace: passes, then the best of the plans that compete."""
-    return _planned(trace.program, feed_layouts(trace), training, schedule)
+    return _Planning(training, schedule).planned(trace.program, feed_layouts(trace))
 
 
-def _planned(
-    program: FusedProgram, layouts: Mapping[int, Layout], training: bool, schedule: str,
-    donated: Mapping[int, int] | None = None,
-) -> RuntimePlan:
-    """Return the best plan of a program, with the plans of the programs that its steps hold, at any depth.
+class _Planning:
+    """The planning of one program and of those that its steps hold, at any depth: equal ones are planned once."""
 
-    `donated` maps feeds to the number of the output that may have their memory.
-    """
-    program = run_passes(program, training, verified if debugging() else None)
-    plan = AbstractPlan(program, layouts, schedule, donated=donated or {}).best()
-    steps = tuple(_with_bodies(s, training, schedule) if isinstance(s, HostCall) else s for s in plan.steps)
-    return plan._replace(steps=steps)
+    def __init__(self, training: bool, schedule: str) -> None:
+        self._training, self._schedule = training, schedule
+        self._bodies: dict[Any, RuntimePlan] = {}
 
+    def planned(
+        self, program: FusedProgram, layouts: Mapping[int, Layout], donated: Mapping[int, int] | None = None
+    ) -> RuntimePlan:
+        """Return the best plan of a program; `donated` maps feeds to the number of the output that may have their
+        memory."""
+        program = run_passes(program, self._training, verified if debugging() else None)
+        plan = AbstractPlan(program, layouts, self._schedule, donated=donated or {}).best()
+        steps = tuple(self._with_bodies(s) if isinstance(s, HostCall) else s for s in plan.steps)
+        return plan._replace(steps=steps)
 
-def _with_bodies(step: HostCall, training: bool, schedule: str) -> HostCall:
-    held = [(name, value) for name, value in step.attrs if isinstance(value, FusedProgram)]
-    bodies = [(name, _planned(value, {}, training, schedule, _carried(step, name, value))) for name, value in held]
-    return step._replace(bodies=tuple(bodies))
+    def _with_bodies(self, step: HostCall) -> HostCall:
+        held = [(name, value) for name, value in step.attrs if isinstance(value, FusedProgram)]
+        return step._replace(bodies=tuple((name, self._body(step, name, value)) for name, value in held))
+
+    def _body(self, step: HostCall, name: str, body: FusedProgram) -> RuntimePlan:
+        """Return the plan of a body; equal ones share it where their steps stand in the same lines."""
+        donated = _carried(step, name, body)
+        key = body, tuple(step_lines(body)), tuple(donated.items())
+        found = self._bodies.get(key)
+        if found is None:
+            found = self._bodies[key] = self.planned(body, {}, donated)
+        return found
 
 
 def _carried(step: HostCall, name: str, body: FusedProgram) -> dict[int, int]:

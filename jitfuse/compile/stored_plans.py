@@ -48,7 +48,7 @@ def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
     Lines count by which steps share one: where they lie in a file may change.
     """
     program = trace.program
-    written = tuple(_sources(program))
+    written = tuple(step_lines(program))
     lines = tuple(dict.fromkeys(line for _, line in written))
     number = {line: k for k, line in enumerate(lines)}
     shared = tuple((step, number[line]) for step, line in written)
@@ -60,13 +60,13 @@ def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
     return PlanName(canonical, lines)
 
 
-def _sources(program: FusedProgram) -> Iterator[tuple[int, str]]:
+def step_lines(program: FusedProgram) -> Iterator[tuple[int, str]]:
     """Yield (step, line) of a program's steps, then of those of the programs that its steps hold."""
     yield from sorted(program.sources.items())
     for step in program.steps:
         for _, value in step.attrs if step.op_name in ops.HOLD_PROGRAMS else ():
             if isinstance(value, FusedProgram):
-                yield from _sources(value)
+                yield from step_lines(value)
 
 
 def _program(program: FusedProgram) -> tuple[Any, ...]:

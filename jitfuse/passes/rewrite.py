@@ -23,9 +23,10 @@ class ProgramBuilder:
 
     def __init__(self, old: FusedProgram, *, share: bool = False) -> None:
         self.old = old
-        self.meta: dict[int, Meta] = {i: old.meta[i] for i in old.feeds}
+        self.meta: dict[int, Meta] = dict(old.meta)
+        """Also of old values that the new program has no longer, until it is finished."""
         self.steps: list[OpStep] = []
-        self.makers: dict[int, OpStep] = {}
+        self.makers: dict[int, OpStep] = dict(old.producers)
         """Value id -> the new step that makes it."""
         self.sources: dict[int, str] = {}
         self.source: str | None = None
@@ -82,9 +83,6 @@ class ProgramBuilder:
         """Append a step of the old program itself."""
         self._last = step.result_ids[-1]
         self.steps.append(step)
-        for result in step.result_ids:
-            self.meta[result] = self.old.meta[result]
-            self.makers[result] = step
         if self.source is not None:
             self.sources[step.step_id] = self.source
         self._number = max(step.step_id, step.level) + 1
@@ -124,9 +122,9 @@ class ProgramBuilder:
         }
         for name in ("outputs", "state_out", "writes"):
             fields[name] = {k: ids.get(v, v) for k, v in fields[name].items()}
-        return FusedProgram(
-            steps=tuple(self.steps), meta=self.meta, sources=self.sources, version=old.version, **fields
-        )
+        meta = {feed: old.meta[feed] for feed in old.feeds}
+        meta.update([(result, self.meta[result]) for step in self.steps for result in step.result_ids])
+        return FusedProgram(steps=tuple(self.steps), meta=meta, sources=self.sources, version=old.version, **fields)
 
 
 class BuilderTensor(AbstractTensor):

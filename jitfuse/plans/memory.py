@@ -36,15 +36,19 @@ def live_intervals(sizes: Mapping[Hashable, int], touched: Sequence[Sequence[Has
 def plan_arena(intervals: Mapping[Hashable, Interval]) -> tuple[dict[Hashable, int], int]:
     """Return (byte offset of each buffer, arena bytes); buffers alive at one time never overlap."""
     order = sorted(intervals, key=lambda b: (-intervals[b].size, intervals[b].first, repr(b)))
-    placed: list[tuple[int, int, Interval]] = []
+    steps = max((i.last for i in intervals.values()), default=-1) + 1
+    alive: list[list[tuple[int, int]]] = [[] for _ in range(steps)]
+    """What lies where (begin, end) at each step; `begun`: of that what was not there at the step before."""
+    begun: list[list[tuple[int, int]]] = [[] for _ in range(steps)]
     offsets: dict[Hashable, int] = {}
     total = 0
     for buffer in order:
         interval = intervals[buffer]
         size = -(-max(interval.size, 1) // ALIGN) * ALIGN
-        busy = sorted(
-            (o, o + n) for o, n, other in placed if other.first <= interval.last and interval.first <= other.last
-        )
+        busy = list(alive[interval.first])
+        for step in range(interval.first + 1, interval.last + 1):
+            busy += begun[step]
+        busy.sort()
         at, best, best_gap = 0, None, None
         for start, end in busy:
             gap = start - at
@@ -53,6 +57,8 @@ def plan_arena(intervals: Mapping[Hashable, Interval]) -> tuple[dict[Hashable, i
             at = max(at, end)
         offset = at if best is None else best
         offsets[buffer] = offset
-        placed.append((offset, size, interval))
+        begun[interval.first].append((offset, offset + size))
+        for step in range(interval.first, interval.last + 1):
+            alive[step].append((offset, offset + size))
         total = max(total, offset + size)
     return offsets, total
