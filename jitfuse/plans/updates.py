@@ -95,7 +95,7 @@ def _without_overwritten(program: FusedProgram) -> FusedProgram:
         while update is not None:
             base = update.input_ids[0]
             update = gone.get(base)
-        return builder.step(step.op_name, (new[base], *inputs[1:]), step.attrs)
+        return builder.step(step.op_name, (new[base], *inputs[1:]), step.attrs, meta=program.meta[step.result_id])
 
     return prune(rewrite(program, visit))
 

@@ -139,7 +139,12 @@ class Windows:
         for place, i in enumerate(step.input_ids):
             for head, accesses in self._reads.get(i, _NOTHING).items():
                 found.setdefault(head, set()).update([self._moved(step, place, a) for a in accesses])
-        return {h: tuple(sorted(a)) if len(a) <= _MOST else (self._everything(h),) for h, a in found.items()}
+        return {h: self._few(h, accesses) for h, accesses in found.items()}
+
+    def _few(self, head: int, accesses: set[Access]) -> tuple[Access, ...]:
+        if len(accesses) < 2:
+            return tuple(accesses)
+        return tuple(sorted(accesses)) if len(accesses) <= _MOST else (self._everything(head),)
 
     def _everything(self, head: int) -> Access:
         return Access(whole(self.program.meta[head].shape), False)
