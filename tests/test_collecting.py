@@ -7,23 +7,28 @@ import threading
 
 import pytest
 
-from jitfuse.collecting import PAUSED
+from jitfuse.collecting import PAUSED, PUT_OFF
+
+USUAL = gc.get_threshold()
+
+
+def is_paused() -> bool:
+    return gc.get_threshold()[0] == PUT_OFF
 
 
 def test_collection_is_back_after_the_last_pause() -> None:
-    assert gc.isenabled()
     with PAUSED:
-        assert not gc.isenabled()
+        assert is_paused() and gc.isenabled()
         with PAUSED:
-            assert not gc.isenabled()
-        assert not gc.isenabled()
-    assert gc.isenabled()
+            assert is_paused()
+        assert is_paused()
+    assert gc.get_threshold() == USUAL
 
 
 def test_an_error_ends_the_pause() -> None:
     with pytest.raises(ValueError, match="here"), PAUSED:
         raise ValueError("here")
-    assert gc.isenabled()
+    assert gc.get_threshold() == USUAL
 
 
 def test_collection_that_was_off_stays_off() -> None:
@@ -34,6 +39,18 @@ def test_collection_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_is_set_meanwhile_stays() -> None:
+    try:
+        with PAUSED:
+            gc.set_threshold(900, 9, 9)
+        assert gc.get_threshold()[0] == 900
+        gc.set_threshold(0)
+        with PAUSED:
+            assert not is_paused()
+    finally:
+        gc.set_threshold(*USUAL)
 
 
 def test_pauses_of_several_threads_overlap() -> None:
@@ -48,10 +65,10 @@ def test_pauses_of_several_threads_overlap() -> None:
     with PAUSED:
         thread.start()
         first.wait()
-    assert not gc.isenabled()
+    assert is_paused()
     second.set()
     thread.join()
-    assert gc.isenabled()
+    assert gc.get_threshold() == USUAL
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -59,5 +76,5 @@ def test_a_forked_child_collects() -> None:
     with PAUSED:
         child = os.fork()
         if not child:
-            os._exit(not gc.isenabled())
+            os._exit(gc.get_threshold() != USUAL)
     assert os.waitpid(child, 0)[1] == 0

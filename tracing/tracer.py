@@ -132,6 +132,7 @@ def trace(
     return made
 
 
+@PAUSED
 def trace_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], splitter: Splitter | None, *,
     training: bool = False, declares_training: bool = False, static_argnames: Collection[str] = (),
@@ -164,8 +165,7 @@ def trace_call(
     refuse_overlap(session, boundary.writes)
     if splitter is not None and splitter.asked:
         return TraceEnd(session, runs[0].view.trail.guards, result, boundary)
-    with PAUSED:
-        program = schedule(*roll_long(session.graph, boundary, on_host), schedule_method)
+    program = schedule(*roll_long(session.graph, boundary, on_host), schedule_method)
     refuse_leaked(session, program.feeds)
     guards, aliases = guards_of(session, (g for r in runs for g in r.view.trail.guards))
     return Trace(
