@@ -15,6 +15,8 @@ PLACES: Final = 4
 
 def place_few(program: FusedProgram) -> FusedProgram:
     """Replace `scatter` at up to a few places by `where`: in order, so that the last value at a place stays."""
+    if "scatter" not in program.op_names:
+        return program
 
     def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         if step.op_name != "scatter" or step.attr("combine") != "set":
