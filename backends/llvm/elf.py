@@ -33,6 +33,8 @@ _HEADER: Final = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION: Final = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL: Final = struct.Struct("<IBBHQQ")
 _RELOCATION: Final = struct.Struct("<QIIq")
+_LAST_LOCAL: Final = 0xF
+"""Of `info`: the upper four bits are the binding, STB_LOCAL is 0."""
 
 
 class Section(NamedTuple):
@@ -119,12 +121,20 @@ class ObjectFile:
             self.damaged("relocations are cut off")
         return _RELOCATION.iter_unpack(self.content(section))
 
-    def global_symbols(self) -> Iterator[tuple[int, str]]:
-        """Yield (number, name) of the symbols that other objects see or that this one expects from them."""
-        for k, (at, info, _, _, _, _) in enumerate(self.symbols):
-            if k and info >> 4:  # not STB_LOCAL
-                assert self._names is not None
-                yield k, self._string(self._names.offset, self._names.size, at)
+    def global_symbols(self) -> dict[int, str]:
+        """Return the names, by number, of the symbols that other objects see or that this one expects from them."""
+        if self._names is None:
+            return {}
+        try:
+            text = str(self.content(self._names), "ascii")
+            return {
+                k: text[symbol[0] : text.index("\0", symbol[0])] for k, symbol in enumerate(self.symbols)
+                if symbol[1] > _LAST_LOCAL and k
+            }
+        except UnicodeDecodeError:
+            self.damaged("a name is no text")
+        except ValueError:
+            self.damaged("a name has no end")
 
 
 def object_symbols(object_code: bytes) -> Symbols:
@@ -132,7 +142,7 @@ def object_symbols(object_code: bytes) -> Symbols:
     file = ObjectFile(object_code)
     defined: set[str] = set()
     undefined: set[str] = set()
-    for k, name in file.global_symbols():
+    for k, name in file.global_symbols().items():
         (defined if file.symbols[k][3] != UNDEFINED else undefined).add(name)
     return Symbols(frozenset(defined), frozenset(undefined))
 

@@ -49,7 +49,6 @@ _TEXT: Final = 0
 _CONSTANTS: Final = 1
 _DATA: Final = 2
 _ACCESS: Final = (READ | EXECUTE, READ, READ | WRITE)
-_WORD: Final = 2**64 - 1
 
 
 class Library(Protocol):
@@ -81,7 +80,7 @@ class LoadedObject:
     def __init__(self, file: ObjectFile, allowed: Container[str]) -> None:
         if (file.type, file.machine) != (_RELOCATABLE, _X86_64):
             raise CompileError(f"not a relocatable object for x86-64: type {file.type}, machine {file.machine}")
-        names = dict(file.global_symbols())
+        names = file.global_symbols()
         undefined = {k: name for k, name in names.items() if file.symbols[k][3] == UNDEFINED}
         imports = import_addresses(undefined.values(), allowed)
         layout = _lay_out(file)
@@ -164,16 +163,20 @@ def _lay_out(file: ObjectFile) -> _Layout:
 
 def _symbol_places(file: ObjectFile, layout: _Layout, base: int) -> dict[int, int]:
     """Return the addresses of the symbols that the object defines in what is loaded, by number."""
+    begins = {k: base + at for k, at in layout.sections.items()}
+    sizes = [section.size for section in file.sections]
     places: dict[int, int] = {}
     for k, (_, _, _, number, value, _) in enumerate(file.symbols):
-        if number in layout.sections:
-            if value > file.sections[number].size:
+        if number in begins:
+            if value > sizes[number]:
                 file.damaged("a symbol lies outside of its section")
-            places[k] = base + layout.sections[number] + value
-        elif number == ABSOLUTE:
-            places[k] = value
+            places[k] = begins[number] + value
         elif number >= FIRST_RESERVED:
-            raise CompileError(f"symbols of section {number:#x} (common, or beyond 65,280 sections) have no loader")
+            if number != ABSOLUTE:
+                raise CompileError(
+                    f"symbols of section {number:#x} (common, or beyond 65,280 sections) have no loader"
+                )
+            places[k] = value
     return places
 
 
@@ -195,27 +198,32 @@ def _image(file: ObjectFile, layout: _Layout, places: Mapping[int, int]) -> byte
 def _relocate(
     file: ObjectFile, layout: _Layout, image: bytearray, places: Mapping[int, int], imported: Container[int], base: int
 ) -> None:
-    """Write addresses into the image; `places` has the addresses of symbols by number."""
+    """Write addresses into the image; `places` has the addresses of symbols by number.
+
+    Nearly all are of the first two kinds, and their number is what loading costs: they take the shortest way.
+    """
+    jumps, slots = base + layout.jumps, base + layout.slots
+    write = _INT32
     for table, section, begin in _tables(file, layout):
         kind = symbol = offset = 0
-        size = section.size
+        last, here = section.size - 4, base + begin
         try:
             for offset, kind, symbol, addend in file.relocations(table):
-                width, pack = _FIELDS[kind]
-                if offset + width > size:
+                if offset > last:
                     file.damaged("a relocation lies outside of its section")
-                target = places[symbol]
-                at = begin + offset
-                if kind == 4:
-                    if symbol in imported:  # calls of PLT32, and nothing else, may go through a jump
-                        target = base + layout.jumps + 8 * symbol
-                elif kind != 2:
-                    if kind in _ABSOLUTE:
-                        pack(image, at, (target + addend) & _WORD if kind == 1 else target + addend)
-                        continue
-                    if kind in _THROUGH_SLOT:
-                        target = base + layout.slots + 8 * symbol
-                pack(image, at, target + addend - base - at)
+                if kind == _RELATIVE:
+                    write(image, begin + offset, places[symbol] + addend - here - offset)
+                elif kind == _CALL:  # and nothing else, may go through a jump
+                    target = jumps + 8 * symbol if symbol in imported else places[symbol]
+                    write(image, begin + offset, target + addend - here - offset)
+                else:
+                    width, pack, how = _FIELDS[kind]
+                    if offset + width > section.size:
+                        file.damaged("a relocation lies outside of its section")
+                    target = (slots + 8 * symbol if how == _SLOT else places[symbol]) + addend
+                    if how != _PLACE:
+                        target -= here + offset
+                    pack(image, begin + offset, target % 2**64 if kind == _WORD else target)
         except KeyError:
             what = f"type {kind} is unknown" if kind not in _FIELDS else f"symbol {symbol} is not loaded"
             raise CompileError(f"a relocation at {section.name}+{offset:#x} fails: its {what}") from None
@@ -236,21 +244,21 @@ def _tables(file: ObjectFile, layout: _Layout) -> Iterator[tuple[Section, Sectio
         yield table, section, layout.sections[table.info]
 
 
-_UINT64: Final = (8, struct.Struct("<Q").pack_into)
-_INT64: Final = (8, struct.Struct("<q").pack_into)
-_UINT32: Final = (4, struct.Struct("<I").pack_into)
-_INT32: Final = (4, struct.Struct("<i").pack_into)
+_WORD: Final = 1
+_RELATIVE: Final = 2
+_CALL: Final = 4
+_PLACE, _DISTANCE, _SLOT = range(3)
+_INT32: Final = struct.Struct("<i").pack_into
 _FIELDS: Final = {
-    1: _UINT64,  # R_X86_64_64
-    2: _INT32,  # PC32
-    4: _INT32,  # PLT32
-    9: _INT32,  # GOTPCREL
-    10: _UINT32,  # 32
-    11: _INT32,  # 32S
-    24: _INT64,  # PC64
-    41: _INT32,  # GOTPCRELX
-    42: _INT32,  # REX_GOTPCRELX
+    _WORD: (8, struct.Struct("<Q").pack_into, _PLACE),  # R_X86_64_64
+    _RELATIVE: (4, _INT32, _DISTANCE),  # PC32
+    _CALL: (4, _INT32, _DISTANCE),  # PLT32
+    9: (4, _INT32, _SLOT),  # GOTPCREL
+    10: (4, struct.Struct("<I").pack_into, _PLACE),  # 32
+    11: (4, _INT32, _PLACE),  # 32S
+    24: (8, struct.Struct("<q").pack_into, _DISTANCE),  # PC64
+    41: (4, _INT32, _SLOT),  # GOTPCRELX
+    42: (4, _INT32, _SLOT),  # REX_GOTPCRELX
 }
-"""Types of relocations: bytes they write, and how; a value that does not fit is an error."""
-_ABSOLUTE: Final = frozenset({1, 10, 11})
-_THROUGH_SLOT: Final = frozenset({9, 41, 42})
+"""Types of relocations: bytes they write, how (a value that does not fit is an error), and what: where a symbol is, how
+far it is, or how far the slot is that says so."""

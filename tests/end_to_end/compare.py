@@ -63,6 +63,8 @@ def check(program: Program, shifts: Sequence[int] = (0, 1)) -> Failure | None:
             if plain.error is not None:  # what reaches no result may raise or not
                 program = replace(program.live(), sources=program.sources)
                 plain = call(program.function(), program.arguments(shift))
+        if not {np.asarray(v).dtype.name for v in plain.leaves} <= set(SUPPORTED):
+            return _judge_refusal(function, program.arguments(shift))
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of what needs no trace
@@ -84,6 +86,13 @@ def check(program: Program, shifts: Sequence[int] = (0, 1)) -> Failure | None:
     return None
 
 
+def _judge_refusal(function: Any, arguments: Sequence[Any]) -> Failure | None:
+    """Judge a program that has a dtype which jitfuse has not, or NumPy's 8 or 16 bits for an operator on bools."""
+    with quiet():
+        error = call(jf.fuse(function, strict=True), arguments).error
+    return None if isinstance(error, jf.DTypeError) else Failure("no DTypeError", repr(error))
+
+
 def _judge(program: Program, plain: Outcome, got: Outcome, shift: int) -> Failure | None:
     if plain.error is not None:
         assert not isinstance(plain.error, NameError), plain.error
@@ -94,11 +103,6 @@ def _judge(program: Program, plain: Outcome, got: Outcome, shift: int) -> Failur
         if not isinstance(got.error, jf.JitfuseError | type(plain.error) | MemoryError):
             return Failure("untyped error", f"{got.error!r} for NumPy's {plain.error!r}")
         return None
-    kinds = [np.asarray(v).dtype.name for v in plain.leaves]
-    if not set(kinds) <= set(SUPPORTED) and kinds != [np.asarray(v).dtype.name for v in got.leaves]:
-        # a dtype that programs do not have, or an operator on bools that NumPy answers in 8 or 16 bits: plain Python
-        said = isinstance(got.error, jf.FallbackWarning) and "dtype" in str(got.error)
-        return None if said else Failure("no word about the dtype", repr(got.error))
     if got.error is not None:
         return Failure(f"raised {type(got.error).__name__}", f"{type(got.error).__name__}: {got.error}")
     if plain.container != got.container:
