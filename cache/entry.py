@@ -29,7 +29,7 @@ else:
         from json.encoder import encode_basestring_ascii as _quoted
 
 MAGIC = b"JITFUSE\0"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MAX_ENTRY_BYTES = 1 << 28
 _MAX_TEXT_BYTES = 1 << 26
 _HEADER = struct.Struct("<8sIQ32s")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from jitfuse.cache.entry import FORMAT_VERSION
 from jitfuse.cache.sources import sources_digest
@@ -17,43 +17,29 @@ from jitfuse.digests import hex_digest
 from jitfuse.version import __version__
 
 Part: TypeAlias = "bytes | str | int | tuple[Part, ...] | None"
+_PARTS: Final = frozenset({bytes, str, int, bool, tuple, type(None)})
 
 
 def cache_key(parts: Mapping[str, Part]) -> str:
     """Return the digest (64 hex digits) of `parts`, equal in every process exactly when they are equal.
 
-    Parts are encoded in the order of their names, each value with a tag of its type and its length, so that
-    no two different mappings encode alike: ``"1"``, ``b"1"``, ``1``, ``True`` and ``(1,)`` all differ.
+    Parts are encoded in the order of their names as Python writes them, so that no two different mappings encode
+    alike: ``"1"``, ``b"1"``, ``1``, ``True`` and ``(1,)`` all differ.
     Raises TypeError for other types (float, list, dict, set, subclasses such as numpy scalars or enums):
     their text or order is not fixed, so the caller chooses an encoding.
     """
-    encoded = bytearray()
-    for name in sorted(parts):
-        _encode(name, encoded)
-        _encode(parts[name], encoded)
-    return hex_digest(encoded)
+    items = tuple((name, parts[name]) for name in sorted(parts))
+    _check(items)
+    return hex_digest(ascii(items).encode())
 
 
-def _encode(value: Part, out: bytearray) -> None:
-    kind = type(value)
-    if kind is tuple:
-        out += b"t" + len(value).to_bytes(8, "little")  # type: ignore[arg-type]
-        for item in value:  # type: ignore[union-attr]
-            _encode(item, out)
-        return
-    if isinstance(value, bytes) and kind is bytes:
-        tag, payload = b"b", value
-    elif isinstance(value, str) and kind is str:
-        tag, payload = b"s", value.encode("utf-8", "surrogatepass")
-    elif isinstance(value, int) and kind is int:
-        tag, payload = b"i", value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
-    elif kind is bool:
-        tag, payload = b"o", b"\1" if value else b"\0"
-    elif value is None:
-        tag, payload = b"n", b""
-    else:
+def _check(value: tuple[Any, ...]) -> None:
+    """Raise TypeError for what is no `Part`, or has a name that is no string."""
+    for kind in {*map(type, value)} - _PARTS:
         raise TypeError(f"a key part cannot be {kind.__module__}.{kind.__qualname__}: encode it first")
-    out += tag + len(payload).to_bytes(8, "little") + payload
+    for item in value:
+        if type(item) is tuple:
+            _check(item)
 
 
 def environment_parts(

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from jitfuse.cache.entry import Entry
+from jitfuse.cache.entry import FORMAT_VERSION, Entry
 from jitfuse.cache.store import Store, default_store
 from jitfuse.digests import digest, hex_digest, new_digest
 from jitfuse.records import NamedTuple
@@ -112,8 +112,6 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
     (squashfs, ISO 9660) keep none, and two builds of one may show the same numbers for different contents.
     Returns None where the files changed while they were read. Raises OSError where one cannot be read.
     """
-    if 0 in {source[4] % _SECOND_NS for source in sources}:
-        return digest_of(sources)
     key = _digest_key(root)
     state = digest(marshal.dumps(sources, _MARSHAL))
     entry = store.load(key, state, count=False)
@@ -123,7 +121,8 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
     if made is None:
         return None
     youngest = max(max(modified, changed) for _, _, _, modified, changed, _ in sources)
-    if youngest < time.time_ns() - _SETTLED_NS:
+    exact = all(source[4] % _SECOND_NS for source in sources)
+    if exact and youngest < time.time_ns() - _SETTLED_NS:
         metadata = {"kind": "sources", "source": root, "created": int(time.time())}
         store.store(Entry(key, metadata, state, made.encode()), count=False)
     return made
@@ -131,7 +130,8 @@ def remembered_digest(root: str, sources: tuple[SourceFile, ...], store: Store) 
 
 def _digest_key(root: str) -> str:
     """Return the key of the entry that remembers the digest of the sources below `root`."""
-    return hex_digest(b"jitfuse sources of " + os.fsencode(root))
+    # with the format: a newer one does not take the old entry for a damaged one
+    return hex_digest(f"jitfuse sources in format {FORMAT_VERSION} of ".encode() + os.fsencode(root))
 
 
 _at_import = list_sources(package_root())

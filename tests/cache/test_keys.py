@@ -50,7 +50,7 @@ def test_order_of_the_mapping_does_not_matter() -> None:
 def test_a_fixed_key_never_changes() -> None:
     # A change here means that the encoding changed: raise the format version with it.
     parts: dict[str, Part] = {"form": b"\x00\xff", "options": ("O0", 256, -1, True, None), "name": "é\ud800"}
-    assert cache_key(parts) == "bbba99cd0799d10d8d4ff128020504bf404b5e5bab1317c562b8638c1b8b69ef"
+    assert cache_key(parts) == "2b58c64306bc329b0ea20e12ae66b904312e8e323d5cf8b3bac78ff1eb578506"
 
 
 class Colour(enum.IntEnum):
