@@ -2,10 +2,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
+
+_HEAD_START: Final = 5e-5
+"""Seconds that the thread has the interpreter to itself: else it may wait 5 ms for it before it has begun."""
 
 
 class Beside(Generic[_T]):
@@ -20,6 +24,7 @@ class Beside(Generic[_T]):
         self._thread: threading.Thread | None = threading.Thread(target=self._run, name="jitfuse-beside")
         try:
             self._thread.start()
+            time.sleep(_HEAD_START)
         except RuntimeError:  # no more threads, or the interpreter is ending
             self._thread = None
             self._run()
