@@ -48,7 +48,7 @@ _RUN_AT_LOAD: Final = (".ctors", ".dtors")
 _TEXT: Final = 0
 _CONSTANTS: Final = 1
 _DATA: Final = 2
-_ACCESS: Final = (READ | EXECUTE, READ, READ | WRITE)
+ACCESS: Final = (READ | EXECUTE, READ, READ | WRITE)
 
 
 class Library(Protocol):
@@ -61,13 +61,17 @@ class Library(Protocol):
 
 
 def load(object_code: bytes, *, allowed: Container[str] = ()) -> Library:
-    """Link object code into the process; its memory is freed when the returned library is dropped.
+    """Link object code, or its image, into the process; its memory is freed when the returned library is dropped.
 
     Undefined symbols must be in `allowed` and are then taken from CPython and the C library. Raises
     CompileError naming the others, and those the process lacks, and for objects that are damaged or made
     for another machine.
     """
     if OWN_LOADER:
+        from jitfuse.backends.llvm import image
+
+        if image.is_image(object_code):
+            return image.LoadedImage(object_code, allowed)
         return LoadedObject(ObjectFile(object_code), allowed)
     from jitfuse.backends.llvm import jit
 
@@ -83,17 +87,17 @@ class LoadedObject:
         names = file.global_symbols()
         undefined = {k: name for k, name in names.items() if file.symbols[k][3] == UNDEFINED}
         imports = import_addresses(undefined.values(), allowed)
-        layout = _lay_out(file)
+        layout = lay_out(file)
         self._pages = Pages(layout.ends[_DATA])
         base = self._pages.address
-        places = _symbol_places(file, layout, base)
+        places = symbol_places(file, layout, base)
         self._addresses = {name: places[k] for k, name in names.items() if k in places}
         self.names = frozenset(self._addresses)
         places |= {k: imports[name] for k, name in undefined.items()}
-        image = _image(file, layout, places)
-        _relocate(file, layout, image, places, undefined, base)
+        image = image_of(file, layout, places)
+        relocate(file, layout, image, places, undefined, base)
         begins = (0, *layout.ends)
-        self._pages.fill(bytes(image), zip(begins, layout.ends, _ACCESS, strict=False))
+        self._pages.fill(bytes(image), zip(begins, layout.ends, ACCESS, strict=False))
 
     def address(self, name: str) -> int:
         """Return the address of a global symbol of the object; KeyError where it has none of that name."""
@@ -101,7 +105,7 @@ class LoadedObject:
 
 
 # ---------------------------------------------------------------------- layout
-class _Layout(Record, frozen=True):
+class Layout(Record, frozen=True):
     """Where things lie in the pages, in bytes from their begin."""
 
     sections: Mapping[int, int]
@@ -131,7 +135,8 @@ def _part(section: Section) -> int | None:
     return _CONSTANTS
 
 
-def _lay_out(file: ObjectFile) -> _Layout:
+def lay_out(file: ObjectFile) -> Layout:
+    """Return where the sections of an object go; raises CompileError for sections that have no loader."""
     parts: tuple[list[int], list[int], list[int]] = ([], [], [])
     for k, section in enumerate(file.sections):
         part = _part(section)
@@ -158,10 +163,10 @@ def _lay_out(file: ObjectFile) -> _Layout:
         ends.append(at)
     if at > LARGEST:
         raise CompileError(f"an object of {at} bytes is larger than {LARGEST}")
-    return _Layout(places, jumps, jumps + 8 * len(file.symbols), filled, (ends[0], ends[1], ends[2]))
+    return Layout(places, jumps, jumps + 8 * len(file.symbols), filled, (ends[0], ends[1], ends[2]))
 
 
-def _symbol_places(file: ObjectFile, layout: _Layout, base: int) -> dict[int, int]:
+def symbol_places(file: ObjectFile, layout: Layout, base: int) -> dict[int, int]:
     """Return the addresses of the symbols that the object defines in what is loaded, by number."""
     begins = {k: base + at for k, at in layout.sections.items()}
     sizes = [section.size for section in file.sections]
@@ -180,7 +185,7 @@ def _symbol_places(file: ObjectFile, layout: _Layout, base: int) -> dict[int, in
     return places
 
 
-def _image(file: ObjectFile, layout: _Layout, places: Mapping[int, int]) -> bytearray:
+def image_of(file: ObjectFile, layout: Layout, places: Mapping[int, int]) -> bytearray:
     """Return the bytes before relocation: sections, jumps and slots."""
     image = bytearray(layout.filled)
     for k, at in layout.sections.items():
@@ -195,8 +200,8 @@ def _image(file: ObjectFile, layout: _Layout, places: Mapping[int, int]) -> byte
 
 
 # ---------------------------------------------------------------------- relocations
-def _relocate(
-    file: ObjectFile, layout: _Layout, image: bytearray, places: Mapping[int, int], imported: Container[int], base: int
+def relocate(
+    file: ObjectFile, layout: Layout, image: bytearray, places: Mapping[int, int], imported: Container[int], base: int
 ) -> None:
     """Write addresses into the image; `places` has the addresses of symbols by number.
 
@@ -204,7 +209,7 @@ def _relocate(
     """
     jumps, slots = base + layout.jumps, base + layout.slots
     write = _INT32
-    for table, section, begin in _tables(file, layout):
+    for table, section, begin in tables(file, layout):
         kind = symbol = offset = 0
         last, here = section.size - 4, base + begin
         try:
@@ -213,7 +218,7 @@ def _relocate(
                     file.damaged("a relocation lies outside of its section")
                 if kind == _RELATIVE:
                     write(image, begin + offset, places[symbol] + addend - here - offset)
-                elif kind == _CALL:  # and nothing else, may go through a jump
+                elif kind == CALL:  # and nothing else, may go through a jump
                     target = jumps + 8 * symbol if symbol in imported else places[symbol]
                     write(image, begin + offset, target + addend - here - offset)
                 else:
@@ -223,7 +228,7 @@ def _relocate(
                     target = (slots + 8 * symbol if how == _SLOT else places[symbol]) + addend
                     if how != _PLACE:
                         target -= here + offset
-                    pack(image, begin + offset, target % 2**64 if kind == _WORD else target)
+                    pack(image, begin + offset, target % 2**64 if kind == WORD else target)
         except KeyError:
             what = f"type {kind} is unknown" if kind not in _FIELDS else f"symbol {symbol} is not loaded"
             raise CompileError(f"a relocation at {section.name}+{offset:#x} fails: its {what}") from None
@@ -233,7 +238,7 @@ def _relocate(
             ) from None
 
 
-def _tables(file: ObjectFile, layout: _Layout) -> Iterator[tuple[Section, Section, int]]:
+def tables(file: ObjectFile, layout: Layout) -> Iterator[tuple[Section, Section, int]]:
     """Yield (relocations, the section they are for, where that lies)."""
     for table in file.sections:
         if table.kind not in (RELA, REL) or table.info not in layout.sections:
@@ -244,15 +249,15 @@ def _tables(file: ObjectFile, layout: _Layout) -> Iterator[tuple[Section, Sectio
         yield table, section, layout.sections[table.info]
 
 
-_WORD: Final = 1
+WORD: Final = 1
 _RELATIVE: Final = 2
-_CALL: Final = 4
+CALL: Final = 4
 _PLACE, _DISTANCE, _SLOT = range(3)
 _INT32: Final = struct.Struct("<i").pack_into
 _FIELDS: Final = {
-    _WORD: (8, struct.Struct("<Q").pack_into, _PLACE),  # R_X86_64_64
+    WORD: (8, struct.Struct("<Q").pack_into, _PLACE),  # R_X86_64_64
     _RELATIVE: (4, _INT32, _DISTANCE),  # PC32
-    _CALL: (4, _INT32, _DISTANCE),  # PLT32
+    CALL: (4, _INT32, _DISTANCE),  # PLT32
     9: (4, _INT32, _SLOT),  # GOTPCREL
     10: (4, struct.Struct("<I").pack_into, _PLACE),  # 32
     11: (4, _INT32, _PLACE),  # 32S
@@ -262,3 +267,5 @@ _FIELDS: Final = {
 }
 """Types of relocations: bytes they write, how (a value that does not fit is an error), and what: where a symbol is, how
 far it is, or how far the slot is that says so."""
+PLACES: Final = frozenset(kind for kind, (_, _, what) in _FIELDS.items() if what == _PLACE)
+SLOTS: Final = frozenset(kind for kind, (_, _, what) in _FIELDS.items() if what == _SLOT)

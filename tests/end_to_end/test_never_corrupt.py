@@ -182,11 +182,22 @@ def test_a_runtime_object_that_does_not_load_is_compiled_again(folder: Path) -> 
     for sample in (None, b"", b"\x7fELF" + bytes(100)):
         if sample is not None:
             (path,) = (p for p in entries(folder) if b'"function":"jitfuse runtime"' in p.read_bytes())
-            entry = decode(path.read_bytes(), path.stem)
-            path.write_bytes(encode(entry._replace(code=sample)))
+            for damaged in (path, *entries(folder, "image")):
+                entry = decode(damaged.read_bytes(), damaged.stem)
+                damaged.write_bytes(encode(entry._replace(code=sample)))
         with_runtime = run_cold(folder, 1, kinds=0, said="default")
         assert with_runtime == [{"compiles": 1, "cache_hits": 0, "cache_misses": 0}]
     assert verify(Store(Layers((), str(folder)))).damaged == ()
+
+
+def test_a_runtime_image_that_does_not_load_is_made_again(folder: Path) -> None:
+    run_cold(folder, 1, kinds=0)
+    (image,) = entries(folder, "image")
+    whole = image.read_bytes()
+    for sample in (b"", b"jitfuse image\0", b"\x7fELF" + bytes(100)):
+        image.write_bytes(encode(decode(whole, image.stem)._replace(code=sample)))
+        assert run_cold(folder, 1, kinds=0, said="default") == [{"compiles": 0, "cache_hits": 0, "cache_misses": 0}]
+        assert decode(image.read_bytes(), image.stem).code == decode(whole, image.stem).code
 
 
 # ---------------------------------------------------------------------- the folder, while the process runs
@@ -323,7 +334,7 @@ def test_many_processes_cold_on_one_folder(tmp_path: Path) -> None:
     assert all(counts["cache_hits"] + counts["cache_misses"] == 12 for counts in found)
     assert sum(counts["compiles"] for counts in found) >= 13
     report = verify(Store(Layers((), str(folder))))
-    assert report.damaged == () and report.checked in (25, 26)  # 12 objects, 12 plans, the runtime, the sources
+    assert report.damaged == () and report.checked in (26, 27)  # 12 objects and plans, the runtime, its image, the sources
     assert not list(folder.glob(".jfc-*")), "temporary files are left"
     (warm,) = run_cold(folder, 1)
     assert warm == {"compiles": 0, "cache_hits": 12, "cache_misses": 0}

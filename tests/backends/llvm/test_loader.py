@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.backends.llvm import elf, jit, loader
+from jitfuse.backends.llvm import elf, image, jit, loader
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.errors import CompileError
 
@@ -24,6 +24,7 @@ SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 LOADERS = [pytest.param(jit.load, id="llvm")]
 if loader.OWN_LOADER:
     LOADERS.append(pytest.param(loader.load, id="own"))
+    LOADERS.append(pytest.param(lambda code, **options: loader.load(linked(code), **options), id="image"))
 own = pytest.mark.skipif(not loader.OWN_LOADER, reason="this system loads through LLVM")
 Load = Callable[..., loader.Library]
 
@@ -124,6 +125,13 @@ define ptr @which() {
   ret ptr @strlen
 }
 """
+
+
+def linked(code: bytes) -> bytes:
+    """Return the image of an object that has one."""
+    made = image.link_image(code)
+    assert made is not None and image.is_image(made) and image.link_image(code) == made
+    return made
 
 
 def call(
@@ -267,7 +275,33 @@ def test_the_runtime_loads_alike() -> None:
     assert values[0] == values[1]
 
 
+@own
+@pytest.mark.parametrize("kind", [10, 11])
+def test_code_that_holds_halves_of_addresses_has_no_image(kind: int) -> None:
+    code = bytearray(jit.compile_text(EVERYTHING))
+    table = next(s for s in elf.ObjectFile(bytes(code)).sections if s.name == ".rela.text")
+    struct.pack_into("<I", code, table.offset + 8, kind)
+    assert image.link_image(bytes(code)) is None
+
+
+@own
+def test_code_that_reads_an_import_beside_it_has_no_image() -> None:
+    code = jit.compile_text("@far = external global i64\ndefine ptr @f() {\n  ret ptr @far\n}\n")
+    changed = bytearray(code)
+    table = next(s for s in elf.ObjectFile(code).sections if s.name == ".rela.text")
+    struct.pack_into("<I", changed, table.offset + 8, 2)
+    assert image.link_image(code) is not None and image.link_image(bytes(changed)) is None
+
+
 # ---------------------------------------------------------------------- damage
+@own
+def test_damaged_images_are_errors() -> None:
+    made = linked(jit.compile_text(EVERYTHING))
+    for damaged in (*(made[:n] for n in range(20, len(made), 7)), made[:14] + b"i\1\0\0\0", made[:14] + b"(\0\0\0\0"):
+        with pytest.raises(CompileError, match="damaged image"):
+            loader.load(damaged)
+
+
 def fields(code: bytes) -> list[int]:
     """Return the offsets of the bytes that are structure: headers, symbols, relocations, names."""
     file = elf.ObjectFile(code)
