@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jitfuse.ir.program import FusedProgram
+from jitfuse.passes.joins import write_parts
 from jitfuse.passes.lower_complex import lower_complex
 from jitfuse.passes.lower_dtypes import compare_by_sign, widen_narrow_floats
 from jitfuse.passes.lower_ops import decompose, promote
@@ -17,8 +18,8 @@ __all__ = ["PIPELINE", "run_passes", "specialise"]
 Pass = Callable[[FusedProgram], FusedProgram]
 
 PIPELINE: Final[tuple[Pass, ...]] = (
-    place_few, decompose, promote, lower_complex, widen_narrow_floats, compare_by_sign, fold_constants, simplify, share,
-    own_results, prune,
+    place_few, decompose, promote, lower_complex, widen_narrow_floats, compare_by_sign, fold_constants, write_parts,
+    simplify, share, own_results, prune,
 )
 """What happens to a program of one mode between its trace and its plan, in order."""
 

@@ -114,7 +114,7 @@ def test_a_view_of_what_is_stored_is_a_load(plan_of: Plan) -> None:
 
 
 def test_dear_pieces_of_joins_are_computed_once(plan_of: Plan) -> None:
-    pieces = 40
+    pieces = 12
     plan = plan_of(lambda x: np.stack([np.sin(x * k) for k in range(pieces)]), x).best()
     sines = sum(i.op == "sin" for launch in plan.launches for s in launch.form.stages for i in s.body)
     (join,) = (launch for launch in plan.launches if max(launch.sizes) == pieces or launch.sizes[0] == pieces)
