@@ -6,7 +6,7 @@ They come from a trace of every example, so that no table can say what is not so
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from jitfuse.errors import JitfuseError
@@ -33,20 +33,26 @@ def function_of(expression: str, names: dict[str, Any], given: list[str]) -> tup
     return space["example"], used
 
 
-def outcome(function: Callable[..., Any], arguments: list[Any], foreign: frozenset[int] = frozenset()) -> Outcome:
-    """Return what a fused function makes of a call; `foreign` has the ids of arrays that stand for torch tensors."""
+def outcome(
+    function: Callable[..., Any], arguments: list[Any], foreign: frozenset[int] = frozenset(),
+    given: Sequence[Any] | None = None,
+) -> Outcome:
+    """Return what a fused function makes of a call.
+
+    `foreign` has the ids of arrays that stand for torch tensors, `given` the arguments with the tensors themselves.
+    """
     try:
         traced = trace(function, arguments, {}, foreign=foreign)
     except JitfuseError as error:
-        return Outcome(frozenset(), contracts=False, loops=False, splits=_splits(function, arguments),
-                       error=_way_out(str(error)))
+        splits = _splits(function, arguments if given is None else given)
+        return Outcome(frozenset(), contracts=False, loops=False, splits=splits, error=_way_out(str(error)))
     kinds = {s.op_name: getattr(ops.get(s.op_name), "kind", "") for s in traced.program.steps}
     return Outcome(frozenset(k for k, v in kinds.items() if v == ops.LIBRARY),
                    contracts=ops.CONTRACTION in kinds.values(), loops=ops.CONTROL in kinds.values(), splits=False,
                    error="")
 
 
-def _splits(function: Callable[..., Any], arguments: list[Any]) -> bool:
+def _splits(function: Callable[..., Any], arguments: Sequence[Any]) -> bool:
     """Return whether a call runs, in segments between which Python looks at values."""
     from jitfuse.fuse import fuse
 

@@ -38,8 +38,9 @@ def space() -> dict[str, Any]:
 def _tried(example: str) -> Outcome:
     made = torch_arguments()
     function, used = function_of(example, space(), list(made))
-    call = Adapted(tuple(made[k] for k in used), {})
-    return outcome(function, list(call.args), tensor_ids(call.tensors, call.args, {}))
+    given = tuple(made[k] for k in used)
+    call = Adapted(given, {})
+    return outcome(function, list(call.args), tensor_ids(call.tensors, call.args, {}), given)
 
 
 def page() -> str:
