@@ -84,7 +84,7 @@ def test_without_a_runtime_kernels_still_run(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(runtime_object, "native_runtime", refuse)
     monkeypatch.setattr(runtime_object, "_build", None)
     monkeypatch.setattr(runtime_object, "_failure", None)
-    monkeypatch.setattr(runtime_object, "_entry", lambda *_: None)
+    monkeypatch.setattr(runtime_object, "_entries", lambda *_: iter(()))
     f = jf.fuse(FUNCTIONS[0])
     with pytest.warns(jf.FallbackWarning, match="no runtime here"):
         f(X)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from drawing import Drawing
 from functions_drawn import complex_function, order_statistic, small_function, small_product, special_function
-from libraries_drawn import linear_algebra, transform
+from libraries_drawn import linear_algebra, random_numbers, transform
 from reductions_drawn import reduced, scanned
 
 EXACT_REDUCTIONS = ("min", "max", "any", "all")
@@ -98,7 +98,7 @@ class Calls(Drawing):
         self._assign_to(f"np.einsum({subscripts!r}, {x}, {y})", (x, y), f"einsum {subscripts} {x} {y}")
 
     def _library(self) -> None:
-        """Use what the host's libraries compute: linear algebra, transforms, order statistics, special functions."""
+        """Use what libraries of the host compute: algebra, transforms, random numbers, order statistics, special ones."""
         x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0)
         if x is None:
             return
@@ -110,6 +110,8 @@ class Calls(Drawing):
         elif form < 0.35:
             text, slack = transform(self.rng, x, self.values[x])
             self._assign_to(text, (x,), slack)
+        elif form < 0.4:
+            self._assign_to(random_numbers(self.rng, x, self.values[x]), (x,))
         elif form < 0.7:
             y = self._pick(lambda v: isinstance(v, np.ndarray) and self._broadcasts(np.shape(v), shape)) or x
             self._assign_to(*special_function(self.rng, x, y))

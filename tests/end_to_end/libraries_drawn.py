@@ -1,4 +1,4 @@
-"""Texts of linear algebra and Fourier transforms for random programs.
+"""Texts of linear algebra, Fourier transforms and random numbers for random programs.
 
 Owns the choice of functions. Matrices are made well conditioned, so that how far a result may be off is known.
 """
@@ -45,3 +45,14 @@ def transform(rng: random.Random, x: str, value: Any) -> tuple[str, str]:
     return rng.choice((
         f"np.fft.{rng.choice(TRANSFORMS)}({x}, {points}, axis={axis}{norm})", f"np.fft.fftshift({x})",
     )), "library"
+
+
+def random_numbers(rng: random.Random, x: str, value: Any) -> str:
+    """Return an expression that draws from a generator of its own: numbers, or elements of the array named x."""
+    size = rng.choice((str(np.shape(value)), "(2, 3)", "5", "None"))
+    draw = rng.choice((
+        f"random({size})", f"standard_normal({size}, dtype='float32')", f"normal(2, 0.5, {size})",
+        f"uniform(-1, 1, size={size})", f"exponential(size={size})", f"integers(-3, 9, {size})",
+        f"integers(0, 200, {size}, dtype='uint8')", f"poisson(4, {size})", f"permutation({x})", f"choice({x}, 4)",
+    ))
+    return f"np.random.default_rng({rng.randrange(1000)}).{draw}"
