@@ -98,7 +98,7 @@ class Calls(Drawing):
         self._assign_to(f"np.einsum({subscripts!r}, {x}, {y})", (x, y), f"einsum {subscripts} {x} {y}")
 
     def _library(self) -> None:
-        """Use what libraries of the host compute: algebra, transforms, random numbers, order statistics, special ones."""
+        """Use what libraries of the host compute: algebra, transforms, random numbers, order statistics."""
         x = self._pick(lambda v: isinstance(v, np.ndarray) and v.ndim > 0 and v.size > 0)
         if x is None:
             return
