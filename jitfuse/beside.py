@@ -24,10 +24,11 @@ class Beside(Generic[_T]):
         self._thread: threading.Thread | None = threading.Thread(target=self._run, name="jitfuse-beside")
         try:
             self._thread.start()
-            time.sleep(_HEAD_START)
         except RuntimeError:  # no more threads, or the interpreter is ending
             self._thread = None
             self._run()
+        else:
+            time.sleep(_HEAD_START)
 
     def _run(self) -> None:
         try:

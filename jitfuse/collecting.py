@@ -45,8 +45,10 @@ class _Pause(contextlib.ContextDecorator):
                 self._restore()
 
     def _restore(self) -> None:
-        if gc.get_threshold()[0] == PUT_OFF:  # else the function that was traced has set another
-            gc.set_threshold(*self._before)
+        """Put back what the pause has changed; what the function that was traced has set stays."""
+        first, *others = gc.get_threshold()
+        if first == PUT_OFF:
+            gc.set_threshold(self._before[0], *others)
 
     def after_fork(self) -> None:
         """In a forked child: the threads that were inside are not there any more, but for the one that forked."""

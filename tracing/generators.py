@@ -63,7 +63,7 @@ class TracedGenerator:
     """An np.random.Generator that a traced function has made."""
 
     def __init__(self, run: Recorder, state: TracedTensor) -> None:
-        self._run, self._state = run, state
+        self._run, self._state, self._region = run, state, run.session.region
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -78,6 +78,11 @@ class TracedGenerator:
             raise AttributeError(name)
         raise UnsupportedError(f"Generator.{name} is not available inside a fused function, at {user_line()}. Draw "
                                "outside and pass the numbers as an argument.")
+
+    def __copy__(self) -> Any:
+        """Refuse a second generator with the same state: in NumPy both move it on."""
+        raise UnsupportedError(f"copy.copy of a generator is not available inside a fused function, at {user_line()}. "
+                               "Make another with np.random.default_rng(seed).")
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """Draw from [0, 1)."""
@@ -104,11 +109,10 @@ class TracedGenerator:
         if name == "bool" or not all(b.dtype == "int64" for b in bounds):
             raise UnsupportedError(f"Generator.integers of {name} between {low!r} and {high!r} is not available inside "
                                    f"a fused function, at {user_line()}")
-        if endpoint:
-            bounds[1] = bounds[1] + 1
         shape = self._shape(size, bounds)
-        numbers = self._draw("integers", bounds, shape, name)
-        return numbers[0] if size is None and not shape else numbers.reshape(shape)
+        one = size is None and not shape
+        numbers = self._draw("integers_to" if endpoint else "integers", bounds, shape, name, weak=one and dtype is int)
+        return numbers if numbers.weak else numbers[0] if one else numbers.reshape(shape)
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0,
                shuffle: bool = True) -> Any:
@@ -127,7 +131,10 @@ class TracedGenerator:
         if numbers.weak:
             return numbers
         indices = numbers[0] if size is None else numbers.reshape(shape)
-        return given[indices] if given.shape else indices
+        if not given.shape:
+            return indices
+        chosen = given[indices]
+        return chosen.as_copy() if chosen.shape else chosen
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         """Return the elements of an array along its first axis, or the ints below a number, in a drawn order."""
@@ -208,6 +215,12 @@ class TracedGenerator:
             refuse_in_try(f"Generator.{method}")
         if not self._run.alive:
             self._state._id()  # raises
+        if self._run.session.region is not self._region:
+            raise UntraceableError(
+                f"Generator.{method} is called at {user_line()} in the body of a loop or branch that the generator is "
+                "not of: each call of the body would move its state on. Make the generator in the body, draw before "
+                "the loop, or use jf.random."
+            )
         attrs = {"method": method, "shape": shape, "dtype": dtype}
         whole = self._state.call("generator_draw", *operands, **attrs)
         first = generators.places(dtype)

@@ -1,19 +1,21 @@
 """The tracer's side of the view of Python: which stand-in the traced function sees for a real value."""
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import SUPPORTED
-from jitfuse.errors import ArgumentError
+from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.tracing import counting
 from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Feed
+from jitfuse.tracing.source import user_line
 from jitfuse.tracing.substitutes import substitute
 from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
@@ -113,6 +115,15 @@ class TracingHooks:
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """Return what a loop goes over whose variable is a counter."""
         return counting.iterated(self.run, value, name, frame)
+
+    def refuse_kept(self, place: str, value: Any) -> None:
+        """Raise UntraceableError for a generator: it would begin anew in each call."""
+        generators = sys.modules.get("jitfuse.tracing.generators")
+        if generators is not None and type(value) is generators.TracedGenerator:
+            raise UntraceableError(
+                f"a generator made inside a fused function is kept as {place}, at {user_line()}: its state would begin "
+                "anew in each call. Make it outside, or where it is used."
+            )
 
     def stored(self, place: str, value: Any) -> Any:
         """Return what is kept in real state: a Python scalar's value; other traced values die with the trace."""

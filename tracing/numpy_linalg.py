@@ -133,7 +133,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 @implements("linalg.slogdet")
 def slogdet(a: Any) -> SlogdetResult:
     """Return the sign of the determinant and the logarithm of its magnitude."""
-    sign, logarithm = _parts("slogdet", a)
+    sign, logarithm = (part.as_copy(scalar=not part.shape) for part in _parts("slogdet", a))
     return SlogdetResult(sign, logarithm.call("real"))
 
 

@@ -152,7 +152,11 @@ def _know_random_modules() -> None:
                 _in_place_of(member)(stand_in(member, refused) if isinstance(member, type) else refused)
         if module == "numpy.random":
             _in_place_of(names["default_rng"])(lambda seed=None: generators.default_rng(seed))
-        _generators.extend(names[c] for c in classes)
+        for kind in (names[c] for c in classes):
+            _generators.append(kind)
+            for name, member in vars(kind).items():  # called with a generator of the trace, compiled ones crash
+                if not name.startswith("_") and callable(member):
+                    _in_place_of(member)(_refuse(f"{kind.__name__}.{name}", _RANDOM_WAY_OUT))
         _known_modules.add(module)
 
 

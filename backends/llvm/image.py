@@ -51,12 +51,13 @@ def link_image(object_code: bytes) -> bytes | None:
     places = {k: at for k, at in symbol_places(file, layout, 0).items() if file.symbols[k][3] != ABSOLUTE}
     found = list(_relocations(file, layout))
     if not all(
-        kind in SLOTS or kind == CALL or (symbol in places and (kind == WORD or kind not in PLACES))
+        symbol in imported if symbol not in places and (kind in SLOTS or kind == CALL)
+        else symbol in places and (kind == WORD or kind not in PLACES)
         for _, kind, symbol in found
     ):
         return None
     image = image_of(file, layout, places)
-    relocate(file, layout, image, places, imported, 0)
+    relocate(file, layout, image, places | dict.fromkeys(imported, 0), imported, 0)
     words = [at for at, kind, _ in found if kind == WORD]
     words += sorted({layout.slots + 8 * symbol for _, kind, symbol in found if kind in SLOTS and symbol in places})
     names = file.global_symbols()

@@ -225,7 +225,8 @@ def relocate(
                     width, pack, how = _FIELDS[kind]
                     if offset + width > section.size:
                         file.damaged("a relocation lies outside of its section")
-                    target = (slots + 8 * symbol if how == _SLOT else places[symbol]) + addend
+                    target = places[symbol]
+                    target = (slots + 8 * symbol if how == _SLOT else target) + addend
                     if how != _PLACE:
                         target -= here + offset
                     pack(image, begin + offset, target % 2**64 if kind == WORD else target)

@@ -63,6 +63,7 @@ def set_state(bits: Any, words: list[int]) -> None:
 
 def drawn(generator: Any, method: Any, parameters: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     """Return what a generator draws."""
+    parameters = [np.asarray(p)[()] for p in parameters]  # NumPy takes floats for whole numbers, but no arrays of them
     if method in ("choice", "sample"):
         count, *p = parameters
         return generator.choice(int(count), shape, method == "choice", *p)
@@ -70,6 +71,8 @@ def drawn(generator: Any, method: Any, parameters: Any, shape: tuple[int, ...], 
         return generator.permutation(int(parameters[0]))
     if method in ("multivariate_normal", "dirichlet", "multinomial"):  # each draw is a vector
         return getattr(generator, method)(*parameters, size=shape[:-1])
+    if method == "integers_to":
+        return generator.integers(*parameters, size=shape, dtype=np.dtype(dtype), endpoint=True)
     if method in ("random", "standard_normal", "standard_exponential", "integers"):
         return getattr(generator, method)(*parameters, size=shape, dtype=np.dtype(dtype))
     return getattr(generator, method)(*parameters, size=shape)

@@ -23,6 +23,8 @@ def place_few(program: FusedProgram) -> FusedProgram:
             return None
         x, value, *indices = (builder.tensor(i) for i in inputs)
         common = shape_rules.broadcast("scatter", [i.shape for i in indices])
+        if 0 in x.shape:  # a kernel without elements checks no index
+            return None
         if not x.ndim or value.dtype != x.dtype or len(common) > 1 or not 1 <= math.prod(common) <= PLACES:
             return None
         axes, place = step.attr("axes"), step.attr("place")

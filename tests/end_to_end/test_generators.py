@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import types
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -170,3 +172,115 @@ def test_a_generator_that_is_kept_outside_goes_on_from_call_to_call() -> None:
         for _ in range(5):
             np.testing.assert_array_equal(fused(given, X), function(plain, X))
     assert given.rng.bit_generator.state == plain.rng.bit_generator.state
+
+
+# ---------------------------------------------------------------- what NumPy's generators are beside their numbers
+class Keeper:
+    """Something that lives longer than a call."""
+
+    rng: Any = None
+
+    @functools.cached_property
+    def made_once(self) -> Any:
+        return np.random.default_rng(4)
+
+
+class Slotted:
+    __slots__ = ("rng",)
+
+
+def kept_by_slot(keeper: Any) -> Any:
+    try:
+        return keeper.rng
+    except AttributeError:
+        keeper.rng = np.random.default_rng(5)
+        return keeper.rng
+
+
+def kept_where_absent(keeper: Any) -> Any:
+    if not hasattr(keeper, "rng"):
+        keeper.rng = np.random.default_rng(1)
+    return keeper.rng
+
+
+def kept_by_class(_: Any) -> Any:
+    if Keeper.rng is None:
+        Keeper.rng = np.random.default_rng(3)
+    return Keeper.rng
+
+
+@pytest.mark.parametrize(("made", "get"), [
+    (Keeper, lambda k: k.made_once), (Slotted, kept_by_slot), (types.SimpleNamespace, kept_where_absent),
+    (Keeper, kept_by_class),
+])
+def test_a_generator_that_is_kept_goes_on_from_call_to_call(made: Any, get: Any) -> None:
+    keeper, other = made(), made()
+
+    def function(x: Any) -> Any:
+        return x + get(keeper).random()
+
+    fused = jf.fuse(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jf.FallbackWarning)
+        got = [fused(X) for _ in range(4)]
+    Keeper.rng = None
+    want = [X + get(other).random() for _ in range(4)]
+    Keeper.rng = None
+    np.testing.assert_array_equal(got, want)
+
+
+def test_a_generator_that_replaces_one_outside_is_numpys() -> None:
+    keeper = types.SimpleNamespace(rng=None)
+
+    def function(x: Any) -> Any:
+        keeper.rng = np.random.default_rng(3)
+        return x + keeper.rng.random()
+
+    with pytest.warns(jf.FallbackWarning):
+        np.testing.assert_array_equal(jf.fuse(function)(X), function(X))
+    assert type(keeper.rng) is np.random.Generator
+
+
+@pytest.mark.parametrize("function", [
+    lambda g: jf.fori_loop(0, 5, lambda k, c: c + g.random(), 0.0),
+    lambda g: jf.while_loop(lambda c: c < 2, lambda c: c + g.random(), 0.0),
+    lambda g: jf.cond(X[0] > 0.7, lambda: g.random(), lambda: 0.0),
+    lambda g: copy.copy(g).random() + g.random(),
+    lambda g: np.random.Generator.random(g, 2).sum(),
+])
+def test_draws_in_bodies_move_the_state_on(function: Any) -> None:
+    def whole(x: Any) -> Any:
+        g = np.random.default_rng(3)
+        return x + function(g), g.random()
+
+    with pytest.warns(jf.FallbackWarning):
+        got = jf.fuse(whole)(X)
+    for a, b in zip(got, whole(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_generator_of_a_body_draws_there() -> None:
+    def function(x: Any) -> Any:
+        return jf.fori_loop(0, 3, lambda k, c: c + np.random.default_rng(3).random(), x)
+
+    same(function, X)
+
+
+def test_chosen_rows_are_copies() -> None:
+    def function(m: Any) -> Any:
+        row = np.random.default_rng(1).choice(m)
+        row += 1
+        m[:] = 0
+        return row, m
+
+    same(function, np.arange(12.0).reshape(4, 3))
+
+
+def test_python_ints_floats_for_whole_numbers_and_limits() -> None:
+    def function(x: Any) -> Any:
+        rng = np.random.default_rng(2)
+        narrow = x.astype(np.int8) + rng.integers(7, dtype=int)
+        wide = rng.integers(0, 2**63 - 1, endpoint=True), rng.integers(-(2**63), 2**63 - 1, 3, endpoint=True)
+        return narrow, *wide, rng.binomial(5.0, 0.5), rng.integers(1, 6, endpoint=True)
+
+    same(function, X)

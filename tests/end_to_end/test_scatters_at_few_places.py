@@ -88,3 +88,17 @@ def test_in_loops() -> None:
         x = np.random.default_rng(seed).random(50)
         for a, b in zip(function(x.copy(), I), fused(x.copy(), I), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("shape", "write"), [
+    ((3, 0), lambda x, i: x.__setitem__(i, 1.0)), ((0, 3), lambda x, i: x.__setitem__((slice(None), i), 1.0)),
+])
+def test_places_of_empty_arrays_are_checked(shape: tuple[int, int], write: Any) -> None:
+    def function(x: Any, i: Any) -> Any:
+        write(x, i)
+        return x
+
+    fused = jf.fuse(function)
+    assert fused(np.zeros(shape), np.int64(1)).shape == shape
+    with pytest.raises(IndexError):
+        fused(np.zeros(shape), np.int64(3))

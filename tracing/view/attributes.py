@@ -199,5 +199,6 @@ class Attributes(Classifier):
         key = id(owner), name
         if key not in self.computed:
             self.computed[key] = owner, member.func(owner)
+            self.hooks.refuse_kept(str(chain.attr(name)), self.computed[key][1])
         return self.computed[key][1]
 

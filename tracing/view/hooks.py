@@ -58,6 +58,10 @@ class Hooks(Protocol):
         """A frame begins a loop whose variable is a counter: return what it goes over."""
         ...
 
+    def refuse_kept(self, place: str, value: Any) -> None:
+        """Raise where a value may not be kept at a place beyond the trace, for each call would have to move it on."""
+        ...
+
     def stored(self, place: str, value: Any) -> Any:
         """A traced value is to be stored where it outlives the trace: return what to store, or raise.
 

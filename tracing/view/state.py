@@ -112,6 +112,7 @@ class State:
 
     def to_store(self, place: str, value: Any) -> Any:
         """Return what may be stored in real state: never a shadow; a traced value as the tracer decides."""
+        self.hooks.refuse_kept(place, value)
         found = self.reals.get(id(value))
         if found is not None and (not self.hooks.is_traced(value) or self.hooks.is_array(found[1])):
             return found[1]  # an array or container that came from state; storing a number looks at its value

@@ -68,7 +68,8 @@ class Stores(Loads):
                 with contextlib.suppress(AttributeError):
                     old = slot.__get__(owner)
             else:
-                old = (own_attributes(owner) or {}).get(name, MISSING)
+                own = vars(owner) if isinstance(owner, type) else own_attributes(owner) or {}
+                old = own.get(name, MISSING)
         self.note_write(owner, name, chain, old, lambda value: setattr(owner, name, value),
                         lambda: delattr(owner, name))
 

@@ -113,6 +113,9 @@ class FakeHooks:
     def iterated(self, value: Any, name: str, frame: Any) -> Any:
         return value
 
+    def refuse_kept(self, place: str, value: Any) -> None:
+        pass
+
     def stored(self, place: str, value: Any) -> Any:
         return value if isinstance(value.now, np.ndarray) else self.concrete(value)
 
