@@ -87,7 +87,8 @@ def simplify(program: FusedProgram) -> FusedProgram:
 
     x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast
     to the same dtype, a view that keeps every element in place, a reduction over no axis, a reshape of a reshape
-    and a transpose of a transpose go too.
+    and a transpose of a transpose go too. A power without elements is not computed: kernels look at exponents that
+    they all share before their loops.
     """
     return rewrite(program, _simpler)
 
@@ -98,6 +99,10 @@ _REDUCTIONS = ("sum", "prod", "min", "max", "any", "all")
 
 def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
     name, makers = step.op_name, builder.makers
+    if name == "power" and 0 in builder.old.meta[step.result_id].shape:
+        empty = builder.old.meta[step.result_id]  # no element, and none whose exponent could end the call
+        attrs = {"shape": empty.shape, "value": 0, "dtype": empty.dtype, "weak": False}
+        return builder.step("full", (), make_attrs(attrs))
     if name == "power" and _is_literal(makers.get(inputs[1]), 2):
         result = builder.old.meta[step.result_id]
         same = builder.meta[inputs[0]].shape == result.shape

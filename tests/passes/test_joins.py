@@ -74,3 +74,12 @@ def test_short_joins_stay(traced: Callable[..., Any]) -> None:
     assert "concat" in names(lambda x: np.array(_values(x, 15)))
     assert "concat" not in names(lambda x: np.array(_values(x, 16)))
     assert "concat" not in names(lambda x: np.concatenate([x[k : k + 2] for k in range(40)]))
+
+
+def test_joined_parts_keep_their_bits() -> None:
+    x = np.array([-0.0, np.nan, -np.inf, 5e-324, 0.0, -np.nan] * 7)
+
+    def function(x: np.ndarray) -> np.ndarray:
+        return np.concatenate([x[k : k + 2] for k in range(0, 40, 2)])
+
+    assert jf.fuse(function)(x).tobytes() == function(x).tobytes()

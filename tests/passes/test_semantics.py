@@ -156,3 +156,15 @@ def test_what_is_delivered_twice_has_memory_of_its_own(traced: Callable[..., Any
 
     program = run_passes(traced(f, np.ones(2), 1.0).program, False)
     assert counts(program)["copy"] == 1
+
+
+@pytest.mark.parametrize("after", [np.cumsum, lambda x: np.sum(x, axis=-1), lambda x: x + 1])
+def test_powers_without_elements_raise_nothing(after: Any) -> None:
+    def function(a: Any) -> Any:
+        return after(np.repeat(a, 0, axis=-1) ** a)
+
+    for shape in ((1,), (3, 1)):
+        a = np.full(shape, -3, np.int32)
+        want, got = function(a), jf.fuse(function)(a)
+        assert got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
