@@ -233,6 +233,8 @@ class BodyBuilder(Creation):
         if op.kind == ops.REDUCTION:
             return self._result(step) if not inputs else self._unrolled_result(step, inputs)
         if op.kind == ops.CONTRACTION:
+            if not self.keeps:
+                return self._result(step)
             return self._in_dtype(self.node("kept", self.keeps[0].dtype, (), 0, INNER), meta.dtype)
         if op.kind == ops.SCAN:
             return self.node("scan", meta.dtype, tuple(inputs), _SCANS[step.op_name], INNER)
@@ -251,7 +253,10 @@ class BodyBuilder(Creation):
         return builder(step, key)
 
     def _result(self, step: OpStep) -> Node:
-        """Return a reduction's result; a probe, which reduces nothing, asks for those that indices are made of."""
+        """Return a reduction's result; a probe, which reduces nothing, asks for those that indices are made of.
+
+        So it does for contractions.
+        """
         found = self.results.get(step.result_id)
         if found is None:
             dtype = self.program.meta[step.result_id].dtype

@@ -229,3 +229,17 @@ def test_any_index(data: st.DataObject) -> None:
     except IndexError:
         return
     same(pick, x, *arrays)
+
+
+@pytest.mark.parametrize("shape", [(1, 0, 33), (4, 5, 6), (1, 1, 1), (64, 32, 40), (2, 300, 1)])
+@pytest.mark.parametrize("function", [
+    lambda x, a, b: np.take(x, (a @ b) % 3, axis=0), lambda x, a, b: x[np.tensordot(a, b, 1) % 3] + 1,
+    lambda x, a, b: (x[(a @ b) % 3] * (a @ b)).sum(axis=0), lambda x, a, b: x[(a @ b).sum(axis=1) % 3],
+])
+def test_products_are_indices(function: Any, shape: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng(0)
+    rows, inner, columns = shape
+    for dtype in (np.int32, np.int64, np.uint8):
+        a, b = rng.integers(0, 5, (rows, inner)).astype(dtype), rng.integers(0, 5, (inner, columns)).astype(dtype)
+        x = rng.random(3)
+        np.testing.assert_allclose(jf.fuse(function)(x, a, b), function(x, a, b), rtol=1e-13)
