@@ -31,7 +31,8 @@ class InPlace(Looks):
                 f"cannot cast {name}'s result from {source} to {self._meta.dtype} with casting rule 'same_kind', "
                 f"at {user_line()}. Write x = x.astype({source}) first, or cast the right-hand side."
             )
-        self._assign(result)
+        # a ufunc's result is cast as elements are, where assigning a scalar asks whether it fits
+        self._assign(result.as_copy() if result._scalar else result)
 
 
 def _operator(name: str) -> Callable[[InPlace, Any], Any]:

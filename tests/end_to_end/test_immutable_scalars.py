@@ -54,3 +54,18 @@ def test_both_kinds_are_there() -> None:
     a = np.arange(1.0, 7).reshape(2, 3)
     assert not any(isinstance(made(a), np.ndarray) for made in SCALARS.values())
     assert all(isinstance(made(a), np.ndarray) for made in ARRAYS.values())
+
+
+def test_results_for_arrays_without_axes_wrap() -> None:
+    """`out=` casts as elements are cast: a scalar that is assigned must fit."""
+
+    def added(a: Any, b: Any) -> Any:
+        np.add(a, b, out=a)
+        a += b
+        return a * 1
+
+    for shape in ((), (1,)):
+        want, got = (np.full(shape, 5, np.int32) for _ in range(2))
+        big = np.uint32(4294967292)
+        np.testing.assert_array_equal(jf.fuse(added)(got, big), added(want, big))
+        np.testing.assert_array_equal(got, want)
