@@ -34,7 +34,7 @@ def cache_key(parts: Mapping[str, Part]) -> str:
 
 
 def _check(value: tuple[Any, ...]) -> None:
-    """Raise TypeError for what is no `Part`, or has a name that is no string."""
+    """Raise TypeError for what is no `Part`."""
     for kind in {*map(type, value)} - _PARTS:
         raise TypeError(f"a key part cannot be {kind.__module__}.{kind.__qualname__}: encode it first")
     for item in value:

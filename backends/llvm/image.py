@@ -1,8 +1,8 @@
 """Linked images: an object laid out and relocated once, so that loading it again is copying it.
 
 Owns: making an image of an object, and putting one into the process. Does not own layout and relocation
-(`jitfuse.backends.llvm.loader`), which an object goes through for each process otherwise: half of the time of loading
-the native runtime, whose hundreds of relocations all but fifty come out alike wherever it lies.
+(`jitfuse.backends.llvm.loader`), which an object goes through for each process otherwise: two thirds of the time of
+loading the native runtime, whose hundreds of relocations all but fifty come out alike wherever it lies.
 """
 from __future__ import annotations
 
