@@ -10,6 +10,7 @@ from split_results import same
 
 import jitfuse as jf
 from jitfuse.tracing.view.counters import counters_of
+from jitfuse.tracing.view.wordcode import parse
 
 pytestmark = pytest.mark.usefixtures("natively")
 
@@ -326,7 +327,7 @@ def test_items_that_are_no_counters_stay_run_time_values() -> None:
 
 def test_what_counters_are() -> None:
     def names(function: Any) -> tuple[int, int]:
-        found = counters_of(function.__code__)
+        found = counters_of(function.__code__, parse(function.__code__))
         return len(found.stores), len(found.loops)
 
     assert [names(f) for f in (limited, downwards, solver, with_else, two_counters)] == [

@@ -10,11 +10,11 @@ from __future__ import annotations
 import opcode
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jitfuse.records import NamedTuple
-from jitfuse.tracing.view.wordcode import Step, parse
+from jitfuse.tracing.view.wordcode import Step
 
 DECIDES: Final = frozenset({
     "POP_JUMP_FORWARD_IF_FALSE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_FALSE",
@@ -29,6 +29,7 @@ _COLLECTS: Final = frozenset({
 _OPERATORS: Final = {0: 1, 13: 1, 10: -1, 23: -1}
 """Arguments of BINARY_OP: +, +=, -, -=; and the sign of what is added."""
 _REMAINDER: Final = 6
+_STORE: Final = opcode.opmap["STORE_FAST"]
 _SMALL: Final = 1 << 16
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir"})
 _GENERATES: Final = 0x20 | 0x80 | 0x200  # flags of generators and coroutines
@@ -48,18 +49,20 @@ class Counters(NamedTuple):
 NONE: Final = Counters({}, {})
 
 
-def counters_of(code: types.CodeType) -> Counters:
-    """Return the counters of a function's code."""
+def counters_of(code: types.CodeType, steps: Sequence[tuple[int, Step]]) -> Counters:
+    """Return the counters of a function's code, whose instructions `wordcode.parse` has found."""
     if code.co_flags & _GENERATES or not _REFLECTS.isdisjoint(code.co_names):
         return NONE
-    return _Analysis(code).run()
+    if not any([step.op == _STORE for _, step in steps]):
+        return NONE
+    return _Analysis(code, steps).run()
 
 
 class _Analysis:
-    def __init__(self, code: types.CodeType) -> None:
+    def __init__(self, code: types.CodeType, steps: Sequence[tuple[int, Step]]) -> None:
         self.code = code
-        self.steps = [step for _, step in parse(code)]
-        self.offsets = [offset for offset, _ in parse(code)]
+        self.steps = [step for _, step in steps]
+        self.offsets = [offset for offset, _ in steps]
         self.names = [opcode.opname[step.op] for step in self.steps]
         targets = {step.target for step in self.steps}
         self.entered = [offset in targets for offset in self.offsets]

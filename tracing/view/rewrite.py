@@ -6,6 +6,7 @@ Nested code (functions, lambdas, comprehensions, generators, class bodies) is re
 """
 from __future__ import annotations
 
+import functools
 import opcode
 import sys
 import types
@@ -13,8 +14,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.tracing.view import gate
-from jitfuse.tracing.view.counters import counters_of
-from jitfuse.tracing.view.wordcode import Step, assemble, parse
+from jitfuse.tracing.view.counters import NONE, counters_of
+from jitfuse.tracing.view.wordcode import Group, Step, assemble, encoded, parse
 
 _OPS: Final = opcode.opmap
 _PRECALL: Final = _OPS.get("PRECALL")
@@ -47,13 +48,14 @@ class _Rewriter:
                        for value in code.co_consts]
         self.places: dict[tuple[type, Any], int] = {}
         self.first_free = len(code.co_varnames) + len(set(code.co_cellvars) - set(code.co_varnames))
-        self.counters = counters_of(code)
-        self.group: list[Step] = []
+        self.steps = parse(code)
+        self.counters = counters_of(code, self.steps)
+        self.group: list[bytes] = []
         self.previous = -1
         self.previous_arg = 0
 
     def emit(self, name: str, arg: int = 0) -> None:
-        self.group.append(Step(_OPS[name], arg))
+        self.group.append(encoded(_OPS[name], arg))
 
     def constant(self, value: Any) -> None:
         """Load a gate, a name or a number."""
@@ -76,10 +78,7 @@ class _Rewriter:
             self.emit("SWAP", arity + 1)
         for value in constants:
             self.constant(value)
-        count = arity - 1 + len(constants)
-        if _PRECALL is not None:
-            self.emit("PRECALL", count)
-        self.emit("CALL", count)
+        self.group.append(_call_of(arity - 1 + len(constants)))
 
     def as_method(self) -> None:
         """Give the callable on top the form in which a method load leaves it."""
@@ -88,23 +87,30 @@ class _Rewriter:
             self.emit("SWAP", 2)
 
     def run(self) -> types.CodeType:
-        groups = []
-        steps = parse(self.code)
+        groups: list[Group] = []
         started = False
-        for position, (offset, step) in enumerate(steps):
+        for position, (offset, step) in enumerate(self.steps):
             self.group = []
-            self._count(offset)
+            if self.counters is not NONE:
+                self._count(offset)
             rule = _RULES.get(step.op)
-            if rule is None:
-                self.group.append(step)
-            else:
-                rule(self, step, _only_subscripted(steps, position))
+            if rule is not None:
+                rule(self, step, self._only_subscripted(position))
+            elif step.target < 0:
+                self.group.append(step.code)
             if not started and step.op == _RESUME:
                 started = True
                 self._start()
             self.previous, self.previous_arg = step.op, step.arg
-            groups.append((offset, self.group))
+            groups.append(Group(offset, b"".join(self.group), step if step.target >= 0 else None))
         return assemble(self.code, groups, tuple(self.consts), more_stack=6)
+
+    def _only_subscripted(self, position: int) -> bool:
+        """Tell whether the loaded value is used only as the container of ``[key]`` with a simple key."""
+        if position + 2 >= len(self.steps) or not _is_subscript(self.steps[position + 2][1]):
+            return False
+        key = self.steps[position + 1][1]
+        return key.op in _KEYS or (key.op == _OPS["LOAD_GLOBAL"] and not key.arg & 1)
 
     def _count(self, offset: int) -> None:
         """Pass a counter through the view before it is stored, and what a loop over one goes over."""
@@ -131,14 +137,11 @@ class _Rewriter:
             self.emit("POP_TOP")
 
 
-def _only_subscripted(steps: list[tuple[int, Step]], position: int) -> bool:
-    """Tell whether the loaded value is used only as the container of ``[key]`` with a simple key."""
-    following = [step for _, step in steps[position + 1: position + 3]]
-    if len(following) < 2:
-        return False
-    key, use = following
-    simple = key.op in _KEYS or (key.op == _OPS["LOAD_GLOBAL"] and not key.arg & 1)
-    return simple and _is_subscript(use)
+@functools.cache
+def _call_of(count: int) -> bytes:
+    """Return the instructions that call a function with so many arguments, one in the place of ``self`` left out."""
+    prepared = b"" if _PRECALL is None else encoded(_PRECALL, count)
+    return prepared + encoded(_OPS["CALL"], count)
 
 
 def _is_subscript(step: Step) -> bool:
@@ -150,19 +153,19 @@ def _load_global(w: _Rewriter, step: Step, raw: bool) -> None:
     name = w.names[step.arg >> 1]
     if step.arg & 1 and not _NULL_AFTER:
         w.emit("PUSH_NULL")
-    w.group.append(Step(step.op, step.arg & ~1))
+    w.group.append(encoded(step.op, step.arg & ~1))
     w.call(gate.load_name_raw if raw else gate.load_name, 1, name)
     if step.arg & 1 and _NULL_AFTER:
         w.emit("PUSH_NULL")
 
 
 def _load_name(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.group.append(step)
+    w.group.append(step.code)
     w.call(gate.load_local_name, 1, w.names[step.arg])
 
 
 def _load_deref(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.group.append(step)
+    w.group.append(step.code)
     if step.arg >= w.first_free:
         w.emit(_LOAD_CELL, step.arg)
         w.call(gate.load_cell_raw if raw else gate.load_cell, 2)
@@ -181,7 +184,7 @@ def _load_method(w: _Rewriter, step: Step, raw: bool) -> None:
 
 
 def _load_super_attr(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.group.append(Step(step.op, step.arg & ~1))
+    w.group.append(encoded(step.op, step.arg & ~1))
     w.call(gate.made, 1)
     if step.arg & 1:
         w.as_method()
@@ -191,36 +194,36 @@ def _load_item(w: _Rewriter, step: Step, raw: bool) -> None:
     if _is_subscript(step):
         w.call(gate.load_item_raw if raw else gate.load_item, 2)
     else:
-        w.group.append(step)
+        w.group.append(step.code)
 
 
 def _import_name(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.group.append(step)
+    w.group.append(step.code)
     w.call(gate.made, 1)
 
 
 def _import_from(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.group.append(step)
+    w.group.append(step.code)
     w.emit("COPY", 2)
     w.call(gate.imported_name, 2, w.names[step.arg])
 
 
 def _store_global(w: _Rewriter, step: Step, raw: bool) -> None:
     w.call(gate.store_name, 1, w.names[step.arg])
-    w.group.append(step)
+    w.group.append(step.code)
 
 
 def _delete_global(w: _Rewriter, step: Step, raw: bool) -> None:
     w.call(gate.delete_name, 0, w.names[step.arg])
     w.emit("POP_TOP")
-    w.group.append(step)
+    w.group.append(step.code)
 
 
 def _store_deref(w: _Rewriter, step: Step, raw: bool) -> None:
     if step.arg >= w.first_free:
         w.emit(_LOAD_CELL, step.arg)
         w.call(gate.store_cell, 2)
-    w.group.append(step)
+    w.group.append(step.code)
 
 
 def _store_attr(w: _Rewriter, step: Step, raw: bool) -> None:
@@ -241,7 +244,7 @@ def _store_item(w: _Rewriter, step: Step, raw: bool) -> None:
 def _is(w: _Rewriter, step: Step, raw: bool) -> None:
     to_bool = w.previous == _OPS["LOAD_CONST"] and type(w.consts[w.previous_arg]) is bool
     if w.previous in _CONSTANTS and not to_bool:
-        w.group.append(step)
+        w.group.append(step.code)
     else:
         w.call(gate.not_same if step.arg else gate.same, 2)
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from jitfuse.tracing.view import gate
 from jitfuse.tracing.view.rewrite import UnknownPythonError, is_rewritten, rewrite
-from jitfuse.tracing.view.wordcode import Step, assemble, parse
+from jitfuse.tracing.view.wordcode import Group, assemble, encoded, parse
 
 _lock: Final = threading.RLock()
 
@@ -59,8 +59,8 @@ def _stub_code(free_variables: int) -> types.CodeType:
     code = _stub.__code__
     if not free_variables:
         return code
-    groups = [(offset, [step]) for offset, step in parse(code)]
-    groups[0] = 0, [Step(_COPY_FREE_VARIABLES, free_variables), *groups[0][1]]
+    groups = [Group(offset, step.code) for offset, step in parse(code)]
+    groups[0] = Group(0, encoded(_COPY_FREE_VARIABLES, free_variables) + groups[0].code)
     return assemble(code, groups, code.co_consts, more_stack=0).replace(
         co_freevars=tuple(f"free{place}" for place in range(free_variables)))
 

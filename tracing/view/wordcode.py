@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import opcode
 import types
-from collections.abc import Iterator
 from typing import Any, Final
 
 from jitfuse.records import NamedTuple
@@ -26,83 +25,92 @@ def caches(op: int) -> int:
     return int(_CACHES[op])
 
 
-_CACHE_UNITS: Final = tuple(caches(op) if op < len(opcode.opname) else 0 for op in range(256))
+_CACHE_BYTES: Final = tuple(bytes(2 * caches(op)) if op < len(opcode.opname) else b"" for op in range(256))
+_WIDTHS: Final = tuple(2 + len(cache) for cache in _CACHE_BYTES)
 
 
 class Step(NamedTuple):
-    """One instruction: opcode, argument, and for a jump the unit offset in the old code that it leads to."""
+    """One instruction: opcode, argument, its bytes, and for a jump the unit offset in the old code it leads to."""
 
     op: int
     arg: int
+    code: bytes
     target: int = -1
+
+
+class Group(NamedTuple):
+    """What replaces an instruction: its offset in units, straight code, and last the instruction where it jumps."""
+
+    offset: int
+    code: bytes
+    jump: Step | None = None
+
+
+def encoded(op: int, arg: int = 0) -> bytes:
+    """Return the bytes of an instruction with the inline cache behind it."""
+    if arg < 256:
+        return bytes((op, arg)) + _CACHE_BYTES[op]
+    more = b"".join([bytes((_EXTENDED, arg >> shift & 0xFF)) for shift in (24, 16, 8) if arg >> shift])
+    return more + bytes((op, arg & 0xFF)) + _CACHE_BYTES[op]
 
 
 def parse(code: types.CodeType) -> list[tuple[int, Step]]:
     """Return each instruction with its offset in code units (that of its first EXTENDED_ARG)."""
     raw = code.co_code
     found: list[tuple[int, Step]] = []
-    unit, start, high, end = 0, 0, 0, len(raw) // 2
-    while unit < end:
-        op, arg = raw[2 * unit], raw[2 * unit + 1] | high
-        unit += 1
+    at, start, high, end = 0, 0, 0, len(raw)
+    while at < end:
+        op, arg = raw[at], raw[at + 1] | high
+        at += _WIDTHS[op]
         if op == _EXTENDED:
             high = arg << 8
             continue
-        unit += _CACHE_UNITS[op]
         target = -1
         if op in _JUMPS:
-            target = unit - arg if op in _BACKWARD else unit + arg
-        found.append((start, Step(op, arg, target)))
-        start, high = unit, 0
+            target = (at >> 1) - arg if op in _BACKWARD else (at >> 1) + arg
+        found.append((start >> 1, Step(op, arg, raw[start:at], target)))
+        start, high = at, 0
     return found
 
 
 def assemble(
-    code: types.CodeType, groups: list[tuple[int, list[Step]]], consts: tuple[Any, ...], more_stack: int,
+    code: types.CodeType, groups: list[Group], consts: tuple[Any, ...], more_stack: int,
 ) -> types.CodeType:
-    """Return the code with each old instruction replaced by its group of new ones.
+    """Return the code with each old instruction replaced by its group; jumps to it lead to the group's start.
 
-    groups: (old offset in units, new steps) in order; jumps to an old instruction lead to its group.
+    The groups are in the order of their offsets, and there is one for each instruction.
     """
-    steps = [step for _, group in groups for step in group]
-    sizes = [1 + _extensions(step.arg if step.target < 0 else 0) + _CACHE_UNITS[step.op] for step in steps]
-    while True:
-        places = _places(code, groups, sizes)
-        args, grown, unit = [], False, 0
-        for position, step in enumerate(steps):
-            unit += sizes[position]
-            arg = step.arg if step.target < 0 else abs(places[step.target] - unit)
-            need = 1 + _extensions(arg) + _CACHE_UNITS[step.op]
-            if need > sizes[position]:
-                sizes[position], grown = need, True
-            args.append(arg)
-        if not grown:
-            break
-    out = bytearray()
-    for step, arg, size in zip(steps, args, sizes):
-        for level in range(size - 1 - _CACHE_UNITS[step.op], 0, -1):
-            out += bytes((_EXTENDED, arg >> 8 * level & 0xFF))
-        out += bytes((step.op, arg & 0xFF)) + bytes(2 * _CACHE_UNITS[step.op])
+    jumps = [(k, jump) for k, (_, _, jump) in enumerate(groups) if jump is not None]
+    bodies = [body for _, body, _ in groups]
+    tails = [b""] * len(groups)
+    for k, jump in jumps:
+        tails[k] = encoded(jump.op)
+    grown = True
+    while grown:
+        grown = False
+        places = _places(code, groups, bodies, tails)
+        for k, jump in jumps:
+            start = places[groups[k].offset]
+            distance = places[jump.target] - start - (len(bodies[k]) + len(tails[k])) // 2
+            tail = encoded(jump.op, abs(distance))
+            grown |= len(tail) > len(tails[k])
+            # what once was longer stays so, or it might never end
+            tails[k] = bytes((_EXTENDED, 0)) * ((len(tails[k]) - len(tail)) // 2) + tail
+    new = b"".join([part for pair in zip(bodies, tails) for part in pair]) if jumps else b"".join(bodies)
     return code.replace(
-        co_code=bytes(out), co_consts=consts, co_stacksize=code.co_stacksize + more_stack,
+        co_code=new, co_consts=consts, co_stacksize=code.co_stacksize + more_stack,
         co_linetable=_line_table(code.co_linetable, places),
         co_exceptiontable=_exception_table(code.co_exceptiontable, places))
 
 
-def _extensions(arg: int) -> int:
-    return 0 if arg < 1 << 8 else 1 if arg < 1 << 16 else 2 if arg < 1 << 24 else 3
-
-
-def _places(code: types.CodeType, groups: list[tuple[int, list[Step]]], sizes: list[int]) -> list[int]:
+def _places(code: types.CodeType, groups: list[Group], bodies: list[bytes], tails: list[bytes]) -> list[int]:
     """Return the new offset of every old code unit; a unit inside an instruction counts to the next one."""
     places: list[int] = []
-    unit = position = 0
-    for start, group in groups:
-        places += [unit] * (start + 1 - len(places))
-        for _ in group:
-            unit += sizes[position]
-            position += 1
-    return places + [unit] * (len(code.co_code) // 2 + 1 - len(places))
+    new = 0
+    for group, body, tail in zip(groups, bodies, tails):
+        places += [new] * (group[0] + 1 - len(places))
+        new += len(body) + len(tail) >> 1
+    return places + [new] * (len(code.co_code) // 2 + 1 - len(places))
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
@@ -134,32 +142,31 @@ def _exception_table(table: bytes, places: list[int]) -> bytes:
     return bytes(out)
 
 
-def _entries(table: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (form, length in units, payload) of the line table."""
-    position = 0
-    while position < len(table):
-        first = table[position]
-        end = position + 1
-        while end < len(table) and table[end] < 128:
-            end += 1
-        yield first >> 3 & 15, (first & 7) + 1, table[position + 1: end]
-        position = end
-
-
 def _line_table(table: bytes, places: list[int]) -> bytes:
     """Stretch each entry over its instruction's group; an entry says at most eight units."""
-    out = bytearray()
-    unit = 0
-    for form, length, payload in _entries(table):
-        units = places[unit + length] - places[unit]
-        unit += length
-        while units > 0:
-            chunk = min(units, 8)
-            out.append(128 | form << 3 | chunk - 1)
-            out += payload
-            units -= chunk
+    out: list[bytes] = []
+    at = unit = new = 0
+    while at < len(table):
+        first = table[at]
+        end = at + 1
+        while end < len(table) and table[end] < 128:
+            end += 1
+        form, payload = first >> 3 & 15, table[at + 1 : end]
+        at = end
+        unit += (first & 7) + 1
+        units, new = places[unit] - new, places[unit]
+        if units > 8 and form >= _MOVES:
+            out += bytes((first | 7,)), payload
+            units -= 8
             form, payload = _same_line(form, payload)
-    return bytes(out)
+        if units:
+            out.append((bytes((128 | form << 3 | 7,)) + payload) * (units - 1 >> 3))
+            out += bytes((128 | form << 3 | units - 1 & 7,)), payload
+    return b"".join(out)
+
+
+_MOVES: Final = 10
+"""From this form on an entry says how far its line is from the last one's."""
 
 
 def _same_line(form: int, payload: bytes) -> tuple[int, bytes]:
