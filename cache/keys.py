@@ -28,18 +28,19 @@ def cache_key(parts: Mapping[str, Part]) -> str:
     Raises TypeError for other types (float, list, dict, set, subclasses such as numpy scalars or enums):
     their text or order is not fixed, so the caller chooses an encoding.
     """
-    items = tuple((name, parts[name]) for name in sorted(parts))
-    _check(items)
-    return hex_digest(ascii(items).encode())
+    _check(tuple(parts.values()))
+    return hex_digest(ascii(tuple([(name, parts[name]) for name in sorted(parts)])).encode())
 
 
-def _check(value: tuple[Any, ...]) -> None:
+def _check(values: tuple[Any, ...]) -> None:
     """Raise TypeError for what is no `Part`."""
-    for kind in {*map(type, value)} - _PARTS:
+    kinds = {*map(type, values)}
+    for kind in kinds - _PARTS:
         raise TypeError(f"a key part cannot be {kind.__module__}.{kind.__qualname__}: encode it first")
-    for item in value:
-        if type(item) is tuple:
-            _check(item)
+    if tuple in kinds:
+        for item in values:
+            if type(item) is tuple:
+                _check(item)
 
 
 def environment_parts(

@@ -163,8 +163,8 @@ def _distrust_folder(real: str, allowed: tuple[int, ...]) -> str | None:
 def _distrust_parents(real: str) -> str | None:
     if not hasattr(os, "geteuid"):
         return None
-    parent = os.path.dirname(real)
-    while True:
+    folder, parent = real, os.path.dirname(real)
+    while folder != parent:
         try:
             status = os.lstat(parent)
         except FileNotFoundError:
@@ -176,6 +176,5 @@ def _distrust_parents(real: str) -> str | None:
                 return f"{parent!r} above it belongs to user id {status.st_uid}, who could replace it"
             if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
                 return f"others may write to {parent!r} above it, and could replace it"
-        if parent == os.path.dirname(parent):
-            return None
-        parent = os.path.dirname(parent)
+        folder, parent = parent, os.path.dirname(parent)
+    return None

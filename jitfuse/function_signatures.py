@@ -10,6 +10,7 @@ import functools
 import inspect
 import sys
 import threading
+import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -45,8 +46,7 @@ class Signatures(NativeCallable):
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn = fn
         self._options = options
-        self._declares_training = "training" in _parameters(fn)
-        self._training_position = _training_position(fn)
+        self._declares_training, self._training_position = _training_parameter(fn)
         self._lock = threading.RLock()
         self._specs: list[Any] = []
         self._state: Any = None
@@ -283,15 +283,15 @@ def _on_miss(owner: Any, *args: Any, **kwargs: Any) -> Any:
     return owner.__call__(*args, **kwargs)
 
 
-def _parameters(fn: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+def _training_parameter(fn: Callable[..., Any]) -> tuple[bool, int | None]:
+    """Return whether a function has a parameter ``training``, and at which position it may be given."""
+    if type(fn) is types.FunctionType and not fn.__dict__ and "training" not in fn.__code__.co_varnames:
+        return False, None  # nothing about it says otherwise, as a decorator may; asking `inspect` takes longer
     try:
-        return dict(inspect.signature(fn).parameters)
+        parameters = inspect.signature(fn).parameters
     except (TypeError, ValueError):
-        return {}
-
-
-def _training_position(fn: Callable[..., Any]) -> int | None:
-    for k, parameter in enumerate(_parameters(fn).values()):
-        if parameter.name == "training" and parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
-            return k
-    return None
+        return False, None
+    for k, parameter in enumerate(parameters.values()):
+        if parameter.name == "training":
+            return True, None if parameter.kind is inspect.Parameter.KEYWORD_ONLY else k
+    return False, None

@@ -1,37 +1,46 @@
-"""Linked images: an object laid out and relocated once, so that loading it again is copying it.
+"""Images: linked code as it is stored, which loading again copies, and adds a few addresses to.
 
-Owns: making an image of an object, and putting one into the process. Does not own layout and relocation
-(`jitfuse.backends.llvm.loader`), which an object goes through for each process otherwise: two thirds of the time of
-loading the native runtime, whose hundreds of relocations all but fifty come out alike wherever it lies.
+Owns: the bytes of an image, and putting one into the process. Does not own how an object becomes one
+(`jitfuse.backends.llvm.linker`): layout and relocation take two thirds of the time of loading an object, and come out
+alike wherever it lies but for some words.
 """
 from __future__ import annotations
 
 import marshal
 import struct
-from collections.abc import Container, Iterator
 from typing import Final
 
-from jitfuse.backends.llvm.elf import ABSOLUTE, UNDEFINED, ObjectFile
-from jitfuse.backends.llvm.loader import (
-    ACCESS,
-    CALL,
-    PLACES,
-    SLOTS,
-    WORD,
-    Layout,
-    image_of,
-    lay_out,
-    relocate,
-    symbol_places,
-    tables,
-)
-from jitfuse.backends.llvm.process import Pages, import_addresses
+from jitfuse.backends.llvm.process import EXECUTE, READ, WRITE, Pages, process_addresses
 from jitfuse.errors import CompileError
+from jitfuse.records import NamedTuple
 
 _MAGIC: Final = b"jitfuse image\0"
 _MARSHAL: Final = 2
 """The last version of the format that writes equal values alike."""
 _UINT64: Final = struct.Struct("<Q")
+
+TEXT: Final = 0
+CONSTANTS: Final = 1
+DATA: Final = 2
+_ACCESS: Final = (READ | EXECUTE, READ, READ | WRITE)
+"""To the three parts of an image."""
+
+
+class Image(NamedTuple):
+    """Code linked for address 0. All offsets are in bytes from the begin of its pages."""
+
+    ends: tuple[int, int, int]
+    """Of its parts `TEXT`, `CONSTANTS` and `DATA`, at page borders."""
+    content: bytes | bytearray
+    """What the pages hold, up to where only zeros follow."""
+    words: tuple[int, ...]
+    """Offsets of the 64-bit words that the address of the pages is added to."""
+    slots: int
+    """Offset of the addresses of `imports`, in their order."""
+    imports: tuple[str, ...]
+    """Symbols of CPython and of the C library."""
+    exports: tuple[tuple[str, int], ...]
+    """Names of the code's own global symbols, and their offsets."""
 
 
 def is_image(code: bytes) -> bool:
@@ -39,61 +48,47 @@ def is_image(code: bytes) -> bool:
     return code.startswith(_MAGIC)
 
 
-def link_image(object_code: bytes) -> bytes | None:
-    """Return the image of an object; None for one whose code depends on where it lies in more than words.
-
-    It holds the bytes as they are at address 0, where the address is to be added, and which slots wait for symbols of
-    the process. Raises CompileError for what is no object, or one that `load` refuses too.
-    """
-    file = ObjectFile(object_code)
-    layout = lay_out(file)
-    imported = {k for k, symbol in enumerate(file.symbols) if symbol[3] == UNDEFINED}
-    places = {k: at for k, at in symbol_places(file, layout, 0).items() if file.symbols[k][3] != ABSOLUTE}
-    found = list(_relocations(file, layout))
-    if not all(
-        symbol in imported if symbol not in places and (kind in SLOTS or kind == CALL)
-        else symbol in places and (kind == WORD or kind not in PLACES)
-        for _, kind, symbol in found
-    ):
-        return None
-    image = image_of(file, layout, places)
-    relocate(file, layout, image, places | dict.fromkeys(imported, 0), imported, 0)
-    words = [at for at, kind, _ in found if kind == WORD]
-    words += sorted({layout.slots + 8 * symbol for _, kind, symbol in found if kind in SLOTS and symbol in places})
-    names = file.global_symbols()
-    imports = tuple((name, layout.slots + 8 * k) for k, name in names.items() if k in imported)
-    exports = tuple((name, places[k]) for k, name in names.items() if k in places)
-    return _MAGIC + marshal.dumps((layout.ends, bytes(image), tuple(words), imports, exports), _MARSHAL)
+def encode(image: Image) -> bytes:
+    """Return an image as bytes, without the zeros that fill up pages."""
+    begins = (0, *image.ends)
+    parts = tuple([bytes(image.content[b:e]).rstrip(b"\0") for b, e in zip(begins, image.ends, strict=False)])
+    return _MAGIC + marshal.dumps((image.ends, parts, *image[2:]), _MARSHAL)
 
 
-def _relocations(file: ObjectFile, layout: Layout) -> Iterator[tuple[int, int, int]]:
-    """Yield (place in the image, type, symbol)."""
-    for table, _, begin in tables(file, layout):
-        for offset, kind, symbol, _ in file.relocations(table):
-            yield begin + offset, kind, symbol
+def decode(code: bytes) -> Image:
+    """Return the image of bytes that `encode` made. Raises EOFError, TypeError or ValueError for others."""
+    ends, parts, *rest = marshal.loads(memoryview(code)[len(_MAGIC):])
+    first, second, third = parts
+    return Image(ends, b"".join((first.ljust(ends[0], b"\0"), second.ljust(ends[1] - ends[0], b"\0"), third)), *rest)
+
+
+def load(code: bytes) -> LoadedImage:
+    """Return the library of an encoded image; raises CompileError for one that is damaged or lacks a symbol."""
+    try:
+        return LoadedImage(decode(code))
+    except (EOFError, IndexError, OverflowError, TypeError, ValueError, struct.error) as error:  # not what we write
+        raise CompileError(f"damaged image of {len(code)} bytes: {error}") from None
 
 
 class LoadedImage:
-    """The library of an image."""
+    """The `jitfuse.backends.llvm.loader.Library` of an image; its memory is freed when this object is dropped."""
 
-    def __init__(self, code: bytes, allowed: Container[str]) -> None:
-        try:
-            ends, content, words, imports, exports = marshal.loads(memoryview(code)[len(_MAGIC):])
-            addresses = import_addresses([name for name, _ in imports], allowed)
-            image = bytearray(content)
-            self._pages = Pages(ends[-1])
-            base = self._pages.address
-            for at in words:
-                _UINT64.pack_into(image, at, base + _UINT64.unpack_from(image, at)[0])
-            for name, at in imports:
-                _UINT64.pack_into(image, at, addresses[name])
-            self._base = base
-            self._exports: dict[str, int] = dict(exports)
-            self.names = frozenset(self._exports)
-            self._pages.fill(bytes(image), zip((0, *ends), ends, ACCESS, strict=False))
-        except (EOFError, IndexError, TypeError, ValueError, struct.error) as error:  # not what we write
-            raise CompileError(f"damaged image of {len(code)} bytes: {error}") from None
+    def __init__(self, image: Image) -> None:
+        content = bytearray(image.content)
+        self._pages = Pages(image.ends[DATA])
+        base = self._pages.address
+        for at in image.words:
+            _UINT64.pack_into(content, at, base + _UINT64.unpack_from(content, at)[0])
+        struct.pack_into(f"<{len(image.imports)}Q", content, image.slots, *process_addresses(image.imports))
+        self._exports = dict(image.exports)
+        self._base = base
+        self._pages.fill(bytes(content), zip((0, *image.ends), image.ends, _ACCESS, strict=False))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The global symbols of the code."""
+        return frozenset(self._exports)
 
     def address(self, name: str) -> int:
-        """Return the address of a global symbol of the object; KeyError where it has none of that name."""
+        """Return the address of a global symbol of the code; KeyError where it has none of that name."""
         return self._base + self._exports[name]

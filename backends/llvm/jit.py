@@ -22,7 +22,7 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from jitfuse.backends.llvm.elf import object_symbols
-from jitfuse.backends.llvm.process import import_addresses, process_lock
+from jitfuse.backends.llvm.process import process_addresses, process_lock, refuse_foreign
 from jitfuse.errors import CompileError
 from jitfuse.records import NamedTuple
 
@@ -267,7 +267,12 @@ class Library:
 
     def __init__(self, tracker: Any, names: frozenset[str]) -> None:
         self._tracker = tracker
-        self.names = names
+        self._names = names
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The global symbols of the object."""
+        return self._names
 
     def address(self, name: str) -> int:
         """Return the address of a global symbol of the object; KeyError where it has none of that name."""
@@ -278,9 +283,10 @@ class Library:
 def load(object_code: bytes, *, allowed: Container[str] = ()) -> Library:
     """Link object code into the process through LLVM; as `jitfuse.backends.llvm.loader.load`, which calls this."""
     symbols = object_symbols(object_code)
-    imports = import_addresses(symbols.undefined, allowed)
+    refuse_foreign(symbols.undefined, allowed)
+    imports = sorted(symbols.undefined)
     builder = _llvm().JITLibraryBuilder().add_object_img(object_code)
-    for name, address in imports.items():
+    for name, address in zip(imports, process_addresses(imports)):
         builder.import_symbol(name, address)
     for name in symbols.defined:
         builder.export_symbol(name)
@@ -289,27 +295,3 @@ def load(object_code: bytes, *, allowed: Container[str] = ()) -> Library:
     except RuntimeError as error:
         raise CompileError(f"{len(object_code)} bytes of object code do not load: {error}") from None
     return Library(tracker, symbols.defined)
-
-
-# ---------------------------------------------------------------------- look into objects
-def disassemble(object_code: bytes) -> str:
-    """Return the object's machine code as text, through binutils' or LLVM's objdump.
-
-    llvmlite has no disassembler. CompileError where no objdump is installed; `assembly` needs none.
-    """
-    import shutil  # these three take longer to import than a warm start may
-    import subprocess
-    import tempfile
-
-    tool = shutil.which("objdump") or shutil.which("llvm-objdump")
-    if tool is None:
-        raise CompileError("disassembly needs objdump (binutils or LLVM), and there is none on the path")
-    with tempfile.NamedTemporaryFile(suffix=".o") as file:
-        file.write(object_code)
-        file.flush()
-        done = subprocess.run(
-            [tool, "-d", "-r", "--no-show-raw-insn", file.name], capture_output=True, text=True, check=False
-        )
-    if done.returncode:
-        raise CompileError(f"{tool} failed: {done.stderr.strip()}")
-    return done.stdout

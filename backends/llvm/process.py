@@ -9,11 +9,13 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from functools import cache
-from typing import Any, Final
+from itertools import repeat
+from typing import Any, Final, cast
 
 from jitfuse.errors import CompileError
+from jitfuse.records import NamedTuple
 
 PAGE: Final = 4096
 READ: Final = 1
@@ -31,42 +33,74 @@ os.register_at_fork(
 )
 
 
-# ---------------------------------------------------------------------- symbols
+# ---------------------------------------------------------------------- C functions
+_FUNCTION: Final[Any] = ctypes.pythonapi._FuncPtr
+
+
+def c_function(address: int, result: Any, *arguments: Any) -> Any:
+    """Return the C function at an address, for ctypes' types of its result and arguments.
+
+    It keeps the lock of the interpreter: for what takes no time. Made in 1 µs, where `ctypes.CFUNCTYPE` takes 30 to
+    make a class for each new signature.
+    """
+    function = _FUNCTION(address)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+class _System(NamedTuple):
+    """Functions of the C library."""
+
+    dlsym: Any
+    mmap: Any
+    mprotect: Any
+    munmap: Any
+
+
 @cache
-def _c_library() -> Any:
-    """Return what the process can see, with the types of the functions that we call."""
-    library = ctypes.CDLL(None, use_errno=True)
-    word, address = ctypes.c_size_t, ctypes.c_void_p
-    library.dlsym.argtypes, library.dlsym.restype = (address, ctypes.c_char_p), address
-    library.mmap.argtypes = (address, word, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
-    library.mmap.restype = word
-    library.mprotect.argtypes = (word, word, ctypes.c_int)
-    library.munmap.argtypes = (word, word)
-    return library
+def _system() -> _System:
+    word, number, address = ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p
+
+    def named(name: str, result: Any, *arguments: Any) -> Any:
+        function = ctypes.pythonapi[name]  # unlike an attribute, this object's own
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    return _System(
+        named("dlsym", address, address, ctypes.c_char_p),
+        named("mmap", word, address, word, number, number, number, ctypes.c_long),
+        named("mprotect", number, word, word, number), named("munmap", number, word, word),
+    )
 
 
+# ---------------------------------------------------------------------- symbols
 def process_address(name: str) -> int:
     """Return the address of a symbol of CPython or of the C library; CompileError where there is none."""
-    library = _c_library()
-    address: int | None = library.dlsym(library._handle, name.encode())
-    if address is None:
-        raise CompileError(f"this process has no symbol {name!r}")
-    return address
+    return process_addresses((name,))[0]
 
 
-def import_addresses(names: Iterable[str], allowed: Container[str]) -> dict[str, int]:
-    """Return where the process has these symbols.
+def process_addresses(names: Sequence[str]) -> list[int]:
+    """Return the addresses of symbols of CPython or of the C library.
 
-    Raises CompileError naming those that are not `allowed`, and one that the process lacks.
+    Raises CompileError naming those that the process lacks. All of the runtime's come without a step of Python's for
+    each.
     """
-    names = list(names)
+    handle = ctypes.pythonapi._handle
+    addresses: list[int | None] = list(map(_system().dlsym, repeat(handle), map(str.encode, names)))
+    lacking = [name for name, address in zip(names, addresses) if address is None] if None in addresses else []
+    if lacking:
+        raise CompileError(f"this process has no symbol {', '.join(map(repr, lacking))}")
+    return cast("list[int]", addresses)
+
+
+def refuse_foreign(names: Iterable[str], allowed: Container[str]) -> None:
+    """Raise CompileError naming the symbols that code needs and that are not `allowed`."""
     foreign = sorted(name for name in names if name not in allowed)
     if foreign:
         raise CompileError(
             f"compiled code needs symbols from outside: {', '.join(foreign)}; "
             "an operation was lowered to a library call"
         )
-    return {name: process_address(name) for name in names}
 
 
 # ---------------------------------------------------------------------- memory
@@ -78,10 +112,10 @@ class Pages:
 
     def __init__(self, size: int) -> None:
         self.size = -(-max(size, 1) // PAGE) * PAGE
-        self.address: int = _c_library().mmap(None, self.size, READ | WRITE, _PRIVATE_ANONYMOUS, -1, 0)
+        self.address: int = _system().mmap(None, self.size, READ | WRITE, _PRIVATE_ANONYMOUS, -1, 0)
         if self.address == _FAILED:
-            raise CompileError(f"no {self.size} bytes of memory for code: {os.strerror(ctypes.get_errno())}")
-        weakref.finalize(self, _c_library().munmap, self.address, self.size).atexit = False
+            raise CompileError(f"the system has no {self.size} bytes of memory for code")
+        weakref.finalize(self, _system().munmap, self.address, self.size).atexit = False
 
     def fill(self, image: bytes, protections: Iterable[tuple[int, int, int]]) -> None:
         """Write `image` at the start, then protect ranges of pages: (begin, end, access), all in bytes.
@@ -92,5 +126,5 @@ class Pages:
             raise ValueError(f"{len(image)} bytes do not fit in {self.size}")
         ctypes.memmove(self.address, image, len(image))
         for begin, end, access in protections:
-            if begin < end and _c_library().mprotect(self.address + begin, end - begin, access):
-                raise CompileError(f"memory for code cannot be protected: {os.strerror(ctypes.get_errno())}")
+            if begin < end and _system().mprotect(self.address + begin, end - begin, access):
+                raise CompileError("the system does not allow memory that was written to become executable")

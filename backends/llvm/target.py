@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 from functools import cache
 from importlib.util import find_spec
 from typing import Final
 
 from jitfuse.backends.llvm.loader import OWN_LOADER
-from jitfuse.backends.llvm.process import EXECUTE, PAGE, READ, Pages
+from jitfuse.backends.llvm.process import EXECUTE, PAGE, READ, Pages, c_function
 from jitfuse.errors import CompileError
 
 
@@ -35,29 +36,39 @@ def _as_llvm_says() -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------------- x86-64
-_CPUID: Final = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3")
-"""void cpuid(uint32 leaf, uint32 subleaf, uint32 out[4]), which keeps %rbx as its caller wants."""
-_XGETBV: Final = bytes.fromhex("31c9 0f01d0 48c1e220 4809d0 c3")
-"""uint64 xgetbv(void): the registers that the system saves."""
-_XGETBV_AT: Final = 64
+_CODE: Final = bytes.fromhex(
+    "53 4989f8 4989f1"  # push %rbx; the rows to %r8, their number to %r9
+    "418b00 3b07 7f15"  # the leaf in a row; one of the first half beyond the last takes as long and says nothing
+    "418b4804 0fa2 418900 41895804 41894808 4189500c"  # CPUID of it, into the row
+    "4983c010 49ffc9 75db"  # the next row, until there is none
+    "f6471b08 740c 31c9 0f01d0 418900 41895004"  # XGETBV behind them, where leaf 1 says that there is one
+    "5b c3"
+)
+"""void ask(uint32 rows[][4], uint64 count): what CPUID says of (leaf, subleaf), written over both; then which registers
+the system saves. The first rows are leaf 0 and leaf 1."""
 
-_A, _B, _C, _D = range(4)
+_A: Final = 0xFFFFFFFF
+_B, _C, _D = _A << 32, _A << 64, _A << 96
 _LEAVES: Final = (
-    (0x0, 0, (_B, _C, _D)),
-    (0x1, 0, (_A, _C, _D)),  # B tells the core that runs this
-    (0x7, 0, (_A, _B, _C, _D)),
-    (0x7, 1, (_A, _B, _C, _D)),
-    (0xD, 1, (_A,)),
-    (0x14, 0, (_B,)),
-    (0x19, 0, (_B,)),
-    (0x1E, 1, (_A,)),
-    (0x24, 0, (_B,)),
-    (0x29, 0, (_B,)),
-    (0x80000001, 0, (_A, _B, _C, _D)),
-    (0x80000008, 0, (_B,)),
-    (0x80000021, 0, (_A,)),
+    (0x0, 0, _A | _B | _C | _D),
+    (0x1, 0, _A | _C | _D),  # B tells the core that runs this
+    (0x7, 0, _A | _B | _C | _D),
+    (0x7, 1, _A | _B | _C | _D),
+    (0xD, 1, _A),
+    (0x14, 0, _B),
+    (0x19, 0, _B),
+    (0x1E, 1, _A),
+    (0x24, 0, _B),
+    (0x29, 0, _B),
+    (0x80000000, 0, _A),
+    (0x80000001, 0, _A | _B | _C | _D),
+    (0x80000008, 0, _B),
+    (0x80000021, 0, _A),
 )
 """(leaf, subleaf, registers) with the vendor, the model and every feature that LLVM 22's Host.cpp asks for."""
+_EXTENDED: Final = 0x80000000
+"""As leaf 0, it says which is the last leaf from it on."""
+_ROW: Final = struct.Struct("<II8x")
 
 
 def _processor() -> tuple[str, ...]:
@@ -66,24 +77,21 @@ def _processor() -> tuple[str, ...]:
     The flags of /proc/cpuinfo are not enough: the kernel leaves out those that it does not know or does not
     use, as shstk, and LLVM does not.
     """
-    pages = Pages(PAGE)
-    pages.fill(_CPUID.ljust(_XGETBV_AT, b"\xcc") + _XGETBV, [(0, PAGE, READ | EXECUTE)])
-    cpuid = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(pages.address)
-    out = (ctypes.c_uint32 * 4)()
-    last = {}
-    for first in (0x0, 0x80000000):
-        cpuid(first, 0, ctypes.addressof(out))
-        last[first] = out[_A]
-    words = []
-    for leaf, subleaf, registers in _LEAVES:
-        if leaf > last[leaf & 0x80000000]:
-            continue  # a processor answers for another leaf then
-        cpuid(leaf, subleaf, ctypes.addressof(out))
-        words.append(f"{leaf:x}.{subleaf}:" + ",".join(f"{out[r]:x}" for r in registers))
-        if leaf == 0x1 and out[_C] >> 27 & 1:
-            xgetbv = ctypes.CFUNCTYPE(ctypes.c_uint64)(pages.address + _XGETBV_AT)
-            words.append(f"xcr0:{xgetbv():x}")
-    return ("x86_64", *words)
+    rows = b"".join([_ROW.pack(leaf, subleaf) for leaf, subleaf, _ in _LEAVES])
+    pages = Pages(2 * PAGE)
+    pages.fill(_CODE.ljust(PAGE, b"\xcc") + rows, [(0, PAGE, READ | EXECUTE)])
+    at = pages.address + PAGE
+    c_function(pages.address, None, ctypes.c_void_p, ctypes.c_size_t)(at, len(_LEAVES))
+    said = ctypes.string_at(at, len(rows) + 8)
+    words = ["x86_64"]
+    last = 0
+    for k, (leaf, subleaf, kept) in enumerate(_LEAVES):
+        registers = int.from_bytes(said[16 * k : 16 * k + 16], "little")
+        if leaf in (0, _EXTENDED):
+            last = registers & _A
+        if leaf <= last:  # a processor that is asked for more answers for another leaf
+            words.append(f"{leaf:x}.{subleaf}:{registers & kept:x}")
+    return (*words, f"xcr0:{said[len(rows):][::-1].hex()}")
 
 
 # ---------------------------------------------------------------------- llvmlite
@@ -91,24 +99,30 @@ def _llvm_build() -> tuple[str, ...]:
     """Return the version and revision of llvmlite, and the size of its library: builds differ in their LLVM."""
     folder = _llvmlite_folder()
     try:
-        with open(os.path.join(folder, "_version.py"), "rb") as file:
-            lines = [line.split(b"=", 1)[1].strip(b" '\"\r\n") for line in file if line.startswith(b"version_")]
-        library = next(name for name in os.listdir(os.path.join(folder, "binding")) if "llvmlite." in name)
-        size = os.stat(os.path.join(folder, "binding", library)).st_size
+        with open(f"{folder}{os.sep}_version.py", "rb", buffering=0) as file:
+            lines = [line for line in file.read().splitlines() if line.startswith(b"version_")]
+        size = _library_size(f"{folder}{os.sep}binding{os.sep}")
     except (OSError, StopIteration):
         lines = []
     if not lines:  # not laid out as its releases are
         import llvmlite  # type: ignore[import-untyped]
 
         return ("llvmlite", str(llvmlite.__version__))
-    return ("llvmlite", *(line.decode("utf-8", "replace") for line in lines), str(size))
+    texts = [line.split(b"=", 1)[1].strip(b" '\"").decode("utf-8", "replace") for line in lines]
+    return ("llvmlite", *texts, str(size))
+
+
+def _library_size(folder: str) -> int:
+    if not OWN_LOADER:
+        return os.stat(folder + next(name for name in os.listdir(folder) if "llvmlite." in name)).st_size
+    return os.stat(f"{folder}libllvmlite.so").st_size
 
 
 def _llvmlite_folder() -> str:
     """Return where llvmlite would be imported from; the folders of sys.path are looked at first, which is quick."""
     for place in sys.path:
-        folder = os.path.join(place, "llvmlite")
-        if os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder = f"{place or os.curdir}{os.sep}llvmlite"
+        if os.path.isfile(f"{folder}{os.sep}__init__.py"):
             return folder
     spec = find_spec("llvmlite")
     if spec is None or not spec.submodule_search_locations:

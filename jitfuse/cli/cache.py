@@ -134,12 +134,12 @@ def _show(options: argparse.Namespace) -> int:
 
 def _machine_code(backend: str, entry: Entry) -> tuple[str | None, str | None]:
     """Return the machine code as text, and what must be said of it."""
-    from jitfuse.backends.llvm import jit
+    from jitfuse.backends.llvm import disassembly, jit
 
     if backend != "llvm":
         return None, None
     try:
-        listing = jit.disassemble(entry.code)
+        listing = disassembly.disassemble(entry.code)
         return re.sub(r"\A\s*\S+:\s+file format .*\s+", "", listing), None  # without a temporary file's name
     except CompileError as error:
         target = jit.host_target()

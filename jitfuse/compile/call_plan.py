@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import marshal
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -137,7 +138,8 @@ def _is_plain(value: Any) -> bool:
     while others := set(map(type, values)) - _PLAIN:
         if others != {tuple}:
             return False
-        values = list(itertools.chain.from_iterable([v for v in values if type(v) is tuple]))
+        tuples = itertools.compress(values, map(operator.is_, map(type, values), itertools.repeat(tuple)))
+        values = list(itertools.chain.from_iterable(tuples))
     return True
 
 

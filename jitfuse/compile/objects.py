@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from jitfuse.backends.llvm.loader import load
+from jitfuse.backends.llvm.loader import link, load
 from jitfuse.cache import (
     Entry,
     SourcesNow,
@@ -131,7 +131,7 @@ def start_compiler(*, use_cache: bool) -> None:
     the first kernel for having seen vectors, masks and a branch before.
     """
     global _started
-    if _started or (use_cache and not nothing_stored()):
+    if _started or (use_cache and not nothing_stored(default_store())):
         return
     from jitfuse.backends.llvm.jit import FIRST_TEXT, emitter
     from jitfuse.beside import Beside
@@ -174,7 +174,7 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> 
     key = object_key(canonical)
     now = sources_now()  # last: what is imported after it has it done again
     code, elapsed = made.result()
-    return Compiled(Entry(key, {**metadata, "compile_ms": round(elapsed, 3)}, canonical, code), now)
+    return Compiled(Entry(key, {**metadata, "compile_ms": round(elapsed, 3)}, canonical, link(code)), now)
 
 
 def kernel_text(forms: Sequence[KernelForm]) -> str:
@@ -190,10 +190,10 @@ def kernel_text(forms: Sequence[KernelForm]) -> str:
 
 
 def kernel_code(forms: Sequence[KernelForm]) -> bytes:
-    """Return the machine code of kernel forms; the same in every process on this kind of machine."""
+    """Return the code of kernel forms as it is stored; the same in every process on this kind of machine."""
     from jitfuse.backends.llvm.jit import compile_text
 
-    return compile_text(kernel_text(forms), level=LEVEL)
+    return link(compile_text(kernel_text(forms), level=LEVEL))
 
 
 def _report(made: KernelObject, facts: Sequence[KernelFacts], origin: Origin, elapsed: float) -> None:

@@ -10,6 +10,7 @@ import json
 from enum import Enum
 from typing import Any
 
+from jitfuse.backends.llvm.loader import link
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.cache import Entry
 from jitfuse.cache.parts import key_from_parts, recorded_parts
@@ -53,7 +54,7 @@ def _made_again(entry: Entry) -> bytes | None:
     if parts == runtime_parts("runtime", native.key_parts()):
         from jitfuse.backends.llvm.jit import compile_text
 
-        return compile_text(native.runtime_text(), level=native.LEVEL)
+        return link(compile_text(native.runtime_text(), level=native.LEVEL), allowed=native.IMPORTS)
     if (parts or {}).get("backend") == "wgsl":
         return _shader(entry, parts)
     return None

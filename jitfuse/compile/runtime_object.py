@@ -9,11 +9,11 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jitfuse.backends.llvm.image import is_image, link_image
-from jitfuse.backends.llvm.loader import OWN_LOADER, Library
+from jitfuse.backends.llvm.loader import Library
+from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.cache import Entry, default_store, find_entry, publish
 from jitfuse.compile.keys import runtime_key, runtime_parts
@@ -46,7 +46,7 @@ def runtime_is_ready() -> bool:
         return False
     if _build is not None:
         return True
-    _seen = next(_entries("runtime", native.key_parts()), None)
+    _seen = _stored("runtime", native.key_parts())
     return _seen is not None
 
 
@@ -66,52 +66,34 @@ def load_runtime_object(
     global _seen
     seen, _seen = _seen, None
     canonical = _canonical(key_parts)
-    found = iter((seen,)) if seen is not None and seen.canonical == canonical else _entries(name, key_parts)
-    for entry in found:
+    entry = seen if seen is not None and seen.canonical == canonical else _stored(name, key_parts)
+    if entry is not None:
         try:
             library = link(entry.code)
         except CompileError as error:
             default_store().refuse(entry.key, str(error))
-            continue
-        count("cache_hits")
-        if not is_image(entry.code):
-            publish(*_image_entries(name, key_parts, entry.code))
-        return library
+        else:
+            count("cache_hits")
+            return library
     from jitfuse.backends.llvm.jit import compile_text
     from jitfuse.cache.parts import describe
 
     begin = time.perf_counter()
     text = make_text()
-    code = compile_text(text, level=int(key_parts["level"]))
+    code = link_object(compile_text(text, level=int(key_parts["level"])), allowed=native.IMPORTS)
     elapsed = (time.perf_counter() - begin) * 1e3
     count("compiles")
     count("cache_misses")
     metadata = entry_metadata(Origin(f"jitfuse {name}", ""), text)
     metadata |= {"compile_ms": round(elapsed, 3), "kernels": [], **describe(runtime_parts(name, key_parts), None)}
     library = link(code)
-    entry = Entry(runtime_key(name, key_parts), metadata, canonical, code)
-    publish(entry, *_image_entries(name, key_parts, code))
+    publish(Entry(runtime_key(name, key_parts), metadata, canonical, code))
     return library
 
 
-def _entries(name: str, key_parts: Mapping[str, str | int]) -> Iterator[Entry]:
-    """Yield what the cache has of the runtime: its image, which loads sooner, and its object."""
-    canonical = _canonical(key_parts)
-    if OWN_LOADER:
-        image = find_entry(lambda: runtime_key(f"{name} image", key_parts), canonical, count=False)
-        if image is not None:
-            yield image
-    found = find_entry(lambda: runtime_key(name, key_parts), canonical)
-    if found is not None:
-        yield found
-
-
-def _image_entries(name: str, key_parts: Mapping[str, str | int], code: bytes) -> list[Entry]:
-    """Return the entry of the runtime's image, where it has one."""
-    image = link_image(code) if OWN_LOADER else None
-    metadata = {"kind": "image", "function": f"jitfuse {name}", "created": int(time.time())}
-    key = runtime_key(f"{name} image", key_parts)
-    return [] if image is None else [Entry(key, metadata, _canonical(key_parts), image)]
+def _stored(name: str, key_parts: Mapping[str, str | int]) -> Entry | None:
+    """Return what the cache has of the runtime."""
+    return find_entry(lambda: runtime_key(name, key_parts), _canonical(key_parts))
 
 
 def _canonical(key_parts: Mapping[str, str | int]) -> bytes:

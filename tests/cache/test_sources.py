@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jitfuse.cache import Entry, Store, sources
-from jitfuse.cache.sources import digest_of, list_sources, remembered_digest
+from jitfuse.cache.sources import SourceFile, digest_of, list_sources, state_of
 
 
 @pytest.fixture
@@ -32,6 +32,10 @@ def digest(root: Path) -> str:
     made = digest_of(list_sources(str(root)))
     assert made is not None
     return made
+
+
+def remembered_digest(root: str, found: tuple[SourceFile, ...], store: Store) -> str | None:
+    return sources.remembered_digest(root, found, state_of(found), store)
 
 
 def test_names_are_relative_and_sorted(package: Path) -> None:
@@ -140,6 +144,7 @@ def process(package: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.setenv("JITFUSE_CACHE_DIR", str(folder))
     monkeypatch.setattr(sources, "package_root", lambda: str(package))
     monkeypatch.setattr(sources, "_at_import", list_sources(str(package)))
+    monkeypatch.setattr(sources, "_state_at_import", state_of(list_sources(str(package))))
     monkeypatch.setattr(sources, "_digest", None)
     monkeypatch.setattr(sources, "_seen", None)
     return package
@@ -186,7 +191,7 @@ def test_an_empty_cache_is_asked_for_no_key(process: Path) -> None:
         raise AssertionError("the key was made")
 
     store = sources.default_store()
-    assert sources.nothing_stored() and sources.find_entry(refuse, b"form") is None
+    assert sources.nothing_stored(sources.default_store()) and sources.find_entry(refuse, b"form") is None
     assert store.stats().misses == 1
     key = "c" * 64
     store.memory.put(Entry(key, {}, b"form", b"code"))

@@ -53,7 +53,7 @@ def counters_of(code: types.CodeType, steps: Sequence[tuple[int, Step]]) -> Coun
     """Return the counters of a function's code, whose instructions `wordcode.parse` has found."""
     if code.co_flags & _GENERATES or not _REFLECTS.isdisjoint(code.co_names):
         return NONE
-    if not any([step.op == _STORE for _, step in steps]):
+    if not any(step.op == _STORE for _, step in steps):
         return NONE
     return _Analysis(code, steps).run()
 

@@ -148,10 +148,11 @@ def _line_table(table: bytes, places: list[int]) -> bytes:
     at = unit = new = 0
     while at < len(table):
         first = table[at]
-        end = at + 1
+        form = first >> 3 & 15
+        end = at + 1 + _PAYLOADS[form]
         while end < len(table) and table[end] < 128:
             end += 1
-        form, payload = first >> 3 & 15, table[at + 1 : end]
+        payload = table[at + 1 : end]
         at = end
         unit += (first & 7) + 1
         units, new = places[unit] - new, places[unit]
@@ -167,6 +168,8 @@ def _line_table(table: bytes, places: list[int]) -> bytes:
 
 _MOVES: Final = 10
 """From this form on an entry says how far its line is from the last one's."""
+_PAYLOADS: Final = (*[1] * 10, *[2] * 3, 0, 0, 0)
+"""The least bytes behind the first one of an entry of each form."""
 
 
 def _same_line(form: int, payload: bytes) -> tuple[int, bytes]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from jitfuse.backends.llvm.loader import Library, load
-from jitfuse.backends.llvm.process import process_address, process_lock
+from jitfuse.backends.llvm.process import c_function, process_address, process_lock
 from jitfuse.backends.llvm.runtime.layout import (
     ERROR_STATE_ACCEPTED,
     MEMORY_HANDLER,
@@ -114,14 +114,13 @@ class Runtime:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
         _survive_forks(library)
         self.set_threads(thread_count())
-        new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
-            process_address("PyCapsule_New")
-        )
+        pointer = ctypes.c_void_p
+        new_capsule = c_function(process_address("PyCapsule_New"), ctypes.py_object, pointer, pointer, pointer)
         self.memory_handler: object = new_capsule(self.address(MEMORY_HANDLER), self.address(MEMORY_HANDLER_NAME), None)
         """The capsule for the ``mem_handler`` field of arrays whose data comes from `jf_alloc`."""
         words = configuration(self.memory_handler)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(words))
-        self.function("jf_configure", None, ctypes.c_void_p)(words.address)
+        c_function(self.address("jf_configure"), None, pointer)(words.address)
         self.accept_error_state()
 
     def address(self, name: str) -> int:
@@ -146,7 +145,7 @@ class Runtime:
 
     def set_threads(self, threads: int) -> None:
         """Let launches use this many threads from now on; existing workers beyond that sleep."""
-        self.function("jf_pool_configure", None, ctypes.c_int64)(threads)
+        c_function(self.address("jf_pool_configure"), None, ctypes.c_int64)(threads)
 
     # ------------------------------------------------------------------ memory
     def memory_statistics(self) -> dict[str, int]:
@@ -175,7 +174,7 @@ def _survive_forks(library: Library) -> None:
         register, extra = process_address("__register_atfork"), 1
     except CompileError:
         register, extra = process_address("pthread_atfork"), 0
-    function = ctypes.CFUNCTYPE(ctypes.c_int, *[address] * (3 + extra))(register)
+    function = c_function(register, ctypes.c_int, *[address] * (3 + extra))
     before, after = library.address("jf_memory_before_fork"), library.address("jf_memory_after_fork")
     for handlers in ((before, after, after), (None, None, library.address("jf_pool_after_fork"))):
         if function(*handlers, *[None] * extra):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import struct
 import sys
 from array import array
 from collections.abc import Iterable, Sequence
@@ -109,8 +110,9 @@ def _numpy_functions() -> dict[str, int]:
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     table = pointer(np._core._multiarray_umath._ARRAY_API, None)  # type: ignore[attr-defined]
-    slots = (ctypes.c_void_p * (max(layout.NUMPY_API_INDEX.values()) + 1)).from_address(table)
-    return {name: slots[i] or 0 for name, i in layout.NUMPY_API_INDEX.items()}
+    count = max(layout.NUMPY_API_INDEX.values()) + 1
+    slots = struct.unpack(f"{count}P", ctypes.string_at(table, count * layout.WORD))
+    return {name: slots[i] for name, i in layout.NUMPY_API_INDEX.items()}
 
 
 def error_state() -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from jitfuse.backends.llvm import jit
+from jitfuse.backends.llvm import disassembly, jit
 from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.elf import undefined_symbols
+from jitfuse.backends.llvm.loader import link
 from jitfuse.errors import CompileError
 
 
@@ -112,13 +113,15 @@ def test_inspection_helpers() -> None:
 
 def test_disassembly_needs_objdump(monkeypatch: pytest.MonkeyPatch) -> None:
     code = jit.compile_text(multiply_text(3))
-    try:
-        assert "<f>:" in jit.disassemble(code)
-    except CompileError as error:
-        assert "objdump" in str(error)
+    for stored in (code, link(code)):
+        try:
+            listing = disassembly.disassemble(stored)
+            assert "<f>:" in listing and "ret" in listing.partition("<f>:")[2]
+        except CompileError as error:
+            assert "objdump" in str(error)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(CompileError, match="objdump"):
-        jit.disassemble(code)
+        disassembly.disassemble(code)
 
 
 def test_many_threads_compile_load_and_drop(in_threads: Any) -> None:
@@ -159,7 +162,7 @@ def test_fork_while_another_thread_compiles() -> None:
     code = f"""
 import os, threading, warnings
 warnings.simplefilter("ignore")
-from jitfuse.backends.llvm import jit
+from jitfuse.backends.llvm import disassembly, jit
 text = {multiply_text(3)!r}
 stop = threading.Event()
 def work():
