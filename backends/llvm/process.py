@@ -21,7 +21,7 @@ PAGE: Final = 4096
 READ: Final = 1
 WRITE: Final = 2
 EXECUTE: Final = 4
-_PRIVATE_ANONYMOUS: Final = 0x22
+_MAPPED: Final = 0x2 | 0x20 | 0x8000  # private, anonymous, there at once: one by one, pages take some µs each
 _FAILED: Final = 2**64 - 1
 
 process_lock = threading.RLock()
@@ -112,7 +112,7 @@ class Pages:
 
     def __init__(self, size: int) -> None:
         self.size = -(-max(size, 1) // PAGE) * PAGE
-        self.address: int = _system().mmap(None, self.size, READ | WRITE, _PRIVATE_ANONYMOUS, -1, 0)
+        self.address: int = _system().mmap(None, self.size, READ | WRITE, _MAPPED, -1, 0)
         if self.address == _FAILED:
             raise CompileError(f"the system has no {self.size} bytes of memory for code")
         weakref.finalize(self, _system().munmap, self.address, self.size).atexit = False

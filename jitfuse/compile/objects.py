@@ -167,7 +167,7 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> 
     made = Beside(lambda: (emit(), (time.perf_counter() - begin) * 1e3))
     count("compiles")
     metadata = {
-        **entry_metadata(origin, text), "kernels": [f"k{k}" for k in range(len(forms))],
+        **entry_metadata(origin), "ir": compress_text(text), "kernels": [f"k{k}" for k in range(len(forms))],
         "forms": compress_text("\n\n".join(str(f) for f in forms)), "program": origin.program_text,
         **describe(kernel_parts(), "forms"),
     }

@@ -40,7 +40,7 @@ def recorded_milliseconds(entry: Entry) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def entry_metadata(origin: Origin, text: str) -> dict[str, Any]:
+def entry_metadata(origin: Origin) -> dict[str, Any]:
     """Return what an entry says of itself to people, whatever it holds."""
     from llvmlite import __version__ as llvmlite_version  # type: ignore[import-untyped]
 
@@ -50,6 +50,6 @@ def entry_metadata(origin: Origin, text: str) -> dict[str, Any]:
     return {
         "function": origin.function, "source": origin.source, "backend": "llvm",
         "target": f"{target.triple} {target.cpu}", "features": compress_text(target.features),
-        "created": int(time.time()), "ir": compress_text(text),
+        "created": int(time.time()),
         "versions": {"llvm": f"llvmlite {llvmlite_version}"},
     }

@@ -79,12 +79,12 @@ def load_runtime_object(
     from jitfuse.cache.parts import describe
 
     begin = time.perf_counter()
-    text = make_text()
-    code = link_object(compile_text(text, level=int(key_parts["level"])), allowed=native.IMPORTS)
+    code = link_object(compile_text(make_text(), level=int(key_parts["level"])), allowed=native.IMPORTS)
     elapsed = (time.perf_counter() - begin) * 1e3
     count("compiles")
     count("cache_misses")
-    metadata = entry_metadata(Origin(f"jitfuse {name}", ""), text)
+    # without its text, which whoever asks for it makes anew: every process reads and checks all of the entry
+    metadata = entry_metadata(Origin(f"jitfuse {name}", ""))
     metadata |= {"compile_ms": round(elapsed, 3), "kernels": [], **describe(runtime_parts(name, key_parts), None)}
     library = link(code)
     publish(Entry(runtime_key(name, key_parts), metadata, canonical, code))
