@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from jitfuse.cache.entry import Entry, compress_text, expand_text
 from jitfuse.cache.keys import cache_key, environment_parts
-from jitfuse.cache.sources import SourcesNow, find_entry, nothing_stored, publish, sources_now
+from jitfuse.cache.sources import SourcesNow, find_entry, nothing_stored, publish, sources_known, sources_now
 from jitfuse.cache.store import Store, default_store
 
 __all__ = [
     "Entry", "SourcesNow", "Store", "cache_key", "compress_text", "default_store", "environment_parts", "expand_text",
-    "find_entry", "nothing_stored", "publish", "sources_now",
+    "find_entry", "nothing_stored", "publish", "sources_known", "sources_now",
 ]

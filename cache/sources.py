@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable
@@ -151,6 +152,7 @@ _at_import = list_sources(package_root())
 _state_at_import = state_of(_at_import)
 _process_word = f"process {os.urandom(16).hex()}"
 _digest: str | None = None
+_digest_lock = threading.Lock()
 _seen: SourcesNow | None = None
 """What the last look found."""
 
@@ -164,8 +166,15 @@ def sources_digest() -> str:
     """
     global _digest
     if _digest is None:
-        _digest = _compute()  # threads that meet here find the same
+        with _digest_lock:
+            if _digest is None:
+                _digest = _compute()
     return _digest
+
+
+def sources_known() -> bool:
+    """Return whether `sources_digest` has been computed: the first time it may take milliseconds."""
+    return _digest is not None
 
 
 def _compute() -> str:
@@ -244,3 +253,13 @@ def find_entry(key: Callable[[], str], canonical: bytes, *, count: bool = True) 
 def nothing_stored(store: Store) -> bool:
     """Return whether this process, with no key made so far, finds a store empty."""
     return _digest is None and store.is_empty(_digest_key(package_root()))
+
+
+def _after_fork() -> None:
+    """In a forked child: a fresh lock; a thread that is not there may have held the old one."""
+    global _digest_lock
+    _digest_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

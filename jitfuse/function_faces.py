@@ -131,5 +131,5 @@ class Faces(Splits):
 
         with self._lock:
             entries = {kernel.key: kernel.entry for kernel in self.kernels}
-            missed = [(key, entries.get(key)) for key in self._missed]
+            missed = [(made.key, entries.get(made.key)) for made in self._missed]
             return explain_miss(self.name, len(self._specs), self._why_new, missed, self._options.cache)

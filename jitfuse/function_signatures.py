@@ -60,7 +60,8 @@ class Signatures(NativeCallable):
         self._home: weakref.ref[Signatures] | None = None
         self._busy = threading.local()
         self._why_new: tuple[str, ...] | None = None
-        self._missed: tuple[str, ...] = ()
+        self._missed: tuple[Any, ...] = ()
+        """The objects and GPU kernels that the last new call had compiled."""
 
     @property
     def name(self) -> str:
@@ -176,7 +177,7 @@ class Signatures(NativeCallable):
                 keep_plan=len(self._specs) <= MAX_KEPT_PLANS, schedule=self._options.schedule,
             )
         if self._counts["cache_misses"] > before and made.kernels is not None:
-            self._missed = (made.kernels.key,)
+            self._missed = (made.kernels,)
 
     @contextlib.contextmanager
     def _counting(self) -> Iterator[None]:

@@ -203,7 +203,7 @@ class FusedFunction(Faces):
             self._launches += call.launches
             if self._counts["cache_misses"] > before:
                 kernels = (k for plan in spec.gpu_plans.values() for k in plan.kernels)
-                self._missed = tuple(k.key for k in kernels if not k.from_cache)
+                self._missed = tuple(k for k in kernels if not k.from_cache)
             return result
 
     def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ import pytest
 
 from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
+from jitfuse.cache.sources import sources_digest
 
 # a busy machine is no failure; tests that ask for a deadline set one
 # CI draws the same examples for the same code; people draw new ones
@@ -39,6 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if not any(os.environ.get(name) for name in ("JITFUSE_CACHE_DIR", "JITFUSE_CACHE_PATH")):
         config.stash[_TEMPORARY] = os.environ["JITFUSE_CACHE_DIR"] = tempfile.mkdtemp(prefix="jitfuse-tests-")
     config.stash[_CREATED] = _created()
+
+
+def pytest_sessionstart() -> None:
+    sources_digest()  # once it is known, what is compiled is stored at once, as tests that look for it expect
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

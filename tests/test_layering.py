@@ -12,7 +12,7 @@ SOURCES = {
     "jitfuse": ROOT / "jitfuse", "jitfuse.tracing": ROOT / "tracing", "jitfuse.backends": ROOT / "backends",
     "jitfuse.cache": ROOT / "cache",
 }
-BASE = {"beside", "collecting", "digests", "dtypes", "errors", "later", "lazy", "records", "version"}
+BASE = {"behind", "beside", "collecting", "digests", "dtypes", "errors", "later", "lazy", "records", "version"}
 PASSES = {"passes", "plans"}
 BACKENDS = {"backends"}
 CACHE = {"cache"}
@@ -24,6 +24,7 @@ TOP = {"__main__", "cli", "demo"}
 MAY_IMPORT = {
     "errors": {"records"},
     "dtypes": {"errors"},
+    "behind": set(),
     "beside": set(),
     "collecting": set(),
     "digests": set(),

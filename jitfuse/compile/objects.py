@@ -10,17 +10,17 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jitfuse.backends.llvm.loader import link, load
 from jitfuse.cache import (
     Entry,
-    SourcesNow,
     compress_text,
     default_store,
     expand_text,
     find_entry,
     nothing_stored,
+    sources_known,
     sources_now,
 )
 from jitfuse.compile.call_plan import KernelFacts
@@ -28,7 +28,6 @@ from jitfuse.compile.keys import LEVEL, kernel_parts, object_key
 from jitfuse.compile.origin import Origin, entry_metadata, recorded_milliseconds
 from jitfuse.compile.totals import count
 from jitfuse.errors import CompileError
-from jitfuse.records import NamedTuple
 
 if TYPE_CHECKING:
     from jitfuse.ir.kernel import KernelForm
@@ -45,14 +44,27 @@ class KernelObject:
     Raises CompileError where the code cannot be loaded or lacks one of the kernels.
     """
 
-    def __init__(self, entry: Entry, kernels: int, from_cache: bool) -> None:
-        self.key = entry.key
-        self.from_cache = from_cache
+    def __init__(self, code: bytes, kernels: int, entry: Entry | Making) -> None:
+        self.from_cache = isinstance(entry, Entry)
         self.load_ms = 0.0
-        self.entry = entry
-        self._library = load(entry.code)
+        self.unpublished = False
+        """Whether it was compiled here and is not in the cache yet."""
+        self._entry = entry
+        self._library = load(code)
         if lacking := {f"k{k}" for k in range(kernels)} - self._library.names:
             raise CompileError(f"the object has no kernel {', '.join(sorted(lacking))}")
+
+    @property
+    def entry(self) -> Entry:
+        """The object as the cache has it."""
+        if not isinstance(self._entry, Entry):
+            self._entry = self._entry.entry()
+        return self._entry
+
+    @property
+    def key(self) -> str:
+        """The object's key in the cache."""
+        return self.entry.key
 
     def address(self, k: int) -> int:
         """Return the address of the k-th kernel."""
@@ -76,11 +88,40 @@ class KernelObject:
         return assembly(self.source, level=LEVEL)
 
 
-class Compiled(NamedTuple):
-    """An object that LLVM has just made, to be published: its entry, and the sources as they were afterwards."""
+class Making:
+    """What the entry of an object says that LLVM makes now, and once it is made, the entry.
 
-    entry: Entry
-    now: SourcesNow
+    Most of a first entry is reading sources for its key: it is made beside the compilation where they are known
+    already, else when somebody asks.
+    """
+
+    def __init__(self, canonical: bytes, forms: Sequence[KernelForm], origin: Origin, text: str) -> None:
+        self.canonical = canonical
+        self.code = b""
+        self.milliseconds = 0.0
+        self._forms = forms
+        self._origin = origin
+        self._text = text
+        self._said: tuple[str, dict[str, Any]] | None = None
+
+    def say(self) -> tuple[str, dict[str, Any]]:
+        """Return key and metadata."""
+        from jitfuse.cache.parts import describe
+
+        if self._said is None:
+            forms = self._forms
+            self._said = object_key(self.canonical), {
+                **entry_metadata(self._origin), "ir": compress_text(self._text),
+                "kernels": [f"k{k}" for k in range(len(forms))],
+                "forms": compress_text("\n\n".join(str(f) for f in forms)), "program": self._origin.program_text,
+                **describe(kernel_parts(), "forms"),
+            }
+        return self._said
+
+    def entry(self) -> Entry:
+        """Return the entry of the object, which is compiled."""
+        key, metadata = self.say()
+        return Entry(key, {**metadata, "compile_ms": round(self.milliseconds, 3)}, self.canonical, self.code)
 
 
 def find_object(
@@ -104,8 +145,8 @@ def find_object(
 
 def kernel_object(
     forms: Sequence[KernelForm], facts: Sequence[KernelFacts], origin: Origin, *, use_cache: bool = True
-) -> tuple[KernelObject, Compiled | None]:
-    """Return the object of these forms, from this process, else from the disk, else compiled, and what to publish.
+) -> KernelObject:
+    """Return the object of these forms, from this process, else from the disk, else compiled.
 
     Two threads that ask at once compile once. Raises CompileError where LLVM refuses the code.
     """
@@ -116,12 +157,13 @@ def kernel_object(
         else:
             found = _objects.get(canonical)
         if found is not None:
-            return found, None
+            return found
         count("cache_misses")
         compiled = _compiled(canonical, forms, origin)
-        made = _objects[canonical] = KernelObject(compiled.entry, len(forms), False)
-        _report(made, facts, origin, made.compile_ms)
-        return made, compiled if use_cache else None
+        made = _objects[canonical] = KernelObject(compiled.code, len(forms), compiled)
+        made.unpublished = use_cache
+        _report(made, facts, origin, compiled.milliseconds)
+        return made
 
 
 def start_compiler(*, use_cache: bool) -> None:
@@ -147,7 +189,7 @@ def _loaded(key: Callable[[], str], canonical: bytes, kernels: int) -> KernelObj
     if entry is None:
         return None
     try:
-        made = KernelObject(entry, kernels, True)
+        made = KernelObject(entry.code, kernels, entry)
     except CompileError as error:
         default_store().refuse(entry.key, str(error))
         return None
@@ -155,26 +197,25 @@ def _loaded(key: Callable[[], str], canonical: bytes, kernels: int) -> KernelObj
     return made
 
 
-def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> Compiled:
-    """Have the forms compiled, and beside it what their entry needs: most of a first key is reading sources."""
+def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> Making:
+    """Have the forms compiled, and beside it what their entry says, if that takes no reading of sources."""
     from jitfuse.backends.llvm.jit import emitter
     from jitfuse.beside import Beside
-    from jitfuse.cache.parts import describe
 
     begin = time.perf_counter()
     text = kernel_text(forms)
     emit = emitter(text, level=LEVEL)
-    made = Beside(lambda: (emit(), (time.perf_counter() - begin) * 1e3))
     count("compiles")
-    metadata = {
-        **entry_metadata(origin), "ir": compress_text(text), "kernels": [f"k{k}" for k in range(len(forms))],
-        "forms": compress_text("\n\n".join(str(f) for f in forms)), "program": origin.program_text,
-        **describe(kernel_parts(), "forms"),
-    }
-    key = object_key(canonical)
-    now = sources_now()  # last: what is imported after it has it done again
-    code, elapsed = made.result()
-    return Compiled(Entry(key, {**metadata, "compile_ms": round(elapsed, 3)}, canonical, link(code)), now)
+    making = Making(canonical, forms, origin, text)
+    if sources_known():
+        made = Beside(lambda: (emit(), time.perf_counter()))
+        making.say()
+        sources_now()  # last: what is imported after it has it done again
+        code, end = made.result()
+    else:
+        code, end = emit(), time.perf_counter()
+    making.code, making.milliseconds = link(code), (end - begin) * 1e3
+    return making
 
 
 def kernel_text(forms: Sequence[KernelForm]) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from jitfuse import behind
 from jitfuse.backends.llvm.runtime.entries import Handler
-from jitfuse.cache import publish, sources_now
+from jitfuse.cache import publish, sources_known, sources_now
 from jitfuse.collecting import PAUSED
 from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
@@ -20,7 +21,7 @@ from jitfuse.compile.objects import KernelObject, kernel_object
 from jitfuse.compile.origin import Origin
 from jitfuse.compile.plan_binding import PlanBinder
 from jitfuse.compile.plan_literals import literal_arrays
-from jitfuse.compile.stored_plans import find_plan, plan_entry, plan_name
+from jitfuse.compile.stored_plans import PlanName, find_plan, plan_entry, plan_name
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record, fresh
 from jitfuse.tracing.tracer import Trace
@@ -135,8 +136,25 @@ def _mode_plan(
     forms = forms_of(runtime)
     call = call_plan(runtime, forms)
     made_for = origin.replace(program=trace.program)
-    kernels, compiled = kernel_object(forms, call.kernels, made_for, use_cache=use_cache) if forms else (None, None)
-    planned = plan_entry(name, call, kernels, origin) if name is not None and keep_plan else None
-    entries = (None if compiled is None else compiled.entry, planned)
-    publish(*(e for e in entries if e is not None), now=sources_now() if compiled is None else compiled.now)
+    kernels = kernel_object(forms, call.kernels, made_for, use_cache=use_cache) if forms else None
+    _store(name if keep_plan else None, call, kernels, origin)
     return ModePlan(call, kernels, trace, training, schedule, runtime)
+
+
+def _store(name: PlanName | None, call: CallPlan, kernels: KernelObject | None, origin: Origin) -> None:
+    """Put what has been made into the cache: behind the answer where the sources are still to be read for its keys."""
+    made = kernels if kernels is not None and kernels.unpublished else None
+    if made is not None:
+        made.unpublished = False
+    elif name is None:
+        return
+
+    def store() -> None:
+        planned = None if name is None else plan_entry(name, call, kernels, origin)
+        entries = (None if made is None else made.entry, planned)
+        publish(*(entry for entry in entries if entry is not None), now=sources_now())
+
+    if sources_known():
+        store()
+    else:
+        behind.do(store)

@@ -10,8 +10,9 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
+from jitfuse import behind
 from jitfuse.backends.llvm.loader import Library
 from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
@@ -21,11 +22,9 @@ from jitfuse.compile.origin import Origin, entry_metadata
 from jitfuse.compile.totals import count
 from jitfuse.errors import CompileError, FallbackWarning
 
-_HEAD_START: Final = 0.001
-"""Seconds that the call which starts the thread has the interpreter to itself, to return its answer."""
-
 _lock = threading.RLock()
-_build: threading.Thread | None = None
+_asked = _building = False
+"""Whether it is to be compiled behind the answer of a call, and whether that is still to be done."""
 _failure: CompileError | None = None
 _seen: Entry | None = None
 """The runtime's entry as `runtime_is_ready` has just found it: the next who asks need not read it again."""
@@ -42,21 +41,22 @@ def runtime_is_ready() -> bool:
     global _seen
     if native.loaded():
         return True
-    if _failure is not None or (_build is not None and _build.is_alive()):
+    if _failure is not None or _building:
         return False
-    if _build is not None:
+    if _asked:
         return True
     _seen = _stored("runtime", native.key_parts())
     return _seen is not None
 
 
 def build_runtime() -> None:
-    """Compile the native runtime in a thread of its own; the process does not end before it is stored."""
-    global _build
+    """Have the native runtime compiled behind the answer; the process does not end before it is stored."""
+    global _asked, _building
     with _lock:
-        if _build is None and not native.loaded():
-            _build = threading.Thread(target=_build_quietly, name="jitfuse-runtime")
-            _build.start()
+        if _asked or native.loaded():
+            return
+        _asked = _building = True
+    behind.do(_build_quietly)
 
 
 def load_runtime_object(
@@ -101,20 +101,21 @@ def _canonical(key_parts: Mapping[str, str | int]) -> bytes:
 
 
 def _build_quietly() -> None:
-    global _failure
-    time.sleep(_HEAD_START)
+    global _failure, _building
     try:
         native_runtime()
     except CompileError as error:
         _failure = error
         message = f"kernels are launched from Python, some microseconds slower a call: {str(error).splitlines()[0]}"
         warnings.warn(message, FallbackWarning, stacklevel=1)
+    finally:
+        _building = False
 
 
 def _after_fork() -> None:
     """In a forked child: a fresh lock, and no thread that builds the runtime; the parent's do not exist here."""
-    global _lock, _build
-    _lock, _build = threading.RLock(), None
+    global _lock, _asked, _building
+    _lock, _asked, _building = threading.RLock(), False, False
 
 
 if hasattr(os, "register_at_fork"):

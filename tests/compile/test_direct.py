@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
+from jitfuse import behind
 from jitfuse import compile as compiler
 from jitfuse.compile import runtime_object
 
@@ -82,14 +83,14 @@ def test_without_a_runtime_kernels_still_run(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(runtime_object.native, "loaded", lambda: False)
     monkeypatch.setattr(runtime_object, "native_runtime", refuse)
-    monkeypatch.setattr(runtime_object, "_build", None)
+    monkeypatch.setattr(runtime_object, "_asked", False)
     monkeypatch.setattr(runtime_object, "_failure", None)
-    monkeypatch.setattr(runtime_object, "_entries", lambda *_: iter(()))
+    monkeypatch.setattr(runtime_object, "_stored", lambda *_: None)
     f = jf.fuse(FUNCTIONS[0])
     with pytest.warns(jf.FallbackWarning, match="no runtime here"):
         f(X)
-        assert runtime_object._build is not None
-        runtime_object._build.join()
+        behind.wait()
+        assert runtime_object._asked and not runtime_object._building
     for _ in range(2):
         np.testing.assert_allclose(f(X), FUNCTIONS[0](X))
     assert not f.attached and f.stats()["fallbacks"] == 0 and f.stats()["launches"] == 3
