@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from jitfuse import behind
 from jitfuse import compile as compiler
 from jitfuse.frameworks import Adapted, materialise_specs, needs_adapting
 from jitfuse.function_splits import Splits
@@ -88,7 +89,7 @@ class Faces(Splits):
         return text
 
     def warm(self, *args: Any, **kwargs: Any) -> None:
-        """Trace and compile for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
+        """Trace, compile and store for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
         self, args, kwargs = self._read(*materialise_specs(args, kwargs))
         training, args, kwargs = self._split_mode(args, kwargs)
         with self._lock:
@@ -100,6 +101,7 @@ class Faces(Splits):
             self._compile(spec, training)
             if self.native:
                 compiler.native_runtime()
+        behind.wait()
 
     def stats(self) -> dict[str, int]:
         """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits."""
