@@ -72,7 +72,7 @@ def statements(draw: Any, depth: int, inside: bool, indent: str) -> list[str]:
             lines += [f"{indent}if {condition}:", f"{indent}    {draw(st.sampled_from(('break', 'continue')))}"]
         elif kind == 6:
             lines += [f"{indent}if {condition}:", f"{indent}    return {a}, {b} * 2, n"]
-        elif kind <= 9:
+        elif 7 <= kind <= 9:
             lines += [f"{indent}if {condition}:", *draw(statements(depth - 1, inside, indent + "    "))]
             if draw(st.booleans()):
                 lines += [f"{indent}else:", *draw(statements(depth - 1, inside, indent + "    "))]
@@ -92,7 +92,7 @@ def statements(draw: Any, depth: int, inside: bool, indent: str) -> list[str]:
                       f"{indent}    {count} {step}", *draw(statements(depth - 1, True, indent + "    ")),
                       f"{indent}    if {count} % 2 == 0:", f"{indent}        {b} = {b} * 0.5",
                       f"{indent}if {count} > 3:", f"{indent}    return {b}, {count}"]
-        elif kind <= 16:
+        elif kind >= 15:
             index = f"k{len(indent)}"
             bounds = draw(st.sampled_from(("9", "2, 8, 3", "5, -4, -2", "n + 4", "0", "1")))
             lines += [f"{indent}{index} = 100", f"{indent}for {index} in range({bounds}):",
