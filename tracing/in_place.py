@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
+from jitfuse.ir import ops
+from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.looks import Looks
 from jitfuse.tracing.source import user_line
+
+_NO_ATTRIBUTES: Final[dict[str, Any]] = {}
 
 
 class InPlace(Looks):
@@ -20,16 +24,16 @@ class InPlace(Looks):
 
     def _assign_result(self, result: Any, name: str) -> None:
         """Write an operator's result as `x += y` and `out=x` do: same shape, same-kind cast."""
-        if result.shape != self.shape:
+        of, into = result._meta, self._meta
+        if of.shape != into.shape:
             raise ShapeError(
-                f"{name}: the result of shape {result.shape} does not fit the output of shape {self.shape}, "
+                f"{name}: the result of shape {of.shape} does not fit the output of shape {into.shape}, "
                 f"at {user_line()}"
             )
-        source = result._meta.dtype
-        if not dtypes.can_cast(source, self._meta.dtype):
+        if of.dtype != into.dtype and not dtypes.can_cast(of.dtype, into.dtype):
             raise DTypeError(
-                f"cannot cast {name}'s result from {source} to {self._meta.dtype} with casting rule 'same_kind', "
-                f"at {user_line()}. Write x = x.astype({source}) first, or cast the right-hand side."
+                f"cannot cast {name}'s result from {of.dtype} to {into.dtype} with casting rule 'same_kind', "
+                f"at {user_line()}. Write x = x.astype({of.dtype}) first, or cast the right-hand side."
             )
         # a ufunc's result is cast as elements are, where assigning a scalar asks whether it fits
         self._assign(result.as_copy() if result._scalar else result)
@@ -39,10 +43,14 @@ def _operator(name: str) -> Callable[[InPlace, Any], Any]:
     """Return the method ``x op= y``, which writes into arrays and makes new scalars."""
 
     def operator(self: InPlace, other: Any) -> Any:
-        try:
-            result = self.call(name, other)
-        except ArgumentError:
-            return NotImplemented
+        if not isinstance(other, AbstractTensor):
+            try:
+                other = self._lift(other)
+            except ArgumentError:
+                return NotImplemented
+        row = ops.get(name)
+        assert row is not None
+        result = self._apply(row, (self, other), _NO_ATTRIBUTES)
         if self._scalar or self.weak:
             return result
         self._assign_result(result, name)

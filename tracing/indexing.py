@@ -7,7 +7,8 @@ side of an assignment. Index arrays belong to `jitfuse.tracing.gathering`, views
 from __future__ import annotations
 
 import operator
-from typing import Any, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,12 +19,16 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.memory import Path
 from jitfuse.tracing.source import user_line
 
+if TYPE_CHECKING:
+    from jitfuse.tracing.recorder import Recorder
+
 
 class Region(NamedTuple):
     """A basic index: one (start, step, count) for each axis, and how each axis of the result comes about.
 
     `axes` holds for each axis of the result the axis that it slices, or None for a new axis; axes that an
-    int dropped are absent. `shape` is that of the result; `is_whole` says that all elements are in it, in order.
+    int dropped are absent. `shape` is that of the result; `is_whole` says that all elements are in it, in order,
+    `moves_axes` that the result has other axes than the array: some are dropped, or new.
     """
 
     starts: tuple[int, ...]
@@ -33,11 +38,7 @@ class Region(NamedTuple):
     has_ellipsis: bool
     shape: tuple[int, ...]
     is_whole: bool
-
-    @property
-    def moves_axes(self) -> bool:
-        """Whether the result has other axes than the array: some are dropped, or new."""
-        return self.axes != tuple(range(len(self.counts)))
+    moves_axes: bool
 
     @property
     def frozen(self) -> Attrs:
@@ -50,58 +51,93 @@ class Region(NamedTuple):
         return {"starts": self.starts, "steps": self.steps, "counts": self.counts}
 
 
+class _Pattern(NamedTuple):
+    """What the kinds of an index's items say: the axis of each item, -1 for those of none, and what `Region` says."""
+
+    places: tuple[int, ...]
+    axes: tuple[int | None, ...]
+    has_ellipsis: bool
+    moves_axes: bool
+
+
+@lru_cache(maxsize=1024)
+def _pattern(kinds: tuple[type, ...], rank: int) -> _Pattern:
+    """Return what items of these kinds say of an array of a rank."""
+    ellipses = kinds.count(_ELLIPSIS)
+    left = rank - len(kinds) + ellipses + kinds.count(_NONE)
+    if left < 0:
+        raise BoundsError(f"too many indices at {user_line()}: the array has {rank} dimension(s), "
+                          f"but {rank - left} were indexed")
+    if ellipses > 1:
+        raise BoundsError(f"an index can only have a single ellipsis ('...'), at {user_line()}")
+    places: list[int] = []
+    axes: list[int | None] = []
+    axis = 0
+    for kind in kinds if ellipses else (*kinds, _ELLIPSIS):
+        consumes = kind is not _NONE and kind is not _ELLIPSIS
+        places.append(axis if consumes else -1)
+        if kind is _ELLIPSIS:
+            axes += range(axis, axis + left)
+            axis += left
+        elif kind is _NONE:
+            axes.append(None)
+        elif kind is slice:
+            axes.append(axis)
+        axis += consumes
+    return _Pattern(tuple(places), tuple(axes), ellipses > 0, axes != list(range(rank)))
+
+
 def parse(index: Any, shape: tuple[int, ...]) -> Region:
     """Read a basic index of an array of `shape`; raises BoundsError and UnsupportedError."""
     items = index if isinstance(index, tuple) else (index,)
-    rank = len(shape)
-    kinds = list(map(type, items))
-    if kinds.count(int) == rank == len(items):
-        ones = (1,) * rank
-        starts = tuple([_position(i, axis, shape) for axis, i in enumerate(items)])
-        return made(Region, (starts, ones, ones, (), False, (), shape == ones))
-    ellipses = kinds.count(_ELLIPSIS)
-    consuming = len(items) - ellipses - kinds.count(_NONE)
-    if consuming > rank:
-        raise BoundsError(f"too many indices at {user_line()}: the array has {rank} dimension(s), "
-                          f"but {consuming} were indexed")
-    if ellipses > 1:
-        raise BoundsError(f"an index can only have a single ellipsis ('...'), at {user_line()}")
-    if not ellipses and consuming < rank:
-        items = (*items, Ellipsis)
-    return _region(items, rank - consuming, shape, bool(ellipses))
-
-
-def _region(items: tuple[Any, ...], left: int, shape: tuple[int, ...], has_ellipsis: bool) -> Region:
-    """Return the region of an index whose ellipsis stands for so many axes."""
-    spans: list[tuple[int, int, int]] = []
-    axes: list[int | None] = []
-    extents: list[int] = []
-    for item in items:
-        axis = len(spans)
-        if item is None:
-            axes.append(None)
-            extents.append(1)
-        elif item is Ellipsis:
-            for a in range(axis, axis + left):
-                spans.append((0, 1, shape[a]))
-                axes.append(a)
-                extents.append(shape[a])
-        elif isinstance(item, slice):
-            span = _span(item, shape[axis])
-            spans.append(span)
-            axes.append(axis)
-            extents.append(span[2])
+    places, axes, has_ellipsis, moves_axes = _pattern(tuple(map(type, items)), len(shape))
+    starts, steps, counts = [0] * len(shape), [1] * len(shape), list(shape)
+    for item, axis in zip(items, places):
+        if axis < 0:
+            continue
+        extent = shape[axis]
+        if type(item) is int:
+            starts[axis] = item % extent if -extent <= item < extent else _position(item, axis, shape)
+            counts[axis] = 1
+        elif type(item) is slice:
+            start, stop, step = item.indices(extent)
+            count = stop - start if step == 1 else len(range(start, stop, step))
+            if count > 0:
+                starts[axis], steps[axis], counts[axis] = start, step, count
+            else:
+                counts[axis] = 0
         else:
-            spans.append((_position(item, axis, shape), 1, 1))
-    starts, steps, counts = zip(*spans) if spans else ((), (), ())
-    is_whole = counts == shape and not any(starts) and steps.count(1) == len(steps)
-    return made(Region, (starts, steps, counts, tuple(axes), has_ellipsis, tuple(extents), is_whole))
+            starts[axis] = _position(item, axis, shape)
+            counts[axis] = 1
+    taken = tuple(counts)
+    is_whole = taken == shape and not any(starts) and steps.count(1) == len(steps)
+    extents = tuple([1 if a is None else taken[a] for a in axes]) if moves_axes else taken
+    return made(Region, (tuple(starts), tuple(steps), taken, axes, has_ellipsis, extents, is_whole, moves_axes))
 
 
-def _span(span: slice, extent: int) -> tuple[int, int, int]:
-    start, stop, step = span.indices(extent)
-    count = stop - start if step == 1 else len(range(start, stop, step))
-    return (start, step, count) if count > 0 else (0, 1, 0)
+Indexed = tuple[Any, tuple[int, ...], Region]
+"""An index, the shape of what it indexed, and its region."""
+
+
+def parsed(run: Recorder, index: Any, shape: tuple[int, ...]) -> Region:
+    """Return `parse`; ``x[i] += y`` reads and writes at one and the same index, which is read once."""
+    last = run.indexed
+    if last is not None and last[0] is index and last[1] == shape and _is_fixed(index):
+        return last[2]
+    region = parse(index, shape)
+    run.indexed = index, shape, region
+    return region
+
+
+def _is_fixed(index: Any) -> bool:
+    """Return whether an index means the same whenever it is read: its slices hold no arrays without axes."""
+    for item in index if type(index) is tuple else (index,):
+        if type(item) is slice:
+            if not (type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS):
+                return False
+        elif type(item) not in _PLAIN:
+            return False
+    return True
 
 
 def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
@@ -128,6 +164,7 @@ def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
 _ELLIPSIS: Final = type(...)
 _NONE: Final = type(None)
 _PLAIN: Final = frozenset({int, slice, tuple, _NONE, _ELLIPSIS})
+_BOUNDS: Final = frozenset({int, _NONE})
 _BOOLS: Final = (bool, np.bool_)
 _ARRAYS: Final = (AbstractTensor, np.ndarray)
 
@@ -181,13 +218,14 @@ def set_item(x: Any, index: Any, value: Any) -> None:
     if is_mask(index):
         _set_masked(x, index, value)
         return
-    region = parse(index, x.shape)
+    region = parsed(x._run, index, x.shape)
     new = value if isinstance(value, AbstractTensor) else x._lift(value)
-    if _is_own_view(x, region, new):
+    path = slice_path(x, region)
+    if getattr(new, "_storage", None) is x._storage and _is_view_of(new, region, path):
         return  # x[i:j] += v has written already; Python then assigns the view to itself
     new = _aligned(new, region)
     if 0 not in region.counts:
-        x._assign(new, slice_path(x, region), region.counts)
+        x._assign(new, path, region.counts)
 
 
 def slice_path(x: Any, region: Region) -> Path:
@@ -200,9 +238,8 @@ def slice_path(x: Any, region: Region) -> Path:
     return (("slice", region.frozen, x.shape, ()),)
 
 
-def view_path(x: Any, region: Region) -> Path:
-    """Return the path of the view of a region."""
-    path = slice_path(x, region)
+def view_path(path: Path, region: Region) -> Path:
+    """Return the path of the view of a region, of the path of its slice."""
     if not region.moves_axes:
         return path
     if path and path[-1][0] == "reshape":
@@ -210,10 +247,11 @@ def view_path(x: Any, region: Region) -> Path:
     return (*path, ("reshape", (("shape", region.shape),), region.counts, ()))
 
 
-def _is_own_view(x: Any, region: Region, value: Any) -> bool:
-    if getattr(value, "_storage", None) is not x._storage or value.ndim != len(region.shape) or value._scalar:
+def _is_view_of(value: Any, region: Region, path: Path) -> bool:
+    """Return whether a value of the same storage is the view of a region whose slice has this path."""
+    if value.ndim != len(region.shape) or value._scalar:
         return False
-    return bool(view_path(x, region) == value._path)
+    return bool(view_path(path, region) == value._path)
 
 
 def _aligned(value: Any, region: Region) -> Any:

@@ -22,9 +22,14 @@ class Literals:
         self.graph = session.graph
 
     def emit(
-        self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None
+        self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None,
+        source: str | None = None,
     ) -> int:
         """Record one operator over tensor ids and return its result's id."""
+        raise NotImplementedError
+
+    def line(self, above: int = 4) -> str:
+        """Return the user's line that is at work: of a frame so many above the search at least."""
         raise NotImplementedError
 
     def literal(self, value: bool | int | float | complex) -> int:

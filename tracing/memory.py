@@ -56,13 +56,17 @@ class Memory(Literals):
         """Return the tensor that a view of a storage holds now."""
         cache = storage.cache
         found = cache.get(path)
+        if found is not None:
+            return found
         known = len(path)
         while found is None:
             known -= 1
             found = cache.get(path[:known])
+        line = self.line(5)
         for k in range(known, len(path)):
             name, attrs, _, others = path[k]
-            found = cache[path[: k + 1]] = self.emit(name, (found, *others), attrs, self._moved(name, attrs, found))
+            moved = self._moved(name, attrs, found)
+            found = cache[path[: k + 1]] = self.emit(name, (found, *others) if others else (found,), attrs, moved, line)
         return found
 
     def _moved(self, name: str, attrs: Attrs, source: int) -> Meta | None:
@@ -81,6 +85,7 @@ class Memory(Literals):
         for read-only arguments, broadcasts and diagonals.
         """
         steps = [step[0] for step in path]
+        line = self.line(5)
         if (storage.feed is not None and not storage.feed.writeable) or not _READ_ONLY.isdisjoint(steps):
             raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
                                 f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
@@ -101,13 +106,13 @@ class Memory(Literals):
             if name == "slice":
                 base, metas = self.read(storage, path[:k]), self.graph.metas
                 fits = metas[new].shape in ((), attrs[0][1]) and not metas[base].weak
-                new = self.emit("update_slice", (base, new), attrs, metas[base] if fits else None)
+                new = self.emit("update_slice", (base, new), attrs, metas[base] if fits else None, line)
             elif name == "gather":
                 scatter = {**dict(attrs), "combine": "set"}
                 new = self.emit("scatter", (self.read(storage, path[:k]), new, *others), scatter)
             elif name == "reshape":
                 held = self.graph.metas[new]
-                new = self.emit("reshape", (new,), (("shape", before),), Meta(before, held.dtype, held.device))
+                new = self.emit("reshape", (new,), (("shape", before),), Meta(before, held.dtype, held.device), line)
             elif name in _PARTS:
                 other = self.emit("imag" if name == "real" else "real", (self.read(storage, path[:k]),))
                 new = self.emit("make_complex", (new, other) if name == "real" else (other, new))

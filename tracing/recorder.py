@@ -21,6 +21,7 @@ from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import Lines, line_from, user_line
 
 if TYPE_CHECKING:
+    from jitfuse.tracing.indexing import Indexed
     from jitfuse.tracing.observing import Splitter
 
 
@@ -59,6 +60,8 @@ class Recorder(Memory):
         """The tensors of feeds under another library's methods."""
         self.numbers: dict[int, Any] = {}
         """The tensors of Python's numbers as operands, by id; only operators hold them."""
+        self.indexed: Indexed | None = None
+        """The last index of the run that was read, and what it says."""
         self._lines: Lines = {}
         self.random_calls = 0
         self.random_base: int | None = None
@@ -73,7 +76,7 @@ class Recorder(Memory):
     def end(self) -> None:
         """End the run: its tensors are dead, and what it held of the call goes with its last user."""
         self.alive = False
-        self.splitter = self.view = None
+        self.splitter = self.view = self.indexed = None
         self.clothed.clear()
         self.numbers.clear()
         self._lines.clear()
@@ -82,18 +85,23 @@ class Recorder(Memory):
 
     # ------------------------------------------------------------------ steps
     def emit(
-        self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None
+        self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any] | Attrs = (), meta: Meta | None = None,
+        source: str | None = None,
     ) -> int:
         """Record one operator over tensor ids and return its result's id; `meta`: what is known of the result.
+
+        `source`: the user's line, where several operators are of one.
 
         The second run of a trace takes the steps of the first where they are equal: the n-th call of a
         kind on the same inputs matches the n-th.
         """
         row = ops.get(op_name)
         assert row is not None, op_name
-        return self.record(row, inputs, attrs if type(attrs) is tuple else make_attrs(attrs), meta)  # type: ignore[arg-type]
+        return self.record(row, inputs, attrs if type(attrs) is tuple else make_attrs(attrs), meta, source)  # type: ignore[arg-type]
 
-    def record(self, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs, meta: Meta | None = None) -> int:
+    def record(
+        self, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs, meta: Meta | None = None, source: str | None = None
+    ) -> int:
         """Record one operator by its row, as `emit` does by its name."""
         if self._earlier is not None:
             key = _match_key(row.name, inputs, attrs)
@@ -108,8 +116,13 @@ class Recorder(Memory):
             metas = tuple([known[i] for i in inputs])
             once = not attrs or row.kind in _INFERRED_ONCE
             meta = _inferred(row, metas, attrs) if once else row.infer(metas, dict(attrs))
-        source = self.fixed_source or line_from(3, self._lines)  # two of ours at least are between user code and here
+        if source is None:
+            source = self.line()
         return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
+
+    def line(self, above: int = 4) -> str:
+        """Return the user's line that is at work: of a frame so many above the search at least."""
+        return self.fixed_source or line_from(above, self._lines)  # two of ours at least call what asks
 
     def emit_all(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
         """Record one operator of any number of results, as `emit` does, and return their ids."""

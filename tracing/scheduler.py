@@ -41,14 +41,44 @@ class SchedulingProblem(Record, frozen=True):
     nbytes: Mapping[int, int]
     kept: frozenset[int]
 
-    def predecessors(self) -> list[list[int]]:
-        """Return for each op (by position) the positions of the ops whose results it reads."""
-        maker = {t: k for k, made in enumerate(self.results) for t in made}
-        found = []
-        for read in self.inputs:
-            makers = [maker[t] for t in read if t in maker]
-            found.append(sorted(set(makers)) if len(makers) > 1 else makers)
-        return found
+    def places(self) -> Places:
+        """Return what reads what, by numbers: an op's first result has the op's position, others come behind."""
+        number = {made[0]: k for k, made in enumerate(self.results) if made}
+        owners = list(range(len(self.results)))
+        for k, made in enumerate(self.results):
+            if len(made) > 1:
+                for t in made[1:]:
+                    number[t] = len(owners)
+                    owners.append(k)
+        reads = []
+        readers: list[list[int]] = [[] for _ in owners]
+        for k, read in enumerate(self.inputs):
+            found = [number[t] for t in read if t in number]
+            if len(found) > 1:
+                found = list(dict.fromkeys(found))
+            reads.append(found)
+            for place in found:
+                readers[place].append(k)
+        return Places(number, owners, reads, readers)
+
+
+class Places(NamedTuple):
+    """The tensors that ops make, numbered, and the positions of ops by them.
+
+    `number` tells a tensor's place, `owners` a place's op, `reads` what places an op reads, once each, `readers` what
+    ops read a place, in order.
+    """
+
+    number: dict[int, int]
+    owners: list[int]
+    reads: list[list[int]]
+    readers: list[list[int]]
+
+    def before(self) -> list[list[int]]:
+        """Return for each op the ops whose results it reads; one of several results may be there more than once."""
+        if len(self.owners) == len(self.reads):
+            return self.reads
+        return [[self.owners[p] for p in read] for read in self.reads]
 
 
 class Load(NamedTuple):
@@ -61,17 +91,19 @@ class Load(NamedTuple):
 def load_of(problem: SchedulingProblem, order: Sequence[int]) -> Load:
     """Return the load of running the ops in this order of ids."""
     position = {op: k for k, op in enumerate(problem.ids)}
-    reads, readers, _ = _readers(problem)
+    number, owners, reads, readers = problem.places()
+    left = list(map(len, readers))
+    freed = _freed(problem, number, len(owners))
     live = peak = over_time = 0
     for op in order:
         k = position[op]
         live += sum(problem.nbytes[t] for t in problem.results[k])
         peak = max(peak, live)
         over_time += live
-        for t in reads[k]:
-            readers[t] -= 1
-            if readers[t] == 0 and t not in problem.kept:
-                live -= problem.nbytes[t]
+        for place in reads[k]:
+            left[place] -= 1
+            if not left[place]:
+                live -= freed[place]
     return Load(peak, over_time)
 
 
@@ -95,22 +127,22 @@ class ILPScheduler:
 
     def levels(self, problem: SchedulingProblem) -> dict[int, int]:
         """Return op id -> level, deterministically and in time n log n."""
-        before = problem.predecessors()
+        places = problem.places()
         if self.method == "asap":
-            found = _asap(before)
+            found = _asap(places.before())
         elif self.method == "alap":
-            found = _alap(before, _asap(before))
+            found = _alap(places.before(), _asap(places.before()))
         elif self.method == "slack":
-            found = _slack(problem, before)
+            found = _slack(problem, places)
         else:
-            return _by_integer_program(problem, before)
+            return _by_integer_program(problem, places)
         return dict(zip(problem.ids, found, strict=True))
 
 
-def _by_integer_program(problem: SchedulingProblem, before: list[list[int]]) -> dict[int, int]:
+def _by_integer_program(problem: SchedulingProblem, places: Places) -> dict[int, int]:
     from jitfuse.tracing.integer_schedule import improved
 
-    starts = [linear(problem.ids, found) for found in (_asap(before), _slack(problem, before))]
+    starts = [linear(problem.ids, found) for found in (_asap(places.before()), _slack(problem, places))]
     order = improved(problem, min(starts, key=lambda order: load_of(problem, order)))
     return {op: level for level, op in enumerate(order)}
 
@@ -142,41 +174,36 @@ def _alap(before: list[list[int]], early: list[int]) -> list[int]:
     return level
 
 
-def _readers(problem: SchedulingProblem) -> tuple[list[list[int]], dict[int, int], dict[int, int]]:
-    """Return what each op reads of what ops make, once each; how many ops read it; the sum of their positions."""
-    readers = {t: 0 for made in problem.results for t in made}
-    positions = dict.fromkeys(readers, 0)
-    reads = []
-    for k, read in enumerate(problem.inputs):
-        made = [t for t in read if t in readers]
-        made = list(dict.fromkeys(made)) if len(made) > 1 else made
-        reads.append(made)
-        for t in made:
-            readers[t] += 1
-            positions[t] += k
-    return reads, readers, positions
+def _freed(problem: SchedulingProblem, number: Mapping[int, int], places: int) -> list[int]:
+    """Return the bytes that are free when the last reader of a place has run."""
+    freed = [0] * places
+    for t, place in number.items():
+        freed[place] = problem.nbytes[t]
+    for t in problem.kept:
+        if t in number:
+            freed[number[t]] = 0
+    return freed
 
 
-def _slack(problem: SchedulingProblem, before: list[list[int]]) -> list[int]:
+def _slack(problem: SchedulingProblem, places: Places) -> list[int]:
     """Take the ready op with the least (allocated - freed, slack, id), one after the other.
 
-    An op frees an input when it is its last reader. For that each tensor keeps the sum of its remaining
+    An op frees an input when it is its last reader. For that each place keeps the sum of its remaining
     readers' positions: with one reader left, the sum is that reader.
     """
-    n = len(before)
-    after: list[list[int]] = [[] for _ in range(n)]
-    for k, needed in enumerate(before):
-        for p in needed:
-            after[p].append(k)
+    number, owners, reads, readers = places
+    n = len(reads)
+    before = places.before()
     early = _asap(before)
     slack = [late - soon for late, soon in zip(_alap(before, early), early, strict=True)]
-    nbytes, kept = problem.nbytes, problem.kept
-    reads, readers, remaining = _readers(problem)
+    nbytes, freed = problem.nbytes, _freed(problem, number, len(owners))
+    left, remaining = list(map(len, readers)), list(map(sum, readers))
     cost = [nbytes[made[0]] if len(made) == 1 else sum([nbytes[t] for t in made]) for made in problem.results]
-    for t, count in readers.items():
-        if count == 1 and t not in kept:
-            cost[remaining[t]] -= nbytes[t]
-    waiting = [len(needed) for needed in before]
+    for place, count in enumerate(left):
+        if count == 1:
+            cost[remaining[place]] -= freed[place]
+    after = _after(places)
+    waiting = list(map(len, reads))
     ready = [(cost[k], slack[k], k) for k in range(n) if not waiting[k]]
     heapify(ready)
     level = [-1] * n
@@ -185,16 +212,27 @@ def _slack(problem: SchedulingProblem, before: list[list[int]]) -> list[int]:
         while level[k] >= 0:  # an entry from before its cost fell
             k = heappop(ready)[2]
         level[k] = at
-        for t in reads[k]:
-            left = readers[t] = readers[t] - 1
-            last = remaining[t] = remaining[t] - k
-            if left == 1:
-                if t not in kept:
-                    cost[last] -= nbytes[t]
+        for place in reads[k]:
+            remaining[place] = last = remaining[place] - k
+            left[place] = count = left[place] - 1
+            if count == 1 and freed[place]:
+                cost[last] -= freed[place]
                 if not waiting[last]:
                     heappush(ready, (cost[last], slack[last], last))
-        for k2 in after[k]:
-            waiting[k2] -= 1
-            if not waiting[k2]:
-                heappush(ready, (cost[k2], slack[k2], k2))
+        for reader in after[k]:
+            waiting[reader] = count = waiting[reader] - 1
+            if not count:
+                heappush(ready, (cost[reader], slack[reader], reader))
     return level
+
+
+def _after(places: Places) -> list[list[int]]:
+    """Return for each op what reads its results, once for each result."""
+    _, owners, reads, readers = places
+    n = len(reads)
+    if len(owners) == n:
+        return readers
+    after = [list(found) for found in readers[:n]]
+    for place in range(n, len(owners)):
+        after[owners[place]] += readers[place]
+    return after

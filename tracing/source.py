@@ -85,15 +85,14 @@ Lines = dict[tuple[int, int], tuple[types.CodeType, str]]
 def line_from(depth: int, known: Lines) -> str:
     """Return `user_line`, looking from so many frames above this one on; `known` remembers it."""
     frame: types.FrameType | None = sys._getframe(depth)
+    library = _is_library.get
     while frame is not None:
         code = frame.f_code
-        name = code.co_filename
-        library = _is_library.get(name)
-        if not (_classify(name) if library is None else library):
+        if not library(code.co_filename) and is_user_code(code.co_filename):
             place = id(code), frame.f_lasti
             found = known.get(place)
             if found is None:
-                found = known[place] = code, f"{name}:{frame.f_lineno}"
+                found = known[place] = code, f"{code.co_filename}:{frame.f_lineno}"
             return found[1]
         frame = frame.f_back
     return "<unknown>:0"

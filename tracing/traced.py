@@ -44,15 +44,20 @@ _VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "dia
 
 
 class _Part(NamedTuple):
-    """Where a part of an array lies, by the array's layout, meta and the index; nobody asks for most of them."""
+    """Where a part of an array lies, by where the array lies, its meta and the index; nobody asks for most of them.
 
-    whole: layout.Layout | None
+    `in_order` says that the axes lie in C order as those of the array do, for a basic index does not change that.
+    """
+
+    whole: layout.Layout | _Part | None
     meta: Meta
     region: indexing.Region
+    in_order: bool
 
     def layout(self) -> layout.Layout:
         """Return the layout."""
-        where = self.whole or layout.contiguous(self.meta.shape, dtypes.itemsize(self.meta.dtype))
+        whole = self.whole.layout() if isinstance(self.whole, _Part) else self.whole
+        where = whole or layout.contiguous(self.meta.shape, dtypes.itemsize(self.meta.dtype))
         part = layout.sliced(where, self.region.starts, self.region.steps)
         return layout.rearranged(part, self.region.counts, self.region.axes) if self.region.moves_axes else part
 
@@ -119,7 +124,8 @@ class TracedTensor(Operators):
         for t in inputs:
             if type(t) is not TracedTensor:
                 return selection.apply(op, inputs, attrs)
-            if t._spot is not None:
+            place = t._spot
+            if place is not None and not (type(place) is _Part and place.in_order):
                 in_order = False
             found.append(t._id())
         run, ids, meta = self._run, tuple(found), None
@@ -229,14 +235,21 @@ class TracedTensor(Operators):
 
     def region(self, region: indexing.Region) -> TracedTensor:
         """Return the view at a basic index, which is a scalar where every axis is dropped."""
-        run, storage, path = self._run, self._storage, indexing.view_path(self, region)
+        run, storage, path = self._run, self._storage, indexing.view_path(indexing.slice_path(self, region), region)
         if not region.shape and not region.has_ellipsis:
             self._id()
             return fresh(run, run.read(storage, path))
         _, dtype, device, _, _ = self._meta
         meta = made(Meta, (region.shape, dtype, device, False, None))
-        view = TracedTensor(run, storage, meta, path, made(_Part, (self._layout, self._meta, region)))
-        view._id()
+        place = self._spot
+        in_order = place is None or (type(place) is _Part and place.in_order)
+        if type(place) is _Part and type(place.whole) is _Part:
+            place = self._layout  # parts of parts of parts: as deep as a loop is long
+        view = TracedTensor(run, storage, meta, path, made(_Part, (place, self._meta, region, in_order)))
+        if run.alive:
+            run.read(storage, path)
+        else:
+            view._id()  # raises
         return view
 
     def with_ones(self, shape: tuple[int, ...]) -> TracedTensor:
@@ -312,7 +325,7 @@ class TracedTensor(Operators):
     def __getitem__(self, index: Any) -> Any:
         if _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN:
             if not self._scalar and not self.weak:
-                return self.region(indexing.parse(index, self._meta.shape))
+                return self.region(indexing.parsed(self._run, index, self._meta.shape))
             return indexing.get_item(self, index)
         if not gathering.is_advanced(index):
             return indexing.get_item(self, index)

@@ -6,8 +6,13 @@ from jitfuse.ir.program import FusedProgram, OpStep
 
 def looks_at_mode(program: FusedProgram) -> bool:
     """Return whether a step looks at the training flag, also within the programs that steps hold."""
-    held = (value for step in program.steps for _, value in step.attrs if isinstance(value, FusedProgram))
-    return any(step.mode_sensitive for step in program.steps) or any(map(looks_at_mode, held))
+    for _, _, _, attrs, _, mode_sensitive, _ in program.steps:
+        if mode_sensitive:
+            return True
+        for _, value in attrs:
+            if isinstance(value, FusedProgram) and looks_at_mode(value):
+                return True
+    return False
 
 
 def live_steps(program: FusedProgram, training: bool) -> list[OpStep]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import jitfuse as jf
 from jitfuse.errors import OverlapError, UnsupportedError
 from jitfuse.tracing.tracer import trace
 
@@ -235,7 +236,6 @@ def test_read_only_arrays_refuse_writes():
 
 
 def test_ranges_index_as_lists_do():
-    import jitfuse as jf
 
     def fn(x):
         y = x * 2
@@ -248,7 +248,6 @@ def test_ranges_index_as_lists_do():
 
 
 def test_shapes_are_set_in_place():
-    import jitfuse as jf
 
     def fn(x):
         y = x * 2
@@ -312,3 +311,33 @@ def test_parts_are_moved(check):
         x[3, 1:] = x[0:1, :2]
 
     check(fn, np.arange(12.0).reshape(4, 3))
+
+
+def test_an_index_that_is_used_again_is_read_anew_where_it_may_have_changed(check):
+    def fn(x):
+        n = np.zeros((), "int64")
+        n += 1
+        part = slice(n, None)
+        first = x[part].sum()
+        n += 1
+        x[part] = first
+        part = 1, slice(0, 2)
+        x[part] += x[1][part[1]]
+        x[:, 1:][part] -= 4.0
+        return x[part]
+
+    check(fn, np.arange(12.0).reshape(4, 3))
+
+
+def test_parts_of_arrays_in_c_order_give_results_in_c_order():
+    def fn(x, y):
+        part = x[1:, ::-1][None, ::2]
+        inner = part[0][:, 1:]
+        joined = np.concatenate([inner, inner])
+        return part * 2, inner + inner.T[:1, :1], y[1:] * 2, joined, inner[1:].copy("K"), y[:1].T + 1
+
+    x = np.arange(30.0).reshape(6, 5)
+    expected = fn(x, np.asfortranarray(x))
+    for found, wanted in zip(jf.fuse(fn)(x, np.asfortranarray(x)), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.strides == wanted.strides

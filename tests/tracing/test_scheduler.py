@@ -201,3 +201,15 @@ def test_sources_are_outside_of_equality():
 
     a, b = make(), make_elsewhere()
     assert a == b and a.sources != b.sources and make_attrs({"b": 1, "a": 2}) == (("a", 2), ("b", 1))
+
+
+@pytest.mark.parametrize("method", ["asap", "alap", "slack"])
+def test_ops_of_several_results(method):
+    problem = SchedulingProblem(
+        (2, 4, 6, 8, 10), ((90,), (0, 1), (2, 90), (1, 1, 3), (2, 4)), ((0, 1, 2), (3,), (), (4,), (5, 6)),
+        {0: 4096, 1: 1 << 20, 2: 0, 3: 4096, 4: 4096, 5: 4096, 6: 0}, frozenset({5, 6}),
+    )
+    levels = ILPScheduler(method).levels(problem)
+    assert problem.places().before() == [[], [0, 0], [0], [0, 1], [0, 3]]
+    assert levels[2] < min(levels[4], levels[6]) and levels[4] < levels[8] < levels[10]
+    assert load_of(problem, order_of(problem, levels)).peak == (1 << 20) + 2 * 4096
