@@ -44,6 +44,11 @@ class _Pause(contextlib.ContextDecorator):
             if not self._inside:
                 self._restore()
 
+    def threshold(self) -> tuple[int, ...]:
+        """Return what `gc.get_threshold` would answer without the pause."""
+        first, *others = gc.get_threshold()
+        return (self._before[0] if self._inside and first == PUT_OFF else first, *others)
+
     def _restore(self) -> None:
         """Put back what the pause has changed; what the function that was traced has set stays."""
         first, *others = gc.get_threshold()

@@ -5,13 +5,27 @@ imports anything else of jitfuse but records.
 """
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, Final
 
 from jitfuse.records import NamedTuple
 
 
+class _Watch(threading.local):
+    errors: list[JitfuseError] | None = None
+
+
+WATCH: Final = _Watch()
+"""Keeps the errors that this thread makes while a function is traced, which might catch them; None: nobody watches."""
+
+
 class JitfuseError(Exception):
     """Base class of everything that jitfuse raises on purpose."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if WATCH.errors is not None:
+            WATCH.errors.append(self)
 
 
 class ShapeError(JitfuseError, ValueError):

@@ -8,6 +8,7 @@ import opcode
 import os
 import sys
 import types
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -60,6 +61,11 @@ def line_of(error: BaseException) -> str | None:
             found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
+
+
+def was_caught(errors: Iterable[BaseException]) -> BaseException | None:
+    """Return the first of errors of ours that user code has seen pass, or None."""
+    return next((error for error in errors if line_of(error) is not None), None)
 
 
 def raised_by_user(error: BaseException) -> bool:

@@ -8,12 +8,22 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse.collecting import PAUSED
-from jitfuse.errors import ArgumentError, JitfuseError, OverlapError, VolatileError
+from jitfuse.errors import (
+    WATCH,
+    ArgumentError,
+    AxisError,
+    BoundsError,
+    DivisionByZeroError,
+    JitfuseError,
+    OverlapError,
+    ReadOnlyError,
+    VolatileError,
+)
 from jitfuse.ir.liveness import looks_at_mode
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.records import Record
@@ -34,7 +44,7 @@ from jitfuse.tracing.results import (
     merge,
 )
 from jitfuse.tracing.session import Session
-from jitfuse.tracing.source import line_of
+from jitfuse.tracing.source import line_of, was_caught
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.translator import Boundary, schedule
 from jitfuse.tracing.view.chain import Chain, Guard
@@ -219,7 +229,8 @@ class _Call(Record, frozen=True):
         recorder = Recorder(session, mode, replay, self.splitter)
         hooks = TracingHooks(recorder, self.foreign)
         view = recorder.view = View(hooks)
-        before = activate(recorder)
+        before, watched = activate(recorder), WATCH.errors
+        WATCH.errors = []
         try:
             seen = [self._argument(view, Chain.arg(k), v, self._name(k)) for k, v in enumerate(self.args)]
             named = {k: self._argument(view, Chain.arg(k), v, k) for k, v in self.kwargs.items()}
@@ -230,17 +241,20 @@ class _Call(Record, frozen=True):
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if recorder.mode_matters:
                 raise ModeMattersError
+            _refuse_caught(None)
         except BaseException as error:
             recorder.end()
             view.rollback()
             if recorder.mode_matters:
                 raise ModeMattersError from None
+            _refuse_caught(error)
             _locate(error)
             if self.declares_training or recorder.mode_read:
                 error.add_note(f"(raised while tracing with training={mode}; both modes are traced)")
             raise
         finally:
             activate(before)
+            WATCH.errors = watched
         return _Run(recorder, view, paths, leaves, spec)
 
     def settle(self, run: _Run, keep: bool) -> None:
@@ -281,6 +295,23 @@ class _Call(Record, frozen=True):
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
         real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
         return classify(recorder, real, path, lambda x: id(x) in view.origin)
+
+
+_PLAIN_PYTHON_HAS: Final = (BoundsError, AxisError, ReadOnlyError, DivisionByZeroError)
+"""Errors that plain Python raises where tracing does."""
+
+
+def _refuse_caught(ending: BaseException | None) -> None:
+    """Raise the error with which tracing gave up, where the function has caught it and gone on: Python would not have.
+
+    `ending` is what has ended the function since.
+    """
+    if isinstance(ending, JitfuseError) or (ending is not None and not isinstance(ending, Exception)):
+        return
+    errors = [e for e in WATCH.errors or () if not isinstance(e, _PLAIN_PYTHON_HAS)]
+    caught = was_caught(errors)
+    if caught is not None:
+        raise caught from None
 
 
 def _locate(error: BaseException) -> None:

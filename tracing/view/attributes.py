@@ -1,6 +1,7 @@
 """Attribute reads: modules, classes and instances, each by the rules of Python's own look-up."""
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 import types
@@ -200,5 +201,14 @@ class Attributes(Classifier):
         if key not in self.computed:
             self.computed[key] = owner, member.func(owner)
             self.hooks.refuse_kept(str(chain.attr(name)), self.computed[key][1])
+            if _may_change(self.computed[key][1]):
+                self.trail.volatile.append(f"{chain.attr(name)} is a container that the function makes and keeps")
         return self.computed[key][1]
+
+
+def _may_change(value: Any) -> bool:
+    """Return whether a value is a container that somebody may change, or holds one."""
+    if type(value) is tuple:
+        return any(map(_may_change, value))
+    return isinstance(value, list | dict | set | bytearray | collections.deque)
 

@@ -5,12 +5,14 @@ import __future__
 import builtins
 import contextlib
 import functools
+import gc
 import operator
 import sys
 import types
 from collections.abc import Callable
 from typing import Any, Final
 
+from jitfuse.collecting import PAUSED
 from jitfuse.tracing.view import gate
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.rewrite import UnknownPythonError, rewrite
@@ -179,6 +181,7 @@ class CachedCall:
 
 def _table() -> dict[int, Any]:
     pairs = [
+        (gc.get_threshold, PAUSED.threshold),
         (builtins.getattr, _getattr), (builtins.hasattr, _hasattr), (builtins.setattr, _setattr),
         (builtins.eval, _eval), (builtins.exec, _exec),
         (builtins.delattr, _delattr), (builtins.vars, _vars), (builtins.globals, _globals),
