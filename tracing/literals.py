@@ -1,6 +1,7 @@
 """Constants of a run: Python scalars, NumPy scalars and arrays, each recorded once as a step of the program."""
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ class Literals:
         if kind is int and not -(2**63) <= value < 2**64:  # type: ignore[operator]
             raise WideIntError(f"Python integer {value} leaves 64 bits at {user_line()}")
         if kind is complex or (kind is float and (value == 0.0 or value != value)):  # 0.0 == -0.0, and NaN != NaN
-            key: Any = (kind, value.real.hex(), value.imag.hex())  # type: ignore[union-attr]
+            key: Any = (kind, struct.pack("dd", value.real, value.imag))
         else:
             key = (kind, value)
         found = self.session.literals.get(key)

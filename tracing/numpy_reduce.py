@@ -27,6 +27,7 @@ _COMBINERS: Final = {
     "nansum": "add", "nanprod": "multiply", "nanmin": "minimum", "nanmax": "maximum",
 }
 """The operator that brings an `initial` value in."""
+_ADDING: Final = frozenset({"sum", "nansum"})
 _OVER_SCALARS: Final = frozenset({*_COMBINERS, "argmin", "argmax", "nanargmin", "nanargmax"})
 """Reductions that NumPy lets run along axis 0 of a scalar."""
 _SUMMING: Final = frozenset({"sum", "prod"})
@@ -86,17 +87,34 @@ def reduce(
             f"np.{name} has no identity: to use a where mask one has to specify 'initial', at {user_line()}"
         )
     start = _scalar_of(x, initial, x.dtype) if given(initial) else None
-    x = masked(name, x, where, FILLERS.get(name, start))
+    signed = start is not None and _begins_with_sign(name, x, initial)
+    x = masked(name, x, where, -0.0 if signed else FILLERS.get(name, start))
     if start is not None and name not in FILLERS and 0 in x.shape:
         result = _of_initial(x, start, axes, bool(keepdims))
     else:
         result = x.call(name, axis=axes, keepdims=bool(keepdims), **attrs)
         if start is not None:
-            result = result.call(_COMBINERS[name], start.call("astype", dtype=result.dtype))
+            first = start.call("astype", dtype=result.dtype)
+            result = first.call(_COMBINERS[name], result)  # in this order: of two zeros the signs differ
+            if signed:
+                result = _none_but_negative_zeros(x, axes, bool(keepdims)).call("where", first, result)
     result = cast(result, dtype, name)
     if name in _INTO_ANY_OUT and isinstance(target, AbstractTensor):
         result = cast(result, target.dtype, name)
     return deliver(name, result, target)
+
+
+def _begins_with_sign(name: str, x: Tensor, initial: Any) -> bool:
+    """Return whether a sum may begin with -0.0."""
+    if name not in _ADDING or dtypes.kind(x.dtype) != "float":
+        return False
+    return isinstance(initial, AbstractTensor) or bool(np.all(initial == 0) and np.all(np.signbit(initial)))
+
+
+def _none_but_negative_zeros(x: Tensor, axes: Any, keepdims: bool) -> Tensor:
+    """Return where a sum adds nothing but negative zeros: there it is what it begins with, -0.0 too."""
+    negative = x.call("equal", 0).call("logical_and", x.call("signbit"))
+    return negative.call("all", axis=axes, keepdims=keepdims)
 
 
 def _in_dtype_of_sum(name: str, x: Tensor, dtype: Any, out: Any) -> Tensor:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.errors import DTypeError
 from jitfuse.ir import ops
+from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
 from jitfuse.tracing import layout as layouts
 from jitfuse.tracing.memory import Memory, Storage
@@ -162,8 +163,8 @@ def _inferred(row: ops.Op, metas: tuple[Meta, ...], attrs: Attrs) -> Meta:
 
 
 def _match_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
-    """Return a key that tells 0.0 from -0.0 and 1 from True, and takes one NaN for another."""
-    return op_name, inputs, repr(attrs)
+    """Return a key that tells 0.0 from -0.0 and 1 from True, and takes a NaN for itself."""
+    return op_name, inputs, exact_text(attrs)
 
 
 # ---------------------------------------------------------------- the run that is going on

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.compile.bind import is_c_order
+from jitfuse.ir.floats import exact_text
 from jitfuse.records import Record
 from jitfuse.tracing.device_array import seen
 from jitfuse.tracing.tracer import FeedSource, Trace
@@ -88,7 +89,7 @@ class Conditions(Record, frozen=True):
         if type(value) is not wanted:
             return False
         assert isinstance(value, bool | int | float | complex)
-        if feed in self.guarded_values and repr(value) != repr(self.guarded_values[feed]):
+        if feed in self.guarded_values and exact_text(value) != exact_text(self.guarded_values[feed]):
             return False
         low, high = self.int_ranges.get(feed, (-(1 << 63), (1 << 63) - 1))
         return not isinstance(value, int) or low <= value <= high

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.ir.floats import exact_text
 from jitfuse.tracing.device_array import seen
 from jitfuse.tracing.view import Chain
 
@@ -70,7 +71,7 @@ def _feed_failed(trace: Any, feed: int, args: Sequence[Any], kwargs: Mapping[str
         if feed in trace.guarded_values and value.tobytes() != trace.guarded_values[feed]:
             return "has other values, and Python looked at them"
         return None if value.flags.writeable or feed not in trace.program.writes else "is read-only and is written"
-    if feed in trace.guarded_values and repr(value) != repr(trace.guarded_values[feed]):
+    if feed in trace.guarded_values and exact_text(value) != exact_text(trace.guarded_values[feed]):
         return f"was {trace.guarded_values[feed]!r}, is {value!r}, and Python looked at it"
     low, high = trace.int_ranges.get(feed, (None, None))
     if low is not None and type(value) is int and not low <= value <= high:

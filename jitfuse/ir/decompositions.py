@@ -39,10 +39,17 @@ def rounded_once(decompose: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def clip(x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Limit x to [low, high]; NaN stays NaN, and low > high gives high, as in NumPy."""
+    """Limit x to [low, high]; NaN stays NaN, and low > high gives high, as in NumPy.
+
+    An element that is equal to a bound stays, with the sign of a zero, where the bounds are one number for all
+    elements each; where one of them is an array, the bound is taken: that is the order of operands here, for of two
+    equal ones the second is taken. In float16 it is the first, and the element stays beside arrays, too.
+    """
     common, _ = ufunc_type(tuple((t.dtype, t.weak) for t in (x, low, high)))
     common = "float32" if common == "bfloat16" else common
     x = x if x.dtype == common and not x.weak else x.astype(dtype=common)
+    if common != "float16" and all(not bound.shape or (bound.size == 1 and x.size > 1) for bound in (low, high)):
+        return high.minimum(low.maximum(x))
     return x.maximum(low).minimum(high)
 
 

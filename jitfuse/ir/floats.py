@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 _PLAIN_NAN: Final = 0x7FF8000000000000
 
@@ -14,6 +15,22 @@ def float_text(value: float) -> str:
         bits = int.from_bytes(struct.pack(">d", value), "big")
         return "nan" if bits == _PLAIN_NAN else f"nan:{bits:016x}"
     return float(value).hex()
+
+
+def exact_text(value: Any) -> str:
+    """Return text that is equal for values that are the same bit by bit: it tells 0.0 from -0.0, 1 from True, NaNs."""
+    text = repr(value)
+    return f"{text} {[*_nans(value)]}" if "nan" in text else text
+
+
+def _nans(value: Any) -> Iterator[str]:
+    if isinstance(value, tuple | list):
+        for item in value:
+            yield from _nans(item)
+    elif isinstance(value, complex):
+        yield from (float_text(value.real), float_text(value.imag))
+    elif isinstance(value, float):
+        yield float_text(value)
 
 
 def text_float(text: str) -> float:

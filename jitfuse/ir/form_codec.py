@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from jitfuse.errors import JitfuseError
+from jitfuse.ir.floats import float_text, text_float
 from jitfuse.ir.kernel import Axis, KernelForm, Operand
 from jitfuse.ir.stages import Contraction, Instr, Reduction, Stage
 
@@ -36,7 +37,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Stage):
         return [value.kind, _plain(value.body), _plain(value.reductions), value.contraction and [*value.contraction]]
     if isinstance(value, float):
-        return ["f", value.hex()]
+        return ["f", float_text(value)]
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value
@@ -87,5 +88,5 @@ def _immediate(value: Any) -> Any:
     if not isinstance(value, list):
         return value
     if len(value) == 2 and value[0] == "f" and isinstance(value[1], str):
-        return float.fromhex(value[1])
+        return text_float(value[1])
     return tuple([_immediate(item) for item in value])

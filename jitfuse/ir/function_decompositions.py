@@ -34,8 +34,9 @@ def _strong(x: Tensor) -> Tensor:
 
 # ---------------------------------------------------------------- what neural networks use
 def relu(x: Tensor) -> Tensor:
-    """Return the larger of x and 0."""
-    return x.maximum(x.literal(0))
+    """Return 0 for what is below it, and x elsewhere: NaN and zeros of both signs too."""
+    zero = x.literal(0)
+    return x.less(zero).where(zero, x)
 
 
 def log_sigmoid(x: Tensor) -> Tensor:

@@ -151,13 +151,14 @@ def elu(x: Array, alpha: Array) -> Array:
 
 
 def relu(x: Array) -> Array:
-    """Return the larger of x and 0."""
+    """Return 0 for what is below it, and x elsewhere: NaN and zeros of both signs too."""
     x = np.asarray(x)
     if x.dtype == np.bool_:
         raise TypeError("relu does not take bool")
     if x.dtype.kind == "c":
         raise TypeError("relu does not take complex numbers")
-    return np.maximum(x, x.dtype.type(0))
+    zero = x.dtype.type(0)
+    return np.where(x < zero, zero, x)
 
 
 def nan_to_num(x: Array, nan: Array, posinf: Array, neginf: Array) -> Array:

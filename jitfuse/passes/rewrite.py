@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
+from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.tracing.abstract import AbstractTensor
 
@@ -180,7 +181,7 @@ def _shared_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
         return op_name, inputs, attrs
     if op.kind == ops.CREATION and (op_name != "full" or dict(attrs).get("shape") != ()):
         return None
-    return op_name, inputs, repr(attrs)  # repr tells 0.0 from -0.0 and 1 from True, which == does not
+    return op_name, inputs, exact_text(attrs)  # it tells 0.0 from -0.0 and 1 from True, which == does not
 
 
 Visit = Callable[[ProgramBuilder, OpStep, tuple[int, ...]], "int | None"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import is_narrow, numpy_dtype
+from jitfuse.dtypes import is_narrow, kind, numpy_dtype
 from jitfuse.ir import ops, shape_rules
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.ir.stages import POSITIONS
@@ -86,7 +86,8 @@ def simplify(program: FusedProgram) -> FusedProgram:
     """Remove steps that change nothing, and merge runs of views.
 
     x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast
-    to the same dtype, a view that keeps every element in place, a reduction over no axis, a reshape of a reshape
+    to the same dtype, a view that keeps every element in place, a reduction over no axis but for the zero at which sums
+    begin, a reshape of a reshape
     and a transpose of a transpose go too. A power without elements is not computed: kernels look at exponents that
     they all share before their loops.
     """
@@ -124,7 +125,10 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
     (x,) = inputs
     meta = builder.meta[x]
     if name in _REDUCTIONS:
-        return x if not shape_rules.normalize_axes(name, step.attr("axis"), meta.ndim) else None
+        if shape_rules.normalize_axes(name, step.attr("axis"), meta.ndim):
+            return None
+        adds = name == "sum" and kind(meta.dtype) == "float"  # sums begin at 0.0, to which -0.0 adds nothing
+        return builder.step("add", (x, literal(builder, 0.0, meta.dtype)), (), meta=meta) if adds else x
     if name in POSITIONS and not meta.shape:
         return literal(builder, 0, "int64")
     if name == "astype":

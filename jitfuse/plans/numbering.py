@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jitfuse.ir.floats import exact_text
 from jitfuse.ir.stages import Contraction, Instr, Reduction, Stage
 from jitfuse.plans.launch import Check
 from jitfuse.plans.nodes import INNER, Node, Operand
@@ -82,7 +83,7 @@ class Numbering:
             self.params.append(self._given[imm])
             imm = len(self.params) - 1
         elif node.op == "const":
-            self.literals.append(repr(imm))
+            self.literals.append(exact_text(imm))
         elif node.op == "bounded":
             self.checks.append(imm)
             imm = len(self.checks) - 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import OpStep
 from jitfuse.plans.nodes import INNER, POINT, UNIFORM, Node
 
@@ -36,8 +37,8 @@ class NodeTable:
         """Return the node of an operation, made once in each stage (once at all below inner level)."""
         for arg in args:
             level = max(level, arg.level)
-        # nodes and operands are what they are; of literals repr tells 0.0 from -0.0 and 1 from True
-        key = (op, dtype, args, repr(imm) if op == "const" else imm, len(self.stages) if level == INNER else -1)
+        # nodes and operands are what they are; of literals the text tells 0.0 from -0.0 and 1 from True
+        key = (op, dtype, args, exact_text(imm) if op == "const" else imm, len(self.stages) if level == INNER else -1)
         found = self._unique.get(key)
         if found is None:
             found = self._unique[key] = Node(op, dtype, args, imm, level)

@@ -33,10 +33,10 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Any = None) -> A
     bounds = [operand(b) for b in (min, max) if b is not None]
     common = result_dtype([operand(input), *bounds])
     x = cast(operand(input), common)
-    if min is not None:
-        x = x.call("maximum", cast(operand(min), common))
-    if max is not None:
-        x = x.call("minimum", cast(operand(max), common))
+    for name, bound in (("maximum", min), ("minimum", max)):
+        if bound is not None:  # of two zeros the element stays: the second of two equal ones, in float16 the first
+            limit = cast(operand(bound), common)
+            x = x.call(name, limit) if common == "float16" else limit.call(name, x)
     return delivered(x, out)
 
 

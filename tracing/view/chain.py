@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from jitfuse.ir.floats import float_text
 from jitfuse.records import Record, fresh
 from jitfuse.tracing.view.swap import original_code
 
@@ -135,7 +136,7 @@ def equal(a: Any, b: Any) -> bool:
     if a is b:
         return True
     if type(a) is float and type(b) is float:
-        return a.hex() == b.hex()  # tells 0.0 from -0.0, and one NaN is another
+        return float_text(a) == float_text(b)  # tells 0.0 from -0.0; NaN is equal to itself
     if type(a) is complex and type(b) is complex:
         return equal(a.real, b.real) and equal(a.imag, b.imag)
     try:

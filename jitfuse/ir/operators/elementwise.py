@@ -145,7 +145,7 @@ for _name, _doc in {
 _elementwise("log_sigmoid", 1, loops.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
              doc="log(sigmoid(x)), which is -softplus(-x).")
 _elementwise("relu", 1, loops.real(loops.strong(loops.loop_numeric)), decompose=functions.relu,
-             doc="The larger of x and 0; NaN stays NaN.")
+             doc="0 for x below it, else x; NaN and -0.0 stay.")
 _elementwise("leaky_relu", 2, loops.loop_float, decompose=functions.leaky_relu,
              doc="(x, slope): x above 0, slope * x elsewhere.")
 _elementwise("elu", 2, loops.loop_float, decompose=functions.elu, ulps=2.0,
