@@ -22,6 +22,8 @@ ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape
 
 def normalize_attrs(op: ops.Op, attrs: dict[str, Any]) -> dict[str, Any]:
     """Return attributes under the table's names with defaults filled in; raises ArgumentError."""
+    if "axis" in attrs:
+        shape_rules.refuse_bools(attrs["axis"])
     if attrs.keys() <= op.attrs.keys():
         return op.check_attrs(attrs)
     renamed: dict[str, Any] = {}
@@ -112,12 +114,16 @@ class AbstractTensor:
     # ------------------------------------------------------------------ shape conveniences
     def reshape(self, *shape: Any, **attrs: Any) -> Any:
         """Return the elements in row-major order under another shape; one extent may be -1."""
-        new = _extents(shape or attrs.pop("shape", ()))
+        asked = shape or attrs.pop("shape", ())
+        if bool in map(type, asked if isinstance(asked, tuple) else ()):
+            raise ArgumentError("an integer is required for an extent, not a bool")
+        new = _extents(asked)
         return self.call("reshape", shape=shape_rules.reshape_shape("reshape", self.shape, new), **attrs)
 
     def transpose(self, *axes: Any, **attrs: Any) -> Any:
         """Permute the axes; reverse them where none are given."""
         asked = attrs.pop("axes", None) or (axes if axes != (None,) else ())
+        shape_rules.refuse_bools(asked)
         given = _extents(asked) if asked else tuple(range(self.ndim))[::-1]
         return self.call("transpose", axes=tuple(shape_rules.normalize_axis("transpose", a, self.ndim) for a in given))
 
@@ -132,6 +138,7 @@ class AbstractTensor:
 
     def squeeze(self, axis: Any = None) -> Any:
         """Drop axes of extent 1: all of them, or those given."""
+        shape_rules.refuse_bools(axis)
         drop = (
             [k for k, n in enumerate(self.shape) if n == 1] if axis is None
             else shape_rules.normalize_axes("squeeze", axis, self.ndim)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
 from jitfuse.ir.program import Attrs, make_attrs
 from jitfuse.records import NamedTuple, made
@@ -220,12 +221,21 @@ def set_item(x: Any, index: Any, value: Any) -> None:
         return
     region = parsed(x._run, index, x.shape)
     new = value if isinstance(value, AbstractTensor) else x._lift(value)
+    if not region.shape and new.ndim and (not region.has_ellipsis or isinstance(value, list | tuple)):
+        _check_element(x, new)
     path = slice_path(x, region)
     if getattr(new, "_storage", None) is x._storage and _is_view_of(new, region, path):
         return  # x[i:j] += v has written already; Python then assigns the view to itself
     new = _aligned(new, region)
     if 0 not in region.counts:
         x._assign(new, path, region.counts)
+
+
+def _check_element(x: Any, value: Any) -> None:
+    """Raise or warn as NumPy does where an array with axes, or a list, is assigned to one element; torch takes it."""
+    if not x._run.session.torch:
+        element = np.zeros(1, numpy_dtype(str(x.dtype)))
+        element[0] = np.broadcast_to(np.zeros((), numpy_dtype(str(value.dtype))), value.shape)
 
 
 def slice_path(x: Any, region: Region) -> Path:

@@ -42,6 +42,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable:
 def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
     """Return the indices that would sort."""
     refuse("argsort", {"order": order})
+    shape_rules.refuse_bools(axis)
     x, along = _one_axis(a, axis)
     return x.call("argsort", axis=along, sorting=sorting("argsort", kind, stable))
 

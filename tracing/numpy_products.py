@@ -140,6 +140,7 @@ def _over_axis(x: Tensor, axis: int) -> Tensor:
 @implements("linalg.vecdot")
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """Return the sums of products along an axis, the first operand conjugated."""
+    shape_rules.refuse_bools(axis)
     x, y = (_over_axis(t, axis) if t.ndim else t for t in _two(x1, x2))
     return contract("...a,...a->...", [x.conj(), y])
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ShapeError
-from jitfuse.ir import shape_rules
+from jitfuse.ir import ops, shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import (
@@ -138,8 +138,34 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
         raise ShapeError(f"zero-dimensional arrays cannot be concatenated, at {user_line()}. Use np.stack.")
     if dtype is not None:
         parts = cast_all("concatenate", parts, dtype, casting)
+    elif _is_among(out, parts):
+        return _joined_into(out, parts, axis)
     result = parts[0].copy("K") if len(parts) == 1 else parts[0].call("concat", *parts[1:], axis=axis)
     return deliver("concatenate", result, out)
+
+
+def _is_among(out: Any, parts: list[Tensor]) -> bool:
+    """Return whether what is written into is memory of a part."""
+    storage = getattr(out, "_storage", None)
+    return storage is not None and any(getattr(p, "_storage", None) is storage for p in parts)
+
+
+def _joined_into(out: Tensor, parts: list[Tensor], axis: int) -> Tensor:
+    """Write parts where they go, one after the other as NumPy does: a part may have been written over by then."""
+    joined = ops.get("concat")
+    assert joined is not None
+    meta = joined.infer([p._meta for p in parts], {"axis": axis})
+    if meta.shape != out.shape:
+        raise ShapeError(f"np.concatenate: the result of shape {meta.shape} does not fit the output of shape "
+                         f"{out.shape}, at {user_line()}")
+    for p in parts:
+        require_cast("concatenate", str(p.dtype), str(out.dtype), "same_kind")
+    along, begin = shape_rules.normalize_axis("concatenate", axis, out.ndim), 0
+    for p in parts:
+        end = begin + p.shape[along]
+        out[(*(slice(None),) * along, slice(begin, end))] = p
+        begin = end
+    return out
 
 
 def cast_all(name: str, parts: list[Tensor], dtype: Any, casting: str) -> list[Tensor]:
@@ -160,6 +186,8 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if dtype is not None:
         parts = cast_all("stack", parts, dtype, casting)
     along = shape_rules.normalize_axis("stack", axis, parts[0].ndim + 1)
+    if dtype is None and _is_among(out, parts):
+        return _joined_into(out, [p.expand_dims(along) for p in parts], along)
     return deliver("stack", parts[0].call("stack", *parts[1:], axis=along), out)
 
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 import bisect
 import itertools
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.ir import ops
+from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.program import Meta
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
@@ -25,6 +28,7 @@ _COMPARED: Final = 3
 """Operands that are compared for all ops at once; further ones are when a run becomes a loop."""
 _AXES: Final = 4
 """Slices of higher rank do not move on."""
+_INDEXING: Final = frozenset(FAMILIES["indexing"])
 _MOVING: Final = ("slice", "update_slice")
 _ZEROS: Final = tuple((0,) * (_AXES - rank) for rank in range(_AXES + 1))
 _WINDOW: Final = 4
@@ -155,7 +159,7 @@ def _regions(line: list[OpNode]) -> tuple[Any, Any]:
     places: list[int] = []
     starts: list[tuple[int, ...]] = []
     rank = 0
-    for k, (_, name, inputs, attrs, results, _, _) in enumerate(line):
+    for k, (_, name, inputs, attrs, results, _, source) in enumerate(line):
         key: Any = attrs
         if name in _MOVING:
             (_, counts), (_, begins), (_, steps) = key  # in alphabetical order
@@ -164,10 +168,20 @@ def _regions(line: list[OpNode]) -> tuple[Any, Any]:
                 places.append(k)
                 starts.append((*begins, *_ZEROS[len(begins)]))
                 key = counts, steps
+        elif _may_raise(name):
+            key = attrs, source  # an error names the line: what stands elsewhere is another op
         codes.append(numbers.setdefault((name, key, len(inputs), len(results)), len(numbers)))
     table = np.zeros((_AXES, len(line)), np.int64)
     table[:, places] = np.fromiter(itertools.chain.from_iterable(starts), np.int64).reshape(-1, _AXES).T
     return table[:rank], np.array(codes, np.int64)
+
+
+@lru_cache(maxsize=1024)
+def _may_raise(name: str) -> bool:
+    """Return whether elements can end the call at an operator: an index, a matrix, an exponent."""
+    row = ops.get(name)
+    assert row is not None
+    return bool(row.raises) or row.kind == ops.LIBRARY or name in _INDEXING
 
 
 def _paired(codes: Any, column: Any) -> Any:

@@ -8,7 +8,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from jitfuse.errors import AxisError, ShapeError
+import numpy as np
+
+from jitfuse.errors import ArgumentError, AxisError, ShapeError
 from jitfuse.ir.program import Meta
 
 
@@ -30,10 +32,21 @@ def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def normalize_axis(name: str, axis: int, ndim: int) -> int:
-    """Return a non-negative axis; raises AxisError out of range."""
+    """Return a non-negative axis; raises AxisError out of range, and ArgumentError for NumPy's bools."""
+    if isinstance(axis, np.bool_):
+        raise ArgumentError(f"{name}: an axis is an integer, not a bool")
     if not -ndim <= axis < ndim:
         raise AxisError(f"{name}: axis {axis} is out of bounds for an array of {ndim} dimension(s)")
     return axis % ndim
+
+
+def refuse_bools(axis: Any) -> None:
+    """Raise ArgumentError for an axis that is a bool, or axes of which one is, as NumPy does."""
+    if type(axis) is int or axis is None:
+        return
+    for a in axis if isinstance(axis, tuple | list) else (axis,):
+        if isinstance(a, bool | np.bool_):
+            raise ArgumentError("an integer is required for the axis, not a bool")
 
 
 def normalize_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:

@@ -135,7 +135,10 @@ class Body(Accesses):
 
     # ------------------------------------------------------------------ indices that are data
     def _bounded(self, instr: Instr, frame: Frame, args: list[Batch], uniform: bool) -> Batch:
-        """Return an index from 0 on, 0 where it leaves the extent; the status then says which one did."""
+        """Return an index from 0 on, 0 where it leaves the extent; the status then says which one did first.
+
+        The first check that fails is that of the first axis, as NumPy looks at one axis after the other.
+        """
         f, (given, extent, *mask) = self.f, args
         index = (given + extent).where(given.compare("slt", 0), given)
         outside = index.compare("uge", extent)
@@ -150,7 +153,10 @@ class Body(Accesses):
                 worst = one if worst is None else f.intrinsic("smax", "i64", worst, one)
             assert worst is not None
             code = min(int(instr.imm), 255) << 8 | OUT_OF_BOUNDS
-            f.store(f.or_(f.shl(worst, i64(16)), i64(code)), self._status)
+            known = f.load("i64", self._status)
+            later = f.icmp("ugt", f.sub(f.and_(known, i64(0xFFFF)), i64(1)), i64(code - 1))  # nothing is known, too
+            new = f.or_(f.shl(worst, i64(16)), i64(code))
+            f.store(f.select(later, new, known), self._status)
         return index.replace(outside, 0)
 
     # ------------------------------------------------------------------ kept rows
