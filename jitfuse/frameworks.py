@@ -5,8 +5,10 @@ imported here: a tensor can only come from a process that has imported it. Does 
 """
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable, Collection, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -61,6 +63,15 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False
 
 
+class _StandingIn(threading.local):
+    """The arrays of the call that goes on in a thread, by id, with what they stand for."""
+
+    given: Mapping[int, tuple[Any, Any]] = {}
+
+
+_standing_in: Final = _StandingIn()
+
+
 class Adapted:
     """A call whose arguments are arrays that native code reads, and the way back to what the caller's kinds ask for.
 
@@ -96,6 +107,15 @@ class Adapted:
         self._given[id(array)] = (leaf, array)
         return array
 
+    @contextlib.contextmanager
+    def standing_in(self) -> Iterator[None]:
+        """Have `with_tensors` return the caller's own tensors: plain Python may change more of them than elements."""
+        before, _standing_in.given = _standing_in.given, self._given
+        try:
+            yield
+        finally:
+            _standing_in.given = before
+
     def delivered(self, result: Any) -> Any:
         """Write copies back, and return a result with the caller's kind of arrays in it."""
         for leaf, array in self._given.values():
@@ -120,11 +140,14 @@ def tensor_ids(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str,
 
 
 def with_tensors(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Return arguments with torch tensors over the arrays at places."""
+    """Return arguments with torch tensors in the place of the arrays at places: the caller's, or others over them."""
     arrays = tensor_ids(places, args, kwargs)
 
     def back(leaf: Any) -> Any:
-        return array_as_tensor(leaf) if id(leaf) in arrays else leaf
+        if id(leaf) not in arrays:
+            return leaf
+        own = _standing_in.given.get(id(leaf))
+        return own[0] if own is not None else array_as_tensor(leaf)
 
     return _mapped(back, args), {name: _mapped(back, value) for name, value in kwargs.items()}
 

@@ -124,7 +124,8 @@ class FusedFunction(Faces):
                 adapted = Adapted(args, kwargs)
             except ArgumentError as error:
                 return self._answer_plainly(error, *self._split_mode(args, kwargs), [])
-            result = self.twin(adapted.tensors)(*adapted.args, **adapted.kwargs)
+            with adapted.standing_in():
+                result = self.twin(adapted.tensors)(*adapted.args, **adapted.kwargs)
             return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
         return self._answered(training, args, kwargs, lambda: self._answer(training, args, kwargs))

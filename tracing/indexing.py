@@ -181,7 +181,7 @@ def is_mask(item: Any) -> bool:
 
 def extend_path(path: Path, name: str, attrs: dict[str, Any], before: tuple[int, ...]) -> Path:
     """Return a view's path with one more step, merged into the last where both are of one kind."""
-    if path and path[-1][0] == name and name != "diagonal":
+    if path and path[-1][0] == name and name not in ("diagonal", "windows"):
         _, last, shape, _ = path[-1]
         old: dict[str, Any] = dict(last)
         if name == "slice":

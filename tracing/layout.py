@@ -125,6 +125,14 @@ def diagonal(layout: Layout, offset: int) -> Layout:
     return Layout(layout.offset + max(-offset, 0) * row + max(offset, 0) * column, (*outer, row + column))
 
 
+def windows(layout: Layout, steps: tuple[int, ...], dilations: tuple[int, ...]) -> Layout:
+    """Return the layout of windows over the last axes: axes of the places in a window before those of the windows."""
+    lead = len(layout.strides) - len(steps)
+    outer, inner = layout.strides[:lead], layout.strides[lead:]
+    places = tuple([d * s for d, s in zip(dilations, inner, strict=True)])
+    return Layout(layout.offset, (*outer, *places, *[k * s for k, s in zip(steps, inner, strict=True)]))
+
+
 def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, ...], new: tuple[int, ...],
            itemsize: int) -> Layout | None:
     """Return the layout of a view operator's result, or None where NumPy copies."""
@@ -136,6 +144,8 @@ def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, .
         return sliced(layout, attrs["starts"], attrs["steps"])
     if name == "diagonal":
         return diagonal(layout, attrs["offset"])
+    if name == "windows":
+        return windows(layout, attrs["steps"], attrs["dilations"])
     return broadcast(layout, shape, new)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from jitfuse import dtypes
-from jitfuse.errors import ReadOnlyError, UntraceableError
+from jitfuse.errors import ReadOnlyError, UnsupportedError, UntraceableError
 from jitfuse.ir.program import Attrs, Meta
 from jitfuse.records import made
 from jitfuse.tracing.literals import Literals
@@ -18,8 +18,10 @@ Step = tuple[str, Attrs, tuple[int, ...], tuple[int, ...]]
 Path = tuple[Step, ...]
 """How a view reads its storage: (view operator, attributes, shape before it, other operands), one after the other."""
 
-_READ_ONLY: Final = frozenset({"broadcast_to", "diagonal"})
+_READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
 """Views that NumPy lets nobody write into."""
+_SHARED_PLACES: Final = frozenset({"broadcast_to", "windows"})
+"""Views with several elements at one place of memory, into which torch lets nobody write either."""
 _PARTS: Final = frozenset({"real", "imag"})
 """Views of complex numbers: every other number of their memory."""
 
@@ -27,7 +29,7 @@ _PARTS: Final = frozenset({"real", "imag"})
 class Storage:
     """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
 
-    __slots__ = ("__weakref__", "cache", "feed", "itemsize", "meta", "region", "value")
+    __slots__ = ("__weakref__", "cache", "feed", "frozen", "itemsize", "meta", "region", "value")
 
     def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: Region | None = None) -> None:
         self.value = value
@@ -36,6 +38,8 @@ class Storage:
         self.meta = meta
         self.feed = feed
         self.cache: dict[Path, int] = {(): value}
+        self.frozen = ""
+        """The function whose result would show what is written here, or show here what is written there; or none."""
 
 
 class Memory(Literals):
@@ -82,11 +86,15 @@ class Memory(Literals):
 
         Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
         the region of what it was taken from, a part of complex numbers is put beside the other. Raises ReadOnlyError
-        for read-only arguments, broadcasts and diagonals.
+        for read-only arguments, broadcasts, windows and NumPy's diagonals.
         """
         steps = [step[0] for step in path]
         line = self.line(5)
-        if (storage.feed is not None and not storage.feed.writeable) or not _READ_ONLY.isdisjoint(steps):
+        read_only = _SHARED_PLACES if self.session.torch else _READ_ONLY
+        if storage.frozen:
+            raise UnsupportedError(f"a write at {user_line()} changes what {storage.frozen} has given another shape or "
+                                   "dtype: inside a fused function they share no memory. Write into a copy.")
+        if (storage.feed is not None and not storage.feed.writeable) or not read_only.isdisjoint(steps):
             raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
                                 f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
         if storage.region is not self.session.region:
@@ -113,6 +121,8 @@ class Memory(Literals):
             elif name == "reshape":
                 held = self.graph.metas[new]
                 new = self.emit("reshape", (new,), (("shape", before),), Meta(before, held.dtype, held.device), line)
+            elif name == "diagonal":
+                new = self._with_diagonal(self.read(storage, path[:k]), new, attrs, before)
             elif name in _PARTS:
                 other = self.emit("imag" if name == "real" else "real", (self.read(storage, path[:k]),))
                 new = self.emit("make_complex", (new, other) if name == "real" else (other, new))
@@ -126,6 +136,19 @@ class Memory(Literals):
         if last.shape != shape or last.dtype != dtype or last.weak:
             del prefixes[path]
         storage.cache = prefixes
+
+    def _with_diagonal(self, matrix: int, diagonal: int, attrs: Attrs, shape: tuple[int, ...]) -> int:
+        """Return matrices with a diagonal replaced: every (columns + 1)-th of their elements in a row."""
+        offset: Any = dict(attrs)["offset"]
+        *outer, rows, columns = shape
+        count = self.graph.metas[diagonal].shape[-1]
+        if not count:
+            return matrix
+        flat = self.emit("reshape", (matrix,), {"shape": (*outer, rows * columns)})
+        start = max(-offset, 0) * columns + max(offset, 0)
+        region = {"starts": (*(0,) * len(outer), start), "steps": (*(1,) * len(outer), columns + 1),
+                  "counts": (*outer, count)}
+        return self.emit("reshape", (self.emit("update_slice", (flat, diagonal), region),), {"shape": shape})
 
     def fit(self, value: int, shape: tuple[int, ...], dtype: str) -> int:
         """Return a tensor cast to a dtype and broadcast to a shape; a literal becomes a filled array."""

@@ -26,6 +26,7 @@ from jitfuse.tracing.numpy_functions import (
     strong,
 )
 from jitfuse.tracing.source import user_line
+from jitfuse.tracing.traced import freeze
 
 
 def _two(a: Any, b: Any) -> tuple[Tensor, Tensor]:
@@ -199,6 +200,8 @@ def _summed(text: str, tensors: list[Tensor], optimize: Any, order: str) -> Tens
     if len(tensors) == 1 and len(set(labels)) == len(labels) == len(subscripts.output):
         return tensors[0].call("transpose", axes=tuple(labels.index(c) for c in subscripts.output))
     made: Any = contract(text, tensors, optimize)
+    if len(tensors) == 1 and set(labels) == set(subscripts.output):
+        freeze("einsum", tensors[0], made)
     if order == "K" and made.ndim > 1:
         return made.laid_out_by(memory_order.of_einsum, str(subscripts), tensors)
     return made.ordered("einsum", "C" if order in ("K", "A") else order)

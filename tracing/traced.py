@@ -40,7 +40,7 @@ else:
     python_numbers = Later("jitfuse.tracing.python_numbers")
     selection = Later("jitfuse.tracing.selection")
 
-_VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal"})
+_VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal", "windows"})
 
 
 class _Part(NamedTuple):
@@ -351,6 +351,14 @@ _PLAIN: Final = frozenset({int, slice, type(None), type(...)})
 
 
 # ---------------------------------------------------------------- making tensors
+def freeze(name: str, *tensors: TracedTensor) -> None:
+    """Have nobody write any more into tensors that share memory in the plain run, where `name` makes views, but do not
+    here.
+    """
+    for t in tensors:
+        t._storage.frozen = name
+
+
 def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
     """Return a tensor of its own storage; rank 0 is an immutable scalar unless told otherwise."""
     meta = run.graph.metas[tensor]

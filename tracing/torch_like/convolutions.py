@@ -185,7 +185,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     x = _padded("unfold", x, each(padding, 2), sizes, strides, dilations)
     h, w = _counts(x, sizes, strides, dilations)
     made = x.call("windows", sizes=sizes, steps=strides, dilations=dilations)
-    made = made.reshape((x.shape[0], x.shape[1] * math.prod(sizes), h * w))
+    made = made.reshape((x.shape[0], x.shape[1] * math.prod(sizes), h * w)).as_copy()
     return wrap(made[0] if single else made)
 
 
@@ -220,7 +220,7 @@ def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
     parts = x.reshape((*lead, channels // (r * r), r, r, h, w))
     n = len(lead)
     order = (*range(n + 1), n + 3, n + 1, n + 4, n + 2)
-    return wrap(parts.call("transpose", axes=order).reshape((*lead, channels // (r * r), h * r, w * r)))
+    return wrap(parts.call("transpose", axes=order).reshape((*lead, channels // (r * r), h * r, w * r)).as_copy())
 
 
 @implements("pixel_unshuffle")
@@ -233,7 +233,7 @@ def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
     parts = x.reshape((*lead, channels, h // r, r, w // r, r))
     n = len(lead)
     order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return wrap(parts.call("transpose", axes=order).reshape((*lead, channels * r * r, h // r, w // r)))
+    return wrap(parts.call("transpose", axes=order).reshape((*lead, channels * r * r, h // r, w // r)).as_copy())
 
 
 @implements("channel_shuffle", "native_channel_shuffle")
@@ -243,4 +243,4 @@ def channel_shuffle(input: Any, groups: Any) -> Any:
     if x.shape[1] % parts:
         raise ShapeError(f"channel_shuffle: {x.shape[1]} channels do not divide by {parts}, at {user_line()}")
     split = x.reshape((x.shape[0], parts, x.shape[1] // parts, *x.shape[2:]))
-    return wrap(split.swapaxes(1, 2).reshape(x.shape))
+    return wrap(split.swapaxes(1, 2).reshape(x.shape).as_copy())

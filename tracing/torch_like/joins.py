@@ -89,7 +89,8 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if any(operand(x).ndim > 1 for x in given):
         raise ShapeError(f"meshgrid: expected tensors of one axis at most, at {user_line()}")
-    return tuple(wrap(x) for x in numpy_arrangements.meshgrid(*map(strong, given), indexing=indexing))
+    made = numpy_arrangements.meshgrid(*map(strong, given), indexing=indexing, copy=False)
+    return tuple(wrap(x) for x in made)
 
 
 # ---------------------------------------------------------------- rearrangements
@@ -162,12 +163,23 @@ def atleast_2d(input: Any) -> Any:
 
 @method("unfold")
 def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
-    """Return windows along an axis, their elements as the last axis."""
+    """Return windows along an axis, their elements as the last axis: a view, into which one may write where no two of
+    them share elements.
+    """
     x, count, by = operand(self), int(numbers(size)), int(numbers(step))
     along = axis_of(x, dimension)
-    if by < 1 or not 0 <= count <= x.shape[along]:
-        raise ShapeError(f"unfold: windows of {count}, {by} apart, along an axis of {x.shape[along]}, at {user_line()}")
+    if by < 1 or not 0 <= count <= (extent := x.shape[along] if x.ndim else 1):
+        raise ShapeError(f"unfold: windows of {count}, {by} apart, along an axis of {extent}, at {user_line()}")
+    if not x.ndim:
+        return wrap(x.reshape((1,))[:count])
     windows = (x.shape[along] - count) // by + 1
+    by = by if windows > 1 else max(count, 1)
     lead = (slice(None),) * along
-    parts = [x[(*lead, slice(k, k + (windows - 1) * by + 1, by))] for k in range(count)]
-    return wrap(numpy_shapes.stack(parts, -1))
+    if not count:
+        shape = (*x.shape[:along], windows, *x.shape[along + 1 :], 0)
+        return wrap(x.create("zeros", shape=shape, dtype=str(x.dtype)))
+    if count <= by and windows * by <= x.shape[along]:
+        cut = x[(*lead, slice(0, windows * by))].reshape((*x.shape[:along], windows, by, *x.shape[along + 1 :]))
+        return wrap(numpy_shapes.moveaxis(cut[(*lead, slice(None), slice(0, count))], along + 1, -1))
+    last = numpy_shapes.moveaxis(x, along, -1).call("windows", sizes=(count,), steps=(by,), dilations=(1,))
+    return wrap(numpy_shapes.moveaxis(last, -1, along))

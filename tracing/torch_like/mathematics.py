@@ -19,6 +19,7 @@ from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, numb
 from jitfuse.tracing.torch_like.shapes import axis_of
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
+from jitfuse.tracing.traced import freeze
 
 
 # ---------------------------------------------------------------- torch.special
@@ -102,16 +103,23 @@ def polar(abs: Any, angle: Any) -> Any:
 
 @implements("view_as_real")
 def view_as_real(input: Any) -> Any:
-    """Return complex numbers as pairs along a new last axis; a copy."""
+    """Return complex numbers as pairs along a new last axis."""
     x = operand(input)
-    return wrap(numpy_shapes.stack([x.real, x.imag], -1))
+    return _apart("torch.view_as_real", x, numpy_shapes.stack([x.real, x.imag], -1))
 
 
 @implements("view_as_complex")
 def view_as_complex(input: Any) -> Any:
-    """Return pairs along the last axis as complex numbers; a copy."""
+    """Return pairs along the last axis as complex numbers."""
     x = operand(input)
-    return wrap(_joined(x[..., 0], x[..., 1]))
+    return _apart("torch.view_as_complex", x, _joined(x[..., 0], x[..., 1]))
+
+
+def _apart(name: str, x: Tensor, made: Tensor) -> Any:
+    """Return what is a view of x in torch and a copy here: from now on, nobody may write into either."""
+    result = wrap(made)
+    freeze(name, x, result.tensor)
+    return result
 
 
 @implements("isreal")

@@ -192,7 +192,7 @@ def _adaptive(name: str, rank: int, combine: Callable[[Tensor, int], Tensor]) ->
             return wrap(x.call("mean", axis=tuple(range(x.ndim - rank, x.ndim)), keepdims=True))
         for k, target in enumerate(targets):
             x = _adapted(x, x.ndim - rank + k, target, combine)
-        return wrap(x)
+        return wrap(x.as_copy())
 
     function.__name__ = name
 

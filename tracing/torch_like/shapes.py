@@ -144,7 +144,8 @@ def expand(self: Any, *sizes: Any) -> Any:
     lead = len(given) - x.ndim
     if lead < 0 or -1 in given[:lead] or min(given, default=0) < -1:
         raise ShapeError(f"expand: the sizes {given} do not fit a tensor of {x.shape}, at {user_line()}")
-    return wrap(x.call("broadcast_to", shape=tuple(x.shape[k - lead] if n == -1 else n for k, n in enumerate(given))))
+    shape = tuple(x.shape[k - lead] if n == -1 else n for k, n in enumerate(given))
+    return wrap(x[...] if shape == x.shape else x.call("broadcast_to", shape=shape))
 
 
 @method("expand_as")
@@ -158,7 +159,7 @@ def broadcast_tensors(*tensors: Any) -> Any:
     """Broadcast tensors against each other."""
     found = [strong(x) for x in (tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors)]
     shape = shape_rules.broadcast("broadcast_tensors", [x.shape for x in found])
-    return tuple(wrap(x.call("broadcast_to", shape=shape)) for x in found)
+    return tuple(expand(x, shape) for x in found)
 
 
 @implements("diagonal")
@@ -183,7 +184,7 @@ def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
 def select(input: Any, dim: Any, index: Any) -> Any:
     """Return the part at one place of an axis."""
     x = strong(input)
-    return wrap(x[(*(slice(None),) * axis_of(x, dim), int(numbers(index)))])
+    return wrap(x[(*(slice(None),) * axis_of(x, dim), int(numbers(index)), ...)])
 
 
 @implements("unbind")
@@ -191,7 +192,7 @@ def unbind(input: Any, dim: Any = 0) -> Any:
     """Return the parts along an axis."""
     x = strong(input)
     lead = (slice(None),) * axis_of(x, dim)
-    return tuple(wrap(x[(*lead, k)]) for k in range(x.shape[len(lead)]))
+    return tuple(wrap(x[(*lead, k, ...)]) for k in range(x.shape[len(lead)]))
 
 
 @implements("split")

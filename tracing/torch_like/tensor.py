@@ -121,7 +121,10 @@ class TorchTensor(Foreign):
 
     # ------------------------------------------------------------------ items
     def __getitem__(self, index: Any) -> Any:
-        return TorchTensor(memory(self.tensor[_index(index)]))
+        found = self.tensor[_index(index)]
+        if found._scalar and not self.tensor.weak and _is_of_ints(index):
+            found = self.tensor[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view, as in torch
+        return TorchTensor(memory(found))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         new = operand(value)
@@ -213,6 +216,10 @@ def _index(index: Any) -> Any:
         if isinstance(item, slice) and item.step is not None and item.step < 1:
             raise ShapeError(f"step must be greater than zero, at {user_line()}. Use torch.flip.")
     return tuple(_item(i) for i in index) if isinstance(index, tuple) else _item(index)
+
+
+def _is_of_ints(index: Any) -> bool:
+    return all(type(i) is int for i in index) if isinstance(index, tuple) else type(index) is int
 
 
 def _item(item: Any) -> Any:
