@@ -48,9 +48,31 @@ def scatter(x: Array, value: Array, *indices: Array, axes: tuple[int, ...], plac
     with np.errstate(all="ignore"):
         if ufunc is None:
             target[key] = value
-        else:
+        elif not _combined_in_a_row(ufunc, result, target, key, np.asarray(value)):
             ufunc.at(target, key, value)  # type: ignore[attr-defined]
     return result
+
+
+def _combined_in_a_row(ufunc: Any, whole: Array, target: Array, key: tuple[Array, ...], value: Array) -> bool:
+    """Combine at places of the flattened array, for which NumPy has fast loops; return whether it can be done.
+
+    Not for one axis, which is such an array, other dtypes, which are cast, and wrong indices, which raise.
+    """
+    if whole.ndim < 2 or value.dtype != whole.dtype or not whole.flags.c_contiguous or not whole.size:
+        return False
+    sizes, strides = target.shape, [s // whole.itemsize for s in target.strides]
+    places: Any = 0
+    for index, n, stride in zip(key, sizes, strides, strict=False):
+        if index.dtype.kind == "u" or (index.size and not -n <= index.min() <= index.max() < n):
+            return False
+        places = places + np.where(index < 0, index + n, index).astype(np.int64) * stride
+    rest = len(sizes) - len(key)
+    places = np.reshape(places, (*np.shape(places), *(1,) * rest))
+    for k, (n, stride) in enumerate(zip(sizes[len(key) :], strides[len(key) :], strict=True)):
+        places = places + (np.arange(n) * stride).reshape((-1, *(1,) * (rest - 1 - k)))
+    spread = np.broadcast_to(value, places.shape) if value.ndim <= places.ndim else value.reshape(places.shape)
+    ufunc.at(whole.reshape(-1), places.reshape(-1), spread.reshape(-1))
+    return True
 
 
 def take(x: Tensor, index: Tensor, *, axis: int, mode: str) -> Tensor:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -58,6 +59,42 @@ def partition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:
 def argpartition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:
     """Return the indices of a partition."""
     return np.argpartition(x, positions, axis=axis)
+
+
+def topk(x: Array, *, axis: int, count: int, largest: bool) -> Array:
+    """Return the indices of the largest or smallest elements in order, the first of equal ones first.
+
+    The best of each of many parts of a row bound the last element that is wanted; what lies within the bound is sorted.
+    """
+    rows = np.moveaxis(np.asarray(x), axis, -1)
+    if rows.dtype.itemsize < 4 and rows.dtype.kind not in "biu":
+        rows = rows.astype(np.float32)  # the same order, and NumPy is slow in 16 bits
+    shape, extent = rows.shape, rows.shape[-1]
+    parts = max(_PARTS_PER_ELEMENT * count, math.isqrt(extent))
+    if rows.dtype.kind == "b" or not count or parts * _PARTS_PER_ELEMENT > extent:
+        return np.moveaxis(_in_order(rows, largest)[..., :count], -1, axis)
+    flat = rows.reshape(math.prod(shape[:-1]), extent)
+    of_parts = flat[:, : extent // parts * parts].reshape(len(flat), extent // parts, parts)
+    bound = (np.partition(of_parts.max(1), parts - count, -1)[:, parts - count, None] if largest
+             else np.partition(of_parts.min(1), count - 1, -1)[:, count - 1, None])
+    places = np.flatnonzero(~(flat < bound if largest else flat > bound))  # NaN too, and all where the bound is
+    order = _in_order(flat.reshape(-1)[places], largest)
+    own = places // extent
+    order = order[np.argsort(own[order], kind="stable")]
+    starts = np.searchsorted(own, np.arange(len(flat)))
+    found = places[order][starts[:, None] + np.arange(count)] % extent
+    return np.moveaxis(found.reshape(*shape[:-1], count), -1, axis)
+
+
+_PARTS_PER_ELEMENT: Final = 4
+"""A row is cut into at least so many parts for each element that is wanted, of at least so many elements."""
+
+
+def _in_order(rows: Array, largest: bool) -> Array:
+    """Return the indices that sort along the last axis, stable in both orders."""
+    if not largest:
+        return np.argsort(rows, -1, kind="stable")
+    return rows.shape[-1] - 1 - np.argsort(rows[..., ::-1], -1, kind="stable")[..., ::-1]
 
 
 def searchsorted(sorted_: Array, values: Array, *, side: Any) -> Array:

@@ -79,7 +79,7 @@ class Values:
         self._find_commits()
         self._find_outputs()
         self._find_host_operands()
-        self._store_windows()
+        self._store_copies()
         self.inlining = Inlining(program, policy, self.memory, self.must, self.choices)
 
     def base(self, value: int) -> int:
@@ -267,11 +267,12 @@ class Values:
         if value not in self.memory:
             self.must.add(value)
 
-    def _store_windows(self) -> None:
-        """Have windows stored that are read under another shape: their places would be found by divisions."""
+    def _store_copies(self) -> None:
+        """Have copies stored, and windows that are read under another shape: divisions would find their places."""
         for step in self.program.steps:
             readers = self.program.consumers.get(step.result_id, ())
-            if step.op_name == "windows" and any(r.op_name == "reshape" for r in readers):
+            reshaped = step.op_name == "windows" and any(r.op_name == "reshape" for r in readers)
+            if reshaped or step.op_name == "copy":
                 self.must.add(step.result_id)
 
     # ------------------------------------------------------------------ views

@@ -157,7 +157,8 @@ SECTIONS: Final[dict[str, str]] = {
         quantile: torch.quantile(x, 0.3); torch.quantile(x, 0.5, dim=1)
         sort: x.sort(dim=1); torch.sort(v, descending=True); x.sort(0).values
         argsort: v.argsort(); torch.argsort(x, dim=1, descending=True)
-        topk: v.topk(3); torch.topk(x, 2, dim=1); v.topk(2, largest=False)
+        topk: v.topk(3); torch.topk(x, 2, dim=1); v.topk(2, largest=False); x.repeat(1, 20).topk(3)[0]; \
+            x.repeat(20, 1).topk(3, 0, False).values
         kthvalue: torch.kthvalue(v, 2)
         searchsorted: torch.searchsorted(v.sort().values, v); torch.searchsorted(v.sort().values, x, right=True)
         bucketize: torch.bucketize(x, v.sort().values)

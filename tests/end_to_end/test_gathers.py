@@ -12,6 +12,7 @@ from launches import launches
 
 import jitfuse as jf
 from jitfuse.dtypes import SUPPORTED
+from jitfuse.ir import gathers
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(5, 6, 7))
@@ -243,3 +244,31 @@ def test_products_are_indices(function: Any, shape: tuple[int, int, int]) -> Non
         a, b = rng.integers(0, 5, (rows, inner)).astype(dtype), rng.integers(0, 5, (inner, columns)).astype(dtype)
         x = rng.random(3)
         np.testing.assert_allclose(jf.fuse(function)(x, a, b), function(x, a, b), rtol=1e-13)
+
+
+@pytest.mark.parametrize("case", range(60))
+def test_combining_at_places_goes_element_by_element(case: int) -> None:
+    """As ufunc.at does, to the bit, also where it is done over the flattened array."""
+    rng = np.random.default_rng(case)
+    x = rng.normal(size=rng.integers(0 if case % 20 == 0 else 1, 5, rng.integers(1, 4)))
+    x = x.astype(rng.choice(["float32", "float64", "int32"]), order="F" if case % 3 == 0 else "C")
+    axes = tuple(sorted(rng.choice(x.ndim, rng.integers(1, x.ndim + 1), replace=False).tolist()))
+    common = ((3,), (2, 3), (40,), (), (0,))[case % 5]
+    indices = [rng.integers(-x.shape[a] - (case % 7 == 0), max(x.shape[a], 1), common) for a in axes]
+    place = int(rng.integers(0, x.ndim - len(axes) + 1))
+    rest = [n for a, n in enumerate(x.shape) if a not in axes]
+    shape = [1 if rng.random() < 0.2 else n for n in (*rest[:place], *common, *rest[place:])]
+    value = (rng.normal(size=shape) * 9).astype(x.dtype if case % 4 else "float32")
+    for combine in ("add", "multiply", "maximum"):
+        plain = x.copy(order="K")
+        front = np.moveaxis(plain, axes, range(len(axes)))
+        spread = np.moveaxis(np.broadcast_to(value, (*rest[:place], *common, *rest[place:])),
+                             range(place, place + len(common)), range(len(common)))
+        try:
+            getattr(np, combine).at(front, tuple(indices), spread)
+        except (IndexError, np.exceptions.DTypePromotionError, TypeError) as error:
+            with pytest.raises(type(error)):
+                gathers.scatter(x, value, *indices, axes=axes, place=place, combine=combine)
+            continue
+        found = gathers.scatter(x, value, *indices, axes=axes, place=place, combine=combine)
+        assert found.dtype == x.dtype and found.tobytes() == plain.tobytes()

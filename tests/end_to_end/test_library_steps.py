@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -107,6 +108,21 @@ def test_partitions_and_insertion() -> None:
     x, v = RNG.normal(size=(4, 9)), RNG.normal(size=(2, 3))
     same(lambda x: (np.partition(x, 3), np.argpartition(x, (2, -1), axis=1), np.partition(x, 0, axis=None)), x)
     same(lambda x, v: (np.searchsorted(x, v), x.searchsorted(v, "right"), np.digitize(v, x)), np.sort(x[0]), v)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(300,), (4, 90), (2, 3, 133), (0, 40), (4, 0), (1, 1)])
+def test_the_first_of_a_sort(dtype: str, shape: tuple[int, ...]) -> None:
+    x = (RNG.normal(size=shape) * 4).astype(dtype)
+    if x.dtype.kind == "f":
+        x.flat[::13], x.flat[5::17], x.flat[6::17], x.flat[::29] = np.nan, np.inf, -np.inf, -0.0
+    for axis, largest in itertools.product(range(x.ndim), (True, False)):
+        n = x.shape[axis]
+        order = np.argsort(np.flip(x, axis) if largest else x, axis, kind="stable")
+        order = n - 1 - np.flip(order, axis) if largest else order
+        for given, count in itertools.product((x, np.asfortranarray(x)), {0, min(n, 1), min(n, 5), min(n, 12), n}):
+            found = library.topk(given, axis=axis, count=count, largest=largest)
+            np.testing.assert_array_equal(found, order.take(np.arange(count), axis))
 
 
 def test_methods_sort_in_place() -> None:

@@ -294,3 +294,28 @@ def test_narrow_beyond_the_axis(x: Any) -> None:
         jf.fuse(lambda x: x.narrow(1, 3, 9), strict=True)(x)
     with pytest.raises(RuntimeError, match="exceeds dimension size"):
         jf.fuse(lambda x: x.narrow(1, 3, 9))(x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize(("shape", "weight", "options"), [
+    ((2, 3, 9, 70), (3, 1, 3, 3), {"groups": 3, "padding": 1}), ((1, 1, 5, 200), (1, 1, 5, 2), {"stride": (2, 3)}),
+    ((1, 70, 66), (1, 1, 1, 3), {"padding": "same"}), ((2, 2, 300), (2, 1, 40), {"groups": 2, "dilation": 3}),
+    ((2, 2, 300), (4, 1, 7), {"groups": 2}), ((1, 1, 3, 4, 80), (1, 1, 2, 2, 2), {"padding": 1}),
+    ((2, 1, 12, 90), (1, 1, 11, 11), {}), ((0, 1, 5, 80), (1, 1, 3, 3), {"padding": 1}),
+])
+def test_convolutions_of_single_channels(shape: Any, weight: Any, options: Any, dtype: Any) -> None:
+    torch.manual_seed(5)
+    conv = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(weight)]
+    x, w, b = torch.randn(shape).to(dtype), torch.randn(weight).to(dtype), torch.randn(weight[0]).to(dtype)
+
+    def f(x: Any, w: Any, b: Any) -> Any:
+        y = conv(x, w, b, **options)
+        z = torch.relu(conv(torch.tanh(x), w, **options))
+        return y, z, conv(z, w, **options) if z.shape == x.shape else z
+
+    tolerance = 0.1 if dtype is torch.bfloat16 else 2e-5
+    fused = jf.fuse(f)
+    for given in (x, x * 2, x.transpose(0, -1).contiguous().transpose(0, -1)):
+        for got, want in zip(fused(given, w, b), f(given, w, b), strict=True):
+            assert got.dtype is dtype
+            torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance * 10)

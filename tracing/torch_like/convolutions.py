@@ -1,13 +1,14 @@
 """torch.nn.functional's convolutions over traced tensors, and what moves channels to places and back.
 
 Owns their entries in `jitfuse.tracing.torch_like.table`, and `windows`. A convolution is a matrix product with the
-windows of the input, which are stacked slices; a transposed one adds what a product gives to the windows of the output.
+windows of the input, which are stored; one of single channels is the sum of slices times numbers. A transposed one adds
+what a product gives to the windows of the output.
 """
 from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.tracing import numpy_arrangements
@@ -113,6 +114,8 @@ def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents
     samples, channels = x.shape[:2]
     spatial = _counts(x, sizes, strides, dilations)
     outs, ins, places = w.shape[0] // groups, channels // groups, math.prod(sizes)
+    if outs == ins == 1 < places <= _FEW_PLACES and spatial[-1] >= _WIDE and str(x.dtype) in ("float32", "float64"):
+        return _sum_of_slices(x, w, strides, dilations)
     lead = (samples, groups) if groups > 1 else (samples,)
     if places > 1:
         columns = x.call("windows", sizes=sizes, steps=strides, dilations=dilations)
@@ -121,6 +124,27 @@ def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents
     columns = columns.reshape((*lead, ins * places, math.prod(spatial)))
     rows = w.reshape((*lead[1:], outs, ins * places))
     return product("convolution", rows, columns).reshape((samples, groups * outs, *spatial))
+
+
+_FEW_PLACES: Final = 128
+_WIDE: Final = 64
+"""A convolution of single channels with up to so many weights, over rows as wide as this, is one kernel that sums
+slices: it reads the image where it lies, and a product would wait for memory."""
+
+
+def _sum_of_slices(x: Tensor, w: Tensor, strides: Extents, dilations: Extents) -> Tensor:
+    """Return (samples, channels, ...): the sum of each channel's slices times its weights.
+
+    What is sliced and what comes out are stored: kernels would compute them again in each of the slices.
+    """
+    x = x if x._storage.feed is not None else x.call("copy")
+    sizes = w.shape[2:]
+    weights = w.reshape((w.shape[0], *sizes, *(1,) * len(sizes)))
+    total: Any = None
+    for part, place in zip(windows(x, sizes, strides, dilations), itertools.product(*map(range, sizes)), strict=True):
+        term = part * weights[(slice(None), *place)]
+        total = term if total is None else total + term
+    return total.call("copy")
 
 
 def _transposed(name: str, rank: int) -> None:

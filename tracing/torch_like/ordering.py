@@ -59,9 +59,10 @@ def topk(input: Any, k: Any, dim: Any = -1, largest: bool = True, sorted: bool =
     along = shape_rules.normalize_axis("topk", int(numbers(dim)), x.ndim)
     if not 0 <= count <= x.shape[along]:
         raise ShapeError(f"topk: selected index k={count} out of range of {x.shape[along]}, at {user_line()}")
-    values, order = _sorted(x, along, largest)
-    part = (*(slice(None),) * along, slice(0, count))
-    return torch.return_types.topk((wrap(values[part].as_copy()), wrap(order[part].as_copy())))
+    if not x.ndim:
+        return torch.return_types.topk(tuple(map(wrap, _sorted(x, 0, largest))))
+    order = x.call("topk", axis=along, count=count, largest=bool(largest))
+    return torch.return_types.topk((wrap(x.call("take_along_axis", order, axis=along)), wrap(order)))
 
 
 @implements("kthvalue")

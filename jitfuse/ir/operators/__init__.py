@@ -36,7 +36,8 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
     "linear_algebra": "cholesky det inv slogdet svd svdvals qr eigh eigvalsh eig eigvals solve pinv",
     "normalisations": "softmax log_softmax layer_norm rms_norm",
     "ordering": """
-        sort argsort partition argpartition searchsorted median nanmedian quantile percentile nanquantile nanpercentile
+        sort argsort partition argpartition topk searchsorted median nanmedian quantile percentile nanquantile
+        nanpercentile
     """,
     "random_and_mode": "random_uniform random_advance dropout mode_select",
     "special": """

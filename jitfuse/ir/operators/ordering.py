@@ -34,6 +34,14 @@ def _along(name: str, indices: bool, attribute: str) -> Callable[..., Meta]:
     return infer
 
 
+def _infer_topk(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    (m,) = metas
+    axis = shape_rules.normalize_axis("topk", attrs["axis"], m.ndim)
+    if not 0 <= attrs["count"] <= m.shape[axis]:
+        raise ShapeError(f"topk: {attrs['count']} elements of an axis of extent {m.shape[axis]}")
+    return Meta((*m.shape[:axis], attrs["count"], *m.shape[axis + 1 :]), "int64", m.device)
+
+
 def _infer_searchsorted(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     within, values = metas
     if within.ndim != 1:
@@ -71,6 +79,8 @@ add(Op("partition", 1, LIBRARY, {"axis": -1, "positions": REQUIRED}, _along("par
        library.partition, doc="The elements with those at some positions where sorting would put them."))
 add(Op("argpartition", 1, LIBRARY, {"axis": -1, "positions": REQUIRED}, _along("argpartition", True, "positions"),
        library.argpartition, doc="The indices of a partition."))
+add(Op("topk", 1, LIBRARY, {"axis": -1, "count": REQUIRED, "largest": True}, _infer_topk, library.topk,
+       doc="The indices of so many largest or smallest elements along an axis, NaN being largest."))
 add(Op("searchsorted", 2, LIBRARY, {"side": "left"}, _infer_searchsorted, library.searchsorted,
        doc="Where values would be inserted into a sorted array of one axis."))
 _statistic("median", {}, "The middle value over axes; the mean of the two middle ones of an even number.",

@@ -166,6 +166,11 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
         yield from (([np.sort(x, axis=None), special(shape, "float64", 2)], {"side": s}) for s in ("left", "right"))
     elif "positions" in op.attrs:
         yield from (([x], {"axis": axis, "positions": (0,)}) for axis in range(-1, len(shape)))
+    elif op.name == "topk":
+        for axis, largest in itertools.product(range(-1, len(shape)), (True, False)):
+            if shape:
+                for count in {0, min(1, shape[axis]), shape[axis]}:
+                    yield [x], {"axis": axis, "count": count, "largest": largest}
     elif "sorting" in op.attrs:
         for axis, sorting in itertools.product(range(-1, len(shape)), ("quicksort", "stable")):
             yield [x], {"axis": axis, "sorting": sorting}

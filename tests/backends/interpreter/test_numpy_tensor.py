@@ -87,6 +87,13 @@ def library_function(op: ops.Op) -> Callable[..., Any]:
     return function
 
 
+def in_order(x: Any, axis: int, descending: bool) -> Any:
+    """Return the indices that sort, equal elements in the order in which they are."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    return np.shape(x)[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+
+
 def floats(x: Any) -> Any:
     """The operand as what functions of floats make of it."""
     return np.asarray(x, None if np.asarray(x).dtype.kind == "f" else "float64")
@@ -160,6 +167,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
         floats(x * slope).dtype)[()],
     "elu": lambda x, alpha: np.where(x > 0, x, np.expm1(floats(x).astype(float)) * alpha).astype(
         floats(x * alpha).dtype)[()],
+    "topk": lambda x, axis, count, largest: in_order(known(x), axis, largest).take(np.arange(count), axis),
     "require": lambda x, ok, status: np.broadcast_arrays(x, ok)[0].copy()[()], "clip": np.clip, "copy": np.copy,
     "softmax": softmax,
     "log_softmax": lambda x, axis: log_softmax(floats(x), axis),
