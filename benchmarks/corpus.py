@@ -24,6 +24,8 @@ from numpy_programs.judging import difference
 from side_by_side import Comparison, Found, Trial
 
 SECONDS_PER_SAMPLE = 0.01
+PAUSE = 0.1
+"""Seconds between systems: idle threads of one library's products spin for a while, and take the other's processors."""
 
 
 # ---------------------------------------------------------------------- the systems
@@ -73,7 +75,7 @@ def measure(name: str, options: argparse.Namespace) -> Found:
         wrong = max(wrong, difference(expected, (call(*again), again)))
         return Trial(first, wrong, lambda: _seconds(call, arguments))
 
-    return COMPARISON.take_turns(options.systems, begin, program.tolerance, options.rounds)
+    return COMPARISON.take_turns(options.systems, begin, program.tolerance, options.rounds, PAUSE)
 
 
 def _seconds(call: Callable[..., Any], arguments: tuple[Any, ...]) -> float:

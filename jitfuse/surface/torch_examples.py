@@ -160,7 +160,9 @@ SECTIONS: Final[dict[str, str]] = {
         topk: v.topk(3); torch.topk(x, 2, dim=1); v.topk(2, largest=False); x.repeat(1, 20).topk(3)[0]; \
             x.repeat(20, 1).topk(3, 0, False).values
         kthvalue: torch.kthvalue(v, 2)
-        searchsorted: torch.searchsorted(v.sort().values, v); torch.searchsorted(v.sort().values, x, right=True)
+        searchsorted: torch.searchsorted(v.sort().values, v); torch.searchsorted(v.sort().values, x, right=True); \
+            torch.searchsorted(x.sort().values, y[:, :2]); \
+            torch.searchsorted(q.sort().values, q[..., 1:4].contiguous(), right=True, out_int32=True)
         bucketize: torch.bucketize(x, v.sort().values)
     """,
     "Shapes, joins, rearrangements": """
@@ -207,6 +209,11 @@ SECTIONS: Final[dict[str, str]] = {
         unfold: v.unfold(0, 3, 1)
         gather: x.gather(1, n.long() % 5); torch.gather(x, 0, n[:2].long() % 4)
         scatter: o.scatter(1, n.long() % 5, 1.0); torch.scatter(o, 0, n[:1].long() % 4, x.double())
+        scatter_reduce: o.scatter_reduce(1, n.long() % 5, x.double(), "amax"); \
+            x.scatter_reduce(0, n[:3].long() % 4, y[:3], "mean"); x.scatter_reduce(1, n.long() % 2, y, "prod", \
+            include_self=False); x.scatter_reduce(1, n.long() % 2, y, "amin", include_self=False); \
+            x.scatter_reduce(0, n.long() % 4, y, reduce="mean", include_self=False); \
+            (o.scatter_reduce_(0, n.long() % 3, y.double(), "sum", include_self=False), o)[1]
         scatter_add: torch.zeros(4, 5, dtype=x.dtype).scatter_add(0, n.long() % 4, x)
         index_select: x.index_select(0, i % 4); torch.index_select(x, 1, i)
         index_add: torch.zeros(6, 5, dtype=x.dtype).index_add(0, i[:4], x)

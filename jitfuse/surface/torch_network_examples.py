@@ -49,6 +49,9 @@ SECTIONS: Final[dict[str, str]] = {
         fft.fftn: torch.fft.fftn(x)
         fft.fftshift: torch.fft.fftshift(v)
         fft.ifftshift: torch.fft.ifftshift(x, dim=1)
+        stft: torch.stft(x.reshape(-1), 8, 2, window=x.reshape(-1)[:8], return_complex=True); \
+            torch.stft(x, 4, 1, 2, pad_mode="constant", normalized=True, return_complex=True); \
+            torch.stft(x.reshape(2, 10), 7, None, 6, v, False, return_complex=True); x.stft(9, return_complex=True)
     """,
     "torch.nn.functional": """
         relu: F.relu(x - 0.5); torch.relu(x - 0.5); F.relu(n - 2)
@@ -106,7 +109,9 @@ SECTIONS: Final[dict[str, str]] = {
         affine_grid: F.affine_grid(x[:2, :3].reshape(1, 2, 3), (1, 1, 3, 4), align_corners=False)
         grid_sample: F.grid_sample(img, q[:, :, :3, :2] * 2 - 1, align_corners=False); \
             F.grid_sample(img, q[:, :, :3, :2] * 3 - 1, padding_mode="border", align_corners=True); \
-            F.grid_sample(img, q[:, :, :3, :2] * 3 - 1.5, mode="nearest", align_corners=False)
+            F.grid_sample(img, q[:, :, :3, :2] * 3 - 1.5, mode="nearest", align_corners=False); \
+            F.grid_sample(img, q[:, :, :3, :2] * 9 - 5, padding_mode="reflection", align_corners=False); \
+            F.grid_sample(img, q[:, :, :3, :2] * 9 - 5, padding_mode="reflection", align_corners=True)
         conv1d: F.conv1d(img[:, :, 0], ker[:, :, 0]); F.conv1d(img[:, :, 0], ker[:, :, 0], v[:2], stride=2, padding=1)
         conv3d: F.conv3d(q[:, None], ker[:, :1, None])
         conv_transpose1d: F.conv_transpose1d(img[:, :2, 0], ker[:, :, 0]); \

@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
+from jitfuse.tracing import numpy_arrangements
 from jitfuse.tracing import numpy_fft as numpy_fft  # enters them
 from jitfuse.tracing.numpy_functions import FUNCTIONS
+from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.promotion import floating, numbers, strong
+from jitfuse.tracing.torch_like.table import FUNCTIONS as FUNCTIONS_OF_TORCH
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -39,6 +43,39 @@ def _shift(name: str) -> None:
         return wrap(FUNCTIONS[getattr(np.fft, name)](strong(input), numbers(dim)))
 
     function.__name__ = name
+
+
+@implements("stft")
+def stft(input: Any, n_fft: Any, hop_length: Any = None, win_length: Any = None, window: Any = None,
+         center: bool = True, pad_mode: str = "reflect", normalized: bool = False, onesided: Any = None,
+         return_complex: Any = None, align_to_window: Any = None) -> Any:
+    """Return the spectra of overlapping parts of signals, of each part along the last axis but one."""
+    x, size = strong(input), int(numbers(n_fft))
+    if str(x.dtype) not in ("float32", "float64"):
+        raise DTypeError(f"stft: expected a tensor of float32 or float64, got {x.dtype}, at {user_line()}")
+    if not return_complex or onesided is False or align_to_window or x.ndim not in (1, 2):
+        raise UnsupportedError(f"stft of {x.shape} without return_complex=True, with onesided=False, or with "
+                               f"align_to_window is not available, at {user_line()}")
+    hop = size // 4 if hop_length is None else int(numbers(hop_length))
+    width = size if win_length is None else int(numbers(win_length))
+    signals = x if x.ndim == 2 else x.reshape((1, x.shape[0]))
+    if center:
+        signals = FUNCTIONS_OF_TORCH["pad"](wrap(signals), (size // 2, size // 2), pad_mode).tensor
+    if hop < 1 or not 0 < width <= size <= signals.shape[1]:
+        raise ShapeError(f"stft: parts of {size}, {hop} apart, and a window of {width} do not fit signals of "
+                         f"{x.shape}, at {user_line()}")
+    parts = signals.call("windows", sizes=(size,), steps=(hop,), dilations=(1,)).swapaxes(-1, -2)
+    left = (size - width) // 2
+    if window is not None:
+        weights = strong(window)
+        if weights.shape != (width,) or weights.dtype != x.dtype:
+            raise ShapeError(f"stft: a window of {weights.dtype} {weights.shape} for {x.dtype} and {width}, at "
+                             f"{user_line()}")
+        parts = parts * numpy_arrangements.pad(weights, (left, size - width - left))
+    elif width < size:
+        parts = parts * ((np.arange(size) >= left) & (np.arange(size) < left + width)).astype(str(x.dtype))
+    made = FUNCTIONS[np.fft.rfft](parts, size, -1, "ortho" if normalized else None).swapaxes(-1, -2)
+    return wrap(made if x.ndim == 2 else made[0])
 
 
 for _name in ("fft", "ifft", "rfft", "irfft"):

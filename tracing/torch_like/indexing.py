@@ -4,9 +4,11 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. `x[...]` is in `jitfus
 """
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
-from jitfuse.errors import DTypeError, UnsupportedError
+from jitfuse.dtypes import integer_range, is_integer
+from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
 from jitfuse.tracing import gathering
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
@@ -98,10 +100,34 @@ def scatter_add(input: Any, dim: Any, index: Any, src: Any) -> Any:
 @implements("scatter_reduce")
 def scatter_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Return the tensor with elements of src combined at an index along an axis for each place."""
-    if reduce == "mean" or not include_self:
-        raise UnsupportedError(f"scatter_reduce of means, or without the tensor's own elements, is not available, at "
-                               f"{user_line()}. Use scatter_add.")
-    return scatter(input, dim, index, src, reduce=reduce)
+    x, new, at = strong(input), operand(src), operand(index)
+    dtype = str(x.dtype)
+    if reduce not in _IDENTITY or new.dtype != x.dtype:
+        raise ArgumentError(f"scatter_reduce of {x.dtype} and {new.dtype}: reduce is one of {', '.join(_IDENTITY)}, "
+                            f"not {reduce!r}, at {user_line()}")
+    if include_self and reduce != "mean":
+        return scatter(input, dim, index, src, reduce=reduce)
+    counts = x.create("full" if include_self else "zeros", shape=x.shape, dtype="int64",
+                      **({"value": 1} if include_self else {}))
+    ones = x.create("full", shape=at.shape, value=1, dtype="int64")
+    counts = scatter(wrap(counts), dim, index, wrap(ones), reduce="add").tensor
+    if not include_self:
+        x = counts.call("greater", 0).call("where", cast(operand(_identity(reduce, dtype)), dtype), x)
+    made = scatter(wrap(x), dim, index, src, reduce="sum" if reduce == "mean" else reduce)
+    if reduce != "mean":
+        return made
+    divisor = cast(counts.call("maximum", 1), dtype)
+    return wrap(cast(made.tensor.call("floor_divide" if is_integer(dtype) else "divide", divisor), dtype))
+
+
+_IDENTITY: Final = {"sum": 0, "mean": 0, "prod": 1, "amax": -math.inf, "amin": math.inf}
+
+
+def _identity(reduce: str, dtype: str) -> Any:
+    """Return the number that changes no other when it is combined with it."""
+    if reduce in ("amax", "amin") and is_integer(dtype):
+        return integer_range(dtype)[0 if reduce == "amax" else 1]
+    return _IDENTITY[reduce]
 
 
 @implements("index_add")

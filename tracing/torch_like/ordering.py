@@ -4,11 +4,11 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. Sorting is stable, als
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 
-from jitfuse.errors import ShapeError
+from jitfuse.errors import ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_library, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
@@ -120,14 +120,29 @@ def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, inte
 @implements("searchsorted")
 def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
                  side: Any = None) -> Any:
-    """Return where values would be inserted into a sorted sequence of one axis."""
+    """Return where values would be inserted into a sorted sequence, or into those along the last axis."""
     x = strong(sorted_sequence)
     values = strong(input).astype(str(x.dtype), copy=False)
     where = "right" if right or side == "right" else "left"
-    if x.ndim != 1:
-        raise ShapeError(f"searchsorted: a sequence of shape {x.shape} is not of one axis, at {user_line()}")
-    made = numpy_library.searchsorted(x, values, where)
+    made = numpy_library.searchsorted(x, values, where) if x.ndim == 1 else _placed(x, values, where == "right")
     return wrap(made.astype("int32") if out_int32 else made)
+
+
+_FEW: Final = 32
+"""Up to so many values for each sequence are compared with all of it; more would be searched in less time."""
+
+
+def _placed(x: Tensor, values: Tensor, right: bool) -> Tensor:
+    """Return where values would be inserted into sequences along the last axis: how many elements lie before them."""
+    if x.ndim != values.ndim or not x.ndim or x.shape[:-1] != values.shape[:-1]:
+        raise ShapeError(f"searchsorted: sequences of shape {x.shape} and values of shape {values.shape} have the same "
+                         f"axes but the last, at {user_line()}")
+    if values.shape[-1] > _FEW:
+        raise UnsupportedError(f"searchsorted of more than {_FEW} values in each of many sequences is not available, "
+                               f"at {user_line()}")
+    behind = numpy_shapes.expand_dims(x, -2).call("greater" if right else "greater_equal",
+                                                  numpy_shapes.expand_dims(values, -1))
+    return behind.call("logical_not").call("sum", axis=-1).astype("int64", copy=False)
 
 
 @implements("bucketize")

@@ -141,7 +141,7 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     x, at = same_dtype("grid_sample", input, grid)
     if x.ndim != 4 or at.ndim != 4 or at.shape[0] != x.shape[0] or at.shape[3] != 2:
         raise ShapeError(f"grid_sample: images of {x.shape} and a grid of {at.shape}, at {user_line()}")
-    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border"):
+    if mode not in ("bilinear", "nearest") or padding_mode not in ("zeros", "border", "reflection"):
         raise UnsupportedError(f"grid_sample(mode={mode!r}, padding_mode={padding_mode!r}) is not available, at "
                                f"{user_line()}")
     rows, columns = (_pixels(at[..., k], n, bool(align_corners), padding_mode) for k, n in ((1, x.shape[2]),
@@ -162,7 +162,18 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
 def _pixels(places: Tensor, extent: int, corners: bool, padding: str) -> Tensor:
     """Return places from -1 to 1 as those from 0 to the extent."""
     made = (places + 1) / 2 * (extent - 1) if corners else ((places + 1) * extent - 1) / 2
-    return made.call("clip", 0, extent - 1) if padding == "border" else made
+    if padding == "reflection":
+        made = _reflected(made, 0.0, extent - 1.0) if corners else _reflected(made, -0.5, float(extent))
+    return made if padding == "zeros" else made.call("clip", 0, extent - 1)
+
+
+def _reflected(places: Tensor, low: float, span: float) -> Tensor:
+    """Return places reflected at a lower bound and the one that lies a span above."""
+    if not span:
+        return places * 0.0
+    away = (places - low).call("abs")
+    over, turns = away.call("fmod", span), (away / span).call("floor")
+    return turns.call("remainder", 2.0).call("equal", 0.0).call("where", over + low, span - over + low)
 
 
 def _picked(x: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
