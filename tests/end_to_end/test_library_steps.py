@@ -205,7 +205,7 @@ OPERATORS = [op for op in ops.table() if op.kind == ops.LIBRARY and op.arity != 
 @pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
 def test_the_interpreter_carries_it_out_over_torch_too(op: ops.Op) -> None:
     torch = pytest.importorskip("torch")
-    values = {"positions": (1,), "axis": 0, "axes": (0,), "n": 3, "s": (3,)}
+    values = {"positions": (1,), "axis": 0, "axes": (0,), "n": 3, "count": 2, "s": (3,)}
     attrs = {name: values[name] for name, default in op.attrs.items() if default is ops.REQUIRED}
     part = 0.5j if op.name.startswith("complex_") else 0.0
     arrays = [np.array([0.25, 0.5, 0.75]) + part for _ in range(op.arity)]
