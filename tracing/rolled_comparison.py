@@ -18,10 +18,9 @@ import numpy as np
 from jitfuse.ir import ops
 from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.program import Meta
-from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_body import EXACT
-from jitfuse.tracing.rolled_run import Line, Run
+from jitfuse.tracing.rolled_run import LONG_ITERATION, Limits, Line, Run
 
 MAX_PERIOD: Final = 2048
 _COMPARED: Final = 3
@@ -35,14 +34,9 @@ _WINDOW: Final = 4
 """Ops by which iterations are recognised before they are compared."""
 _ENDS: Final = 16
 """Ends of short runs among which the next one of the same kind is looked for."""
+_PART: Final = 4
+"""Of this many ops of a long iteration one at least comes again as far on."""
 _LITERAL: Final = -1
-
-
-class Limits(NamedTuple):
-    """From how many ops, in how many iterations, on a run becomes a loop; one of loops does so whatever its ops."""
-
-    ops: int
-    iterations: int
 
 
 class Comparison:
@@ -85,7 +79,7 @@ class Comparison:
 
         Many short runs of one period count as a long one: they are the loops within a loop.
         """
-        periods = self._periods(limits.iterations)
+        periods = self._periods(limits)
         for period in periods:  # which grow
             alike = self._code[period:] == self._code[:-period]
             alike &= self._free[period:] & self._free[:-period]
@@ -97,18 +91,21 @@ class Comparison:
                 alike &= by[period:] == by[:-period]
             if not alike.any():
                 continue
-            least = (limits.iterations - 2) * period
+            least = (limits.least(period) - 2) * period
             found = list(_stretches(alike, least))
             if len(found) < limits.iterations or sum(end - begin for begin, end in found) < limits.ops:
                 found = [(begin, end) for begin, end in found if end - begin >= limits.ops - 2 * period]
-            _add_distances(periods, alike, period, limits.iterations)
+            _add_distances(periods, alike, period, limits)
             for begin, end in found:
                 before = self._free[max(begin - period, 0) : begin]
                 yield Run(begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])))
 
-    def _periods(self, least: int) -> list[int]:
-        """Return the distances at which a few ops often come again, and small multiples of these."""
-        count = len(self._code)
+    def _periods(self, limits: Limits) -> list[int]:
+        """Return the distances at which a few ops often come again, and small multiples of these.
+
+        Those of long iterations need not come as often, but then a good part of the ops must: there are many distances.
+        """
+        count, least = len(self._code), limits.iterations
         window = min(_WINDOW, count // least)  # no period is longer than that
         if not window:
             return []
@@ -121,13 +118,16 @@ class Comparison:
         often = np.bincount(apart[apart <= MAX_PERIOD], minlength=1)
         found = np.flatnonzero(often >= least - 1)
         every = {p * m for p in found.tolist() for m in (1, 2, 3, 4)}
-        return sorted(p for p in every if p <= min(MAX_PERIOD, count // least))
+        long = np.arange(LONG_ITERATION, max(len(often), LONG_ITERATION))
+        again = often[LONG_ITERATION:]
+        every.update(long[(again >= limits.least(LONG_ITERATION) - 1) & (again * _PART >= long)].tolist())
+        return sorted(p for p in every if p <= min(MAX_PERIOD, count // limits.least(p)))
 
 
-def _add_distances(periods: list[int], alike: Any, period: int, least: int) -> None:
+def _add_distances(periods: list[int], alike: Any, period: int, limits: Limits) -> None:
     """Add the distances at which the ends of runs of a period often come again: loops that are too short to be runs."""
     ends = np.flatnonzero(alike[:-1] & ~alike[1:])
-    for between in range(1, min(_ENDS, len(ends) - least) + 1):
+    for between in range(1, min(_ENDS, len(ends) - limits.iterations) + 1):
         apart = ends[between:] - ends[:-between]
         often = np.bincount(apart[apart <= MAX_PERIOD], minlength=1)
         for distance in np.flatnonzero(2 * often >= len(apart)).tolist():

@@ -13,7 +13,7 @@ from typing import Final
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
-from jitfuse.tracing.rolled_run import attr
+from jitfuse.tracing.rolled_run import FEW_ITERATIONS, Limits, attr
 
 _LEFT: Final = 16
 """Writes outside of loops for each list with which the rewriting is still good."""
@@ -32,12 +32,16 @@ class Rewritten(NamedTuple):
         return left <= _LEFT * self.lists and 2 * left <= len(self.writes)
 
 
-def lists_written(line: list[OpNode], metas: list[Meta], least: int, delivered: Collection[int]) -> Rewritten | None:
-    """Return the ops with joins of at least so many values written as writes beside what makes these; None if none."""
-    joins = [op for op in line if op.op_name in ("concat", "stack") and len(op.input_ids) >= least]
+def lists_written(
+    line: list[OpNode], metas: list[Meta], limits: Limits, delivered: Collection[int]
+) -> Rewritten | None:
+    """Return the ops with joins of what as many iterations make written as writes beside that; None if there are none.
+    """
+    joins = [op for op in line if op.op_name in ("concat", "stack") and len(op.input_ids) >= FEW_ITERATIONS]
     if not joins:
         return None
     position = {t: k for k, op in enumerate(line) for t in op.result_ids}
+    joins = [op for op in joins if len(op.input_ids) >= limits.least(_apart(op, line, position))]
     added: dict[int, list[OpNode]] = {}
     gone: set[int] = set()
     writes: set[int] = set()
@@ -59,6 +63,18 @@ def lists_written(line: list[OpNode], metas: list[Meta], least: int, delivered: 
             made.append(op)
         made += added.get(k, ())
     return Rewritten(_needed(made, delivered), frozenset(writes), count)
+
+
+def _apart(join: OpNode, line: list[OpNode], position: dict[int, int]) -> int:
+    """Return how many ops lie between two values of a join, on average."""
+    first, last = (position.get(_joined(t, line, position), -1) for t in (join.input_ids[0], join.input_ids[-1]))
+    return (last - first) // (len(join.input_ids) - 1)
+
+
+def _joined(tensor: int, line: list[OpNode], position: dict[int, int]) -> int:
+    """Return the value that a join has a part of its own shape of."""
+    source = line[position[tensor]] if tensor in position else None
+    return source.input_ids[0] if source is not None and source.op_name == "reshape" else tensor
 
 
 def _needed(line: list[OpNode], delivered: Collection[int]) -> list[OpNode]:
@@ -84,8 +100,7 @@ def _parts(
     parts = [(-1, [join._replace(op_name="zeros", input_ids=(), attrs=attrs, result_ids=(array,))])]
     start = 0
     for number, t in enumerate(join.input_ids, 1):
-        source = line[position[t]] if t in position else None
-        value = source.input_ids[0] if source is not None and source.op_name == "reshape" else t
+        value = _joined(t, line, position)
         shape = list(whole.shape)
         shape[axis] = 1 if join.op_name == "stack" else metas[t].shape[axis]
         counts, ops = tuple(shape), []

@@ -26,6 +26,22 @@ Carry = tuple[int, int, int]
 """(phase, result, lag): a result of the op that comes at this place in an iteration, so many iterations before."""
 
 
+LONG_ITERATION: Final = 64
+"""Ops from which on iterations are not put together: few of them are a loop too, for written out all are compiled."""
+FEW_ITERATIONS: Final = 4
+
+
+class Limits(NamedTuple):
+    """From how many ops, in how many iterations, on a run becomes a loop; one of loops does so whatever its ops."""
+
+    ops: int
+    iterations: int
+
+    def least(self, period: int) -> int:
+        """Return from how many iterations of so many ops on a run becomes a loop."""
+        return self.iterations if period < LONG_ITERATION else min(self.iterations, FEW_ITERATIONS)
+
+
 class NoLoopError(Exception):
     """A run that cannot become a loop of so many iterations from there; never leaves this package."""
 
@@ -59,12 +75,12 @@ class Line(NamedTuple):
 class Workplace:
     """The tensors of a graph in the making: new ones are added behind the old ones, equal constants are one.
 
-    `least` is the number of iterations from which on they become a loop.
+    `limits` tell from how many iterations on they become a loop.
     """
 
-    def __init__(self, metas: list[Meta], literals: dict[int, OpNode], least: int) -> None:
+    def __init__(self, metas: list[Meta], literals: dict[int, OpNode], limits: Limits) -> None:
         self.metas = metas
-        self.least = least
+        self.limits = limits
         self.literals = literals
         self.constants: dict[Any, OpNode] = {}
 

@@ -15,13 +15,21 @@ from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import WrittenArrays
 from jitfuse.tracing.rolled_body import BodyWriter
-from jitfuse.tracing.rolled_run import SAMPLE, Carry, Iterations, Line, NoLoopError, Run, Workplace
+from jitfuse.tracing.rolled_run import (
+    FEW_ITERATIONS,
+    LONG_ITERATION,
+    SAMPLE,
+    Carry,
+    Iterations,
+    Line,
+    NoLoopError,
+    Run,
+    Workplace,
+)
 from jitfuse.tracing.rolled_stored import stored_values
 
-FUSED_OPS = 64
+FUSED_OPS = LONG_ITERATION
 """Ops up to which iterations are put together: they are launched once, and read and write what they carry once."""
-FEWEST: Final = 4
-"""Iterations of a loop whose iterations are several put together."""
 _ATTEMPTS: Final = 6
 """Places at which an iteration may begin that are tried."""
 
@@ -38,7 +46,7 @@ class Rolled(NamedTuple):
 def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
     """Return the loops that a run becomes: none, one, or several where values of iterations in between are used."""
     found: list[Rolled] = []
-    while run.end - run.begin >= place.least * run.period:
+    while run.end - run.begin >= place.limits.least(run.period) * run.period:
         loop = _first_loop(place, line, run)
         if loop is None:
             break
@@ -48,13 +56,14 @@ def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
 
 
 def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
+    least = place.limits.least(run.period)
     for begin in _beginnings(line.ops, run, line.position)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
         for times in dict.fromkeys((_at_once(line, run, count), 1)):
             period = times * run.period
             fused = Run(begin, begin + count // times * period, period, begin)
             try:
-                return _rolled(Iterations(place, line, fused, max(place.least // times, FEWEST)))
+                return _rolled(Iterations(place, line, fused, max(least // times, FEW_ITERATIONS)))
             except NoLoopError:
                 continue
     return None
@@ -62,7 +71,7 @@ def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
 
 def _at_once(line: Line, run: Run, count: int) -> int:
     """Return how many iterations fuse well into one of a loop of so many, and leave few over."""
-    most = min(FUSED_OPS // run.period, count // FEWEST)
+    most = min(FUSED_OPS // run.period, count // FEW_ITERATIONS)
     rows = (ops.get(op.op_name) for op in line.ops[run.begin : run.begin + run.period])
     kinds = {row.kind for row in rows if row is not None}
     if most < 2 or not kinds.isdisjoint(ops.ON_HOST):

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from jitfuse.ir.program import Meta, OpStep
 from jitfuse.tracing.graph import OpNode, ProcessGraph
-from jitfuse.tracing.rolled_comparison import Comparison, Limits, Numbers
+from jitfuse.tracing.rolled_comparison import Comparison, Numbers
 from jitfuse.tracing.rolled_lists import lists_written
 from jitfuse.tracing.rolled_literals import literals_inside
 from jitfuse.tracing.rolled_narrow import narrowed
-from jitfuse.tracing.rolled_run import LITERALS, Workplace, attr, is_literal
+from jitfuse.tracing.rolled_run import LITERALS, Limits, Workplace, attr, is_literal
 from jitfuse.tracing.rolled_step import Rolled, roll_run
 from jitfuse.tracing.rolled_views import made_once, written_out
 from jitfuse.tracing.translator import Boundary
@@ -28,7 +28,7 @@ def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[Pro
     own = {op.id for op in literals}
     line = [op for op in live if op.id not in own]
     work = _Work(graph, boundary, limits)
-    written = lists_written(line, work.metas, limits.iterations, delivered)
+    written = lists_written(line, work.metas, limits, delivered)
     if written is not None:
         work.roll_all(written_out(written.line, work.metas, delivered), limits)
         if not written.fits(work.line):
@@ -50,7 +50,7 @@ class _Work:
         self._renamed: dict[int, int] = {}
         self._numbers = Numbers()
         literals = {op.result_ids[0]: op for op in graph.ops if op.op_name in LITERALS and is_literal(op)}
-        self._place = Workplace(self._graph.metas, literals, limits.iterations)
+        self._place = Workplace(self._graph.metas, literals, limits)
 
     @property
     def metas(self) -> list[Meta]:

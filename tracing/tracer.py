@@ -407,7 +407,7 @@ def roll_long(graph: ProcessGraph, boundary: Boundary, on_host: bool) -> tuple[P
     least = ROLLED_OPS if on_host else max(ROLLED_OPS, ROLLED_OPS_ELSEWHERE)
     if len(graph.ops) < least:
         return graph, boundary
-    from jitfuse.tracing.rolled_comparison import Limits  # few programs have long runs
+    from jitfuse.tracing.rolled_run import Limits  # few programs have long runs
     from jitfuse.tracing.rolling import rolled
 
     return rolled(graph, boundary, Limits(least, ROLLED_ITERATIONS))
