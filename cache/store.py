@@ -62,8 +62,8 @@ class Store:
         self._seen_filled = False
         _stores.add(self)
 
-    def load(self, key: str, canonical: bytes, *, count: bool = True) -> Entry | None:
-        """Return the entry of `key` whose canonical form is `canonical`, or None.
+    def load(self, key: str, canonical: bytes | None, *, count: bool = True) -> Entry | None:
+        """Return the entry of `key` whose canonical form is `canonical` (None: whichever it is), or None.
 
         None where it is absent, unreadable, damaged, another's, or made from something else. Raises
         ValueError for a `key` that is none, before any path is made of it. `count` says whether the hit
@@ -79,13 +79,13 @@ class Store:
                 self.unwritten_hits[key] = self.unwritten_hits.get(key, 0) + 1
         return entry
 
-    def _find(self, key: str, canonical: bytes) -> Entry | None:
+    def _find(self, key: str, canonical: bytes | None) -> Entry | None:
         entry = self.memory.get(key)
-        if entry is not None and entry.canonical == canonical:
+        if entry is not None and canonical in (None, entry.canonical):
             return entry
         for layer in self.read_folders():
             entry = self._load_from(layer, key)
-            if entry is not None and entry.canonical == canonical:
+            if entry is not None and canonical in (None, entry.canonical):
                 return entry
         return None
 

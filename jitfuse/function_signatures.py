@@ -170,14 +170,13 @@ class Signatures(NativeCallable):
         """Have native code for one mode of a signature; raises CompileError where there cannot be any."""
         if training in spec.plans:
             return
-        before = self._counts["cache_misses"]
         with self._counting():
             made = compiler.compile_mode(
                 spec, training, self._origin(), use_cache=self._options.cache,
                 keep_plan=len(self._specs) <= MAX_KEPT_PLANS, schedule=self._options.schedule,
             )
-        if self._counts["cache_misses"] > before and made.kernels is not None:
-            self._missed = (made.kernels,)
+        if made.kernels is not None and made.kernels.compiled is not None:
+            self._missed = (made.kernels.compiled,)
 
     @contextlib.contextmanager
     def _counting(self) -> Iterator[None]:

@@ -16,7 +16,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise jf.CompileError("no code today")
 
-    monkeypatch.setattr(pipeline, "kernel_object", refuse)
+    monkeypatch.setattr(pipeline, "kernels_for", refuse)
 
 
 @pytest.mark.usefixtures("broken")

@@ -135,6 +135,7 @@ def test_another_jitfuse_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     before = keys.environment
     monkeypatch.setattr(keys, "environment", lambda **kwargs: {**before(**kwargs), "sources": "0" * 64})
     objects._objects.clear()
+    objects._homes.clear()
     g = jf.fuse(lambda x: np.sqrt(x) * 7 - x, name="g")
     g(X)
     text = g.explain_miss()

@@ -16,7 +16,7 @@ import numpy as np
 
 from jitfuse.compile.call_plan import BodyPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.host_functions import host_function
-from jitfuse.compile.objects import KernelObject
+from jitfuse.compile.objects import Kernels
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.status import kernel_error
 from jitfuse.dtypes import itemsize, numpy_dtype
@@ -45,7 +45,7 @@ class Body:
     `name` is the function's, for errors.
     """
 
-    def __init__(self, body: BodyPlan, kernels: KernelObject | None, name: str) -> None:
+    def __init__(self, body: BodyPlan, kernels: Kernels | None, name: str) -> None:
         plan = body.plan
         self._plan, self._name = plan, name
         self._kernels = kernels
@@ -191,7 +191,7 @@ def _signed(word: int) -> int:
 
 
 def bodies_of(
-    call: LibraryCall, kernels: KernelObject | None, name: str, *, alone: bool = False
+    call: LibraryCall, kernels: Kernels | None, name: str, *, alone: bool = False
 ) -> Callable[[], dict[str, Any]] | None:
     """Return what makes the bodies of a step, by attribute, for one run of it; None for a step that holds none.
 

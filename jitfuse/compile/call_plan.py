@@ -1,6 +1,6 @@
 """Call plans: what one mode of one signature does in every call, as plain numbers, and the same as bytes.
 
-A call plan is what is left of a runtime plan (`jitfuse.plans`) when all choices are made: which kernel of the object
+A call plan is what is left of a runtime plan (`jitfuse.plans`) when all choices are made: which kernel
 over how many units, which words, which places in which buffers. Binding it needs neither program passes, nor plans,
 nor kernel forms, so a process that finds one on the disk imports none of them. Owns its bytes: plain values by
 `marshal`, under the cache's checksum. Does not own how it is made (`jitfuse.compile.planning`) or where it is kept
@@ -32,7 +32,7 @@ class IndexCheck(Record, frozen=True):
 
 
 class KernelCall(Record, frozen=True):
-    """A launch: the kernel's number in the object, how it is divided, its buffers with byte offsets, its words.
+    """A launch: the kernel's number among the plan's, how it is divided, its buffers with byte offsets, its words.
 
     `turns`, for kernels that go through all their buffers in step: when each is loaded last or stored first, element by
     element, or -1 for one that is read in another order. A buffer may then be written over what is loaded before.
@@ -81,14 +81,6 @@ class LibraryCall(Record, frozen=True):
     bodies: tuple[tuple[str, BodyPlan], ...]
 
 
-class KernelFacts(Record, frozen=True):
-    """What a log says of a kernel."""
-
-    inputs: int
-    outputs: int
-    instructions: int
-
-
 class CallPlan(Record, frozen=True):
     """Everything that a call does, in order.
 
@@ -98,7 +90,6 @@ class CallPlan(Record, frozen=True):
     views     value -> the window that it is into the buffer of another value; for values that are returned
     offsets   buffer -> where it lies in the arena
     literals  value -> (dtype, bytes in little-endian order) of the arrays that are part of the program
-    kernels   what a log says of each kernel of the object
     """
 
     steps: tuple[KernelCall | LibraryCall, ...]
@@ -109,7 +100,6 @@ class CallPlan(Record, frozen=True):
     offsets: Mapping[Buffer, int]
     arena_bytes: int
     literals: Mapping[int, tuple[str, bytes]]
-    kernels: tuple[KernelFacts, ...]
 
     @property
     def launches(self) -> int:
@@ -181,11 +171,10 @@ def decode(data: bytes, lines: Sequence[str]) -> CallPlan:
 
 
 def _call_plan(fields: tuple[Any, ...]) -> CallPlan:
-    steps, commits, results, outputs, views, offsets, arena_bytes, literals, kernels = fields
+    steps, commits, results, outputs, views, offsets, arena_bytes, literals = fields
     return CallPlan(
         tuple(map(_step, steps)), tuple(map(_step, commits)), dict(results), dict(outputs),
         {v: Window(*w) for v, w in views}, dict(offsets), arena_bytes, dict(literals),
-        tuple(KernelFacts(*k) for k in kernels),
     )
 
 

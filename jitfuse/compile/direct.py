@@ -11,14 +11,14 @@ import numpy as np
 
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.delivery import State, bind_feeds, build_result
-from jitfuse.compile.objects import KernelObject
+from jitfuse.compile.objects import Kernels
 from jitfuse.compile.plan_call import Arrays, OnStatus, PlanCall
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.tracer import Trace
 
 
 def call_directly(
-    trace: Trace, plan: CallPlan, kernels: KernelObject | None, constants: Arrays, args: Sequence[Any],
+    trace: Trace, plan: CallPlan, kernels: Kernels | None, constants: Arrays, args: Sequence[Any],
     kwargs: Mapping[str, Any], state: State, on_status: OnStatus, name: str,
 ) -> Any:
     """Return what the traced function, `name`, returns for these arguments, whose signature is the trace's."""

@@ -1,16 +1,18 @@
-"""Objects: the native code of a set of kernel forms, from the cache or from LLVM, once per process.
+"""Kernels: native code of kernel forms, from this process, the cache or LLVM, each made once.
 
 Owns the wiring of cache and code generator. Does not own keys (`jitfuse.compile.keys`), what a kernel form means, the
 code generator, or the cache's files.
 """
 from __future__ import annotations
 
+import marshal
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.backends.llvm.loader import link, load
 from jitfuse.cache import (
@@ -23,7 +25,6 @@ from jitfuse.cache import (
     sources_known,
     sources_now,
 )
-from jitfuse.compile.call_plan import KernelFacts
 from jitfuse.compile.keys import LEVEL, kernel_parts, object_key
 from jitfuse.compile.origin import Origin, entry_metadata, recorded_milliseconds
 from jitfuse.compile.totals import count
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 _lock = threading.RLock()
 _objects: weakref.WeakValueDictionary[bytes, KernelObject] = weakref.WeakValueDictionary()
 """By canonical form: the rest of a key is the same for all objects of a process."""
+_homes: weakref.WeakValueDictionary[bytes, KernelObject] = weakref.WeakValueDictionary()
+"""The object that holds a kernel, by the canonical form of the kernel alone."""
+_REFERENCE: Final = b"kernel in "
+"""How an entry begins that says in which object a kernel lies; native code begins otherwise on every system."""
+_MARSHAL: Final = 2
 _started = False
 
 
@@ -44,14 +50,17 @@ class KernelObject:
     Raises CompileError where the code cannot be loaded or lacks one of the kernels.
     """
 
-    def __init__(self, code: bytes, kernels: int, entry: Entry | Making) -> None:
+    def __init__(self, canonical: bytes, code: bytes, entry: Entry | Making) -> None:
+        self.canonical = canonical
         self.from_cache = isinstance(entry, Entry)
         self.load_ms = 0.0
         self.unpublished = False
         """Whether it was compiled here and is not in the cache yet."""
+        self.members = {form: k for k, form in enumerate(canonical.split(b"\0"))}
+        """The number of each kernel, by its canonical form."""
         self._entry = entry
         self._library = load(code)
-        if lacking := {f"k{k}" for k in range(kernels)} - self._library.names:
+        if lacking := {f"k{k}" for k in self.members.values()} - self._library.names:
             raise CompileError(f"the object has no kernel {', '.join(sorted(lacking))}")
 
     @property
@@ -65,6 +74,14 @@ class KernelObject:
     def key(self) -> str:
         """The object's key in the cache."""
         return self.entry.key
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield the object's entry, then those by which its kernels are found one by one."""
+        yield self.entry
+        told = {name: self.entry.metadata.get(name) for name in ("function", "source", "created")}
+        for form, k in self.members.items() if len(self.members) > 1 else ():
+            place = _REFERENCE + marshal.dumps((self.key, k), _MARSHAL)
+            yield Entry(object_key(form), {"kind": "reference", **told}, form, place)
 
     def address(self, k: int) -> int:
         """Return the address of the k-th kernel."""
@@ -86,6 +103,24 @@ class KernelObject:
         from jitfuse.backends.llvm.jit import assembly
 
         return assembly(self.source, level=LEVEL)
+
+
+class Kernels:
+    """The kernels of a plan, by number: each is one of an object's. `compiled` is the object that was made for them."""
+
+    def __init__(self, places: Sequence[tuple[KernelObject, int]], compiled: KernelObject | None = None) -> None:
+        self.places = tuple(places)
+        self.compiled = compiled
+
+    @property
+    def objects(self) -> tuple[KernelObject, ...]:
+        """The objects, each once, in the order of the kernels."""
+        return tuple(dict.fromkeys(made for made, _ in self.places))
+
+    def address(self, k: int) -> int:
+        """Return the address of the k-th kernel."""
+        made, number = self.places[k]
+        return made.address(number)
 
 
 class Making:
@@ -124,46 +159,66 @@ class Making:
         return Entry(key, {**metadata, "compile_ms": round(self.milliseconds, 3)}, self.canonical, self.code)
 
 
-def find_object(
-    key: Callable[[], str], canonical: bytes, facts: Sequence[KernelFacts], origin: Origin
-) -> KernelObject | None:
-    """Return the object of a key from this process or the disk; None where it is not there or cannot be loaded.
+def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tuple[KernelObject, int] | None:
+    """Return the object of a key from this process or the disk, and the number of the first of its kernels there.
 
-    `facts` tells of each of its kernels.
+    None where it is not there or cannot be loaded. One kernel may lie in an object with others.
     """
     with _lock:
         found = _objects.get(canonical)
         if found is not None:
-            return found
-        made = _loaded(key, canonical, len(facts))
-        if made is not None:
-            _objects[canonical] = made
-            count("cache_hits")
-            _report(made, facts, origin, made.load_ms)
-        return made
+            return found, 0
+        home = _homes.get(canonical)
+        if home is not None:
+            return home, home.members[canonical]
+        entry = find_entry(key, canonical)
+        if entry is None:
+            return None
+        if not entry.code.startswith(_REFERENCE):
+            made = _loaded(entry, origin)
+            return None if made is None else (made, 0)
+        return _referred(entry, origin)
 
 
-def kernel_object(
-    forms: Sequence[KernelForm], facts: Sequence[KernelFacts], origin: Origin, *, use_cache: bool = True
-) -> KernelObject:
-    """Return the object of these forms, from this process, else from the disk, else compiled.
+def kernels_for(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> Kernels:
+    """Return the kernels of these forms, each from this process, else from the disk, else compiled.
 
-    Two threads that ask at once compile once. Raises CompileError where LLVM refuses the code.
+    Whatever program a kernel was first made for, it is found by its form; those that nobody has made are compiled
+    together. Two threads that ask at once compile once. Raises CompileError where LLVM refuses the code.
     """
-    canonical = b"\0".join(f.canonical_bytes for f in forms)
+    names = [form.canonical_bytes for form in forms]
     with _lock:
+        found = {name: (home, home.members[name]) for name in names if (home := _homes.get(name)) is not None}
         if use_cache:
-            found = find_object(lambda: object_key(canonical), canonical, facts, origin)
-        else:
-            found = _objects.get(canonical)
-        if found is not None:
-            return found
-        count("cache_misses")
-        compiled = _compiled(canonical, forms, origin)
-        made = _objects[canonical] = KernelObject(compiled.code, len(forms), compiled)
-        made.unpublished = use_cache
-        _report(made, facts, origin, compiled.milliseconds)
-        return made
+            _find_on_disk([name for name in names if name not in found], found, origin)
+        lacking = [form for form in forms if form.canonical_bytes not in found]
+        made = None
+        if lacking:
+            count("cache_misses")
+            canonical = b"\0".join(form.canonical_bytes for form in lacking)
+            compiled = _compiled(canonical, lacking, origin)
+            made = KernelObject(canonical, compiled.code, compiled)
+            made.unpublished = use_cache
+            _keep(made)
+            _report(made, origin, compiled.milliseconds)
+            found.update({name: (made, k) for name, k in made.members.items()})
+        return Kernels([found[name] for name in names], made)
+
+
+def _find_on_disk(names: Sequence[bytes], found: dict[bytes, tuple[KernelObject, int]], origin: Origin) -> None:
+    """Add the kernels that the disk has: all of them in one object, as a program like this one made them, or each."""
+    if not names:
+        return
+    whole = b"\0".join(names)
+    together = find_object(partial(object_key, whole), whole, origin)
+    if together is not None:
+        made, first = together
+        found.update({name: (made, first + k) for k, name in enumerate(names)})
+        return
+    for name in names if len(names) > 1 and not nothing_stored(default_store()) else ():
+        place = find_object(partial(object_key, name), name, origin)
+        if place is not None:
+            found[name] = place
 
 
 def start_compiler(*, use_cache: bool) -> None:
@@ -182,19 +237,40 @@ def start_compiler(*, use_cache: bool) -> None:
     Beside(emitter(FIRST_TEXT, level=LEVEL))
 
 
-def _loaded(key: Callable[[], str], canonical: bytes, kernels: int) -> KernelObject | None:
-    """Return the object from the cache; None where it is not there or, whole as it is, cannot be loaded."""
+def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
+    """Return the object of an entry from the cache; None where, whole as it is, it cannot be loaded."""
     begin = time.perf_counter()
-    entry = find_entry(key, canonical)
-    if entry is None:
-        return None
     try:
-        made = KernelObject(entry.code, kernels, entry)
+        made = KernelObject(entry.canonical, entry.code, entry)
     except CompileError as error:
         default_store().refuse(entry.key, str(error))
         return None
     made.load_ms = (time.perf_counter() - begin) * 1e3
+    _keep(made)
+    count("cache_hits")
+    _report(made, origin, made.load_ms)
     return made
+
+
+def _referred(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
+    """Return the object that an entry says its kernel is in, and the kernel's number; None where it is not there."""
+    try:
+        key, number = marshal.loads(entry.code[len(_REFERENCE) :])
+        whole = default_store().load(key, None)
+    except (EOFError, TypeError, ValueError) as error:  # not what we write
+        default_store().refuse(entry.key, f"it names no object: {error}")
+        return None
+    if whole is None or whole.code.startswith(_REFERENCE):
+        return None
+    made = _objects.get(whole.canonical) or _loaded(whole, origin)
+    return None if made is None or made.members.get(entry.canonical) != number else (made, number)
+
+
+def _keep(made: KernelObject) -> None:
+    """Have an object found, and each of its kernels, as long as somebody uses it."""
+    _objects[made.canonical] = made
+    for form in made.members:
+        _homes[form] = made
 
 
 def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> Making:
@@ -237,17 +313,22 @@ def kernel_code(forms: Sequence[KernelForm]) -> bytes:
     return link(compile_text(kernel_text(forms), level=LEVEL))
 
 
-def _report(made: KernelObject, facts: Sequence[KernelFacts], origin: Origin, elapsed: float) -> None:
+def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
     """Write one log line for each kernel where JITFUSE_LOG asks for it."""
     if not os.environ.get("JITFUSE_LOG"):
         return
     import logging
 
+    from jitfuse.ir.form_codec import form_of
+
     log = logging.getLogger("jitfuse")
-    for k, kernel in enumerate(facts):
+    for form, k in made.members.items():
+        kernel = form_of(form)
+        inputs = sum(not o.out for o in kernel.operands)
         log.warning(
-            "kernel %s/%d of %s: %d in, %d out, %d ops, %.2f ms, %s", made.key[:12], k, origin.function, kernel.inputs,
-            kernel.outputs, kernel.instructions, elapsed, "hit" if made.from_cache else "miss",
+            "kernel %s/%d of %s: %d in, %d out, %d ops, %.2f ms, %s", made.key[:12], k, origin.function, inputs,
+            len(kernel.operands) - inputs, sum(len(stage.body) for stage in kernel.stages), elapsed,
+            "hit" if made.from_cache else "miss",
         )
 
 

@@ -17,7 +17,7 @@ from jitfuse.collecting import PAUSED
 from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.debugging import debugging
-from jitfuse.compile.objects import KernelObject, kernel_object
+from jitfuse.compile.objects import Kernels, kernels_for
 from jitfuse.compile.origin import Origin
 from jitfuse.compile.plan_binding import PlanBinder
 from jitfuse.compile.plan_literals import literal_arrays
@@ -39,7 +39,7 @@ class ModePlan:
     """
 
     def __init__(
-        self, call: CallPlan, kernels: KernelObject | None, trace: Trace, training: bool, schedule: str,
+        self, call: CallPlan, kernels: Kernels | None, trace: Trace, training: bool, schedule: str,
         runtime: RuntimePlan | None = None,
     ) -> None:
         self.call = call
@@ -136,23 +136,24 @@ def _mode_plan(
     forms = forms_of(runtime)
     call = call_plan(runtime, forms)
     made_for = origin.replace(program=trace.program)
-    kernels = kernel_object(forms, call.kernels, made_for, use_cache=use_cache) if forms else None
+    kernels = kernels_for(forms, made_for, use_cache=use_cache) if forms else None
     _store(name if keep_plan else None, call, kernels, origin)
     return ModePlan(call, kernels, trace, training, schedule, runtime)
 
 
-def _store(name: PlanName | None, call: CallPlan, kernels: KernelObject | None, origin: Origin) -> None:
+def _store(name: PlanName | None, call: CallPlan, kernels: Kernels | None, origin: Origin) -> None:
     """Put what has been made into the cache: behind the answer where the sources are still to be read for its keys."""
-    made = kernels if kernels is not None and kernels.unpublished else None
-    if made is not None:
+    made = kernels.compiled if kernels is not None else None
+    if made is not None and made.unpublished:
         made.unpublished = False
-    elif name is None:
-        return
+    else:
+        made = None
+        if name is None:
+            return
 
     def store() -> None:
         planned = None if name is None else plan_entry(name, call, kernels, origin)
-        entries = (None if made is None else made.entry, planned)
-        publish(*(entry for entry in entries if entry is not None), now=sources_now())
+        publish(*(() if made is None else made.entries()), *(() if planned is None else (planned,)), now=sources_now())
 
     if sources_known():
         store()

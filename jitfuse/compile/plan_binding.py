@@ -29,7 +29,7 @@ from jitfuse.backends.llvm.runtime.result_tree import (
 )
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan
-from jitfuse.compile.objects import KernelObject
+from jitfuse.compile.objects import Kernels
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.tracing.foreign import array_as_tensor
@@ -99,7 +99,7 @@ class PlanBinder:
     """
 
     def __init__(
-        self, bound: BoundEntry, tree: Tree, plan: CallPlan, kernels: KernelObject | None,
+        self, bound: BoundEntry, tree: Tree, plan: CallPlan, kernels: Kernels | None,
         constants: Mapping[int, np.ndarray[Any, Any]], name: str,
     ) -> None:
         self.bound, self.tree, self.plan = bound, tree, plan

@@ -13,7 +13,7 @@ import numpy as np
 from jitfuse.compile.bodies import KERNEL, bodies_of, window
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.host_functions import host_function
-from jitfuse.compile.objects import KernelObject
+from jitfuse.compile.objects import Kernels
 from jitfuse.dtypes import numpy_dtype
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
@@ -24,7 +24,7 @@ OnStatus = Callable[[Any, int], Any]
 class PlanCall:
     """A run of one plan. `name` is the function's, for errors."""
 
-    def __init__(self, plan: CallPlan, kernels: KernelObject | None, constants: Arrays, name: str) -> None:
+    def __init__(self, plan: CallPlan, kernels: Kernels | None, constants: Arrays, name: str) -> None:
         self.plan = plan
         self._kernels = kernels
         self._name = name

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
-from jitfuse.compile.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, KernelFacts, LibraryCall, Window
+from jitfuse.compile.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, LibraryCall, Window
 from jitfuse.compile.debugging import debugging, verified
 from jitfuse.compile.stored_plans import step_lines
 from jitfuse.dtypes import itemsize
@@ -109,7 +109,6 @@ def call_plan(plan: RuntimePlan, forms: Sequence[KernelForm]) -> CallPlan:
             for v, view in plan.views.items() if v in delivered
         },
         offsets=plan.offsets, arena_bytes=plan.arena_bytes, literals=literals_of(program),
-        kernels=tuple(_facts(form) for form in forms),
     )
 
 
@@ -157,7 +156,7 @@ def _library(call: HostCall, forms: Sequence[KernelForm]) -> LibraryCall:
 
 def _body(plan: RuntimePlan, forms: Sequence[KernelForm]) -> BodyPlan:
     feeds = tuple((feed, plan.program.meta[feed].dtype) for feed in plan.program.ordered_feeds)
-    return BodyPlan(feeds, call_plan(plan, forms).replace(kernels=()))
+    return BodyPlan(feeds, call_plan(plan, forms))
 
 
 def _operand(operand: HostOperand) -> Window:
@@ -173,8 +172,3 @@ def literals_of(program: FusedProgram) -> dict[int, tuple[str, bytes]]:
     return {
         s.result_id: (s.attr("dtype"), s.attr("data")) for s in program.steps if s.op_name == "constant"
     }
-
-
-def _facts(form: KernelForm) -> KernelFacts:
-    inputs = sum(not o.out for o in form.operands)
-    return KernelFacts(inputs, len(form.operands) - inputs, sum(len(s.body) for s in form.stages))

@@ -14,7 +14,7 @@ import numpy as np
 from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder, Sweep
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
-from jitfuse.compile.objects import KernelObject
+from jitfuse.compile.objects import Kernels
 from jitfuse.dtypes import numpy_dtype
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Memory:
 class StepBinder:
     """Writes the steps of plans into the ops of one mode of the function `name`."""
 
-    def __init__(self, bound: BoundEntry, builder: PlanBuilder, kernels: KernelObject | None, name: str) -> None:
+    def __init__(self, bound: BoundEntry, builder: PlanBuilder, kernels: Kernels | None, name: str) -> None:
         self.bound = bound
         self.builder = builder
         self.cost = 0

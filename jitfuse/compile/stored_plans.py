@@ -1,20 +1,21 @@
 """Call plans on the disk: a program that is known there needs no passes, no plans and no kernel forms.
 
-An entry holds the call plan of one mode of a traced program, and key and canonical form of the object with its
-kernels, which is an entry of its own: programs of other shapes share it. Owns what such an entry is called and made
-of. Does not own the plan's bytes (`jitfuse.compile.call_plan`) nor the store.
+An entry holds the call plan of one mode of a traced program, and keys and canonical forms of the objects with its
+kernels, which are entries of their own: programs of other shapes, and other programs, share them. Owns what such an
+entry is called and made of. Does not own the plan's bytes (`jitfuse.compile.call_plan`) nor the store.
 """
 from __future__ import annotations
 
 import marshal
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from jitfuse.cache import Entry, cache_key, default_store, find_entry
 from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
 from jitfuse.compile.keys import environment, kernel_parts
-from jitfuse.compile.objects import KernelObject, find_object
+from jitfuse.compile.objects import Kernels, find_object
 from jitfuse.compile.origin import Origin
 from jitfuse.ir import ops
 from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
@@ -39,7 +40,7 @@ class FoundPlan(Record, frozen=True):
     """A plan from the disk with its kernels (None: it launches none)."""
 
     call: CallPlan
-    kernels: KernelObject | None
+    kernels: Kernels | None
 
 
 def plan_name(trace: Trace, training: bool, schedule: str) -> PlanName | None:
@@ -107,23 +108,29 @@ def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
     if entry is None:
         return None
     try:
-        key, canonical, written = marshal.loads(entry.code)
+        made_of, places, written = marshal.loads(entry.code)
         call = decode(written, name.lines)
-        if key is None:
+        if not places:
             return FoundPlan(call, None)
-        kernels = find_object(lambda: str(key), canonical, call.kernels, origin)
+        found = [find_object(partial(str, key), canonical, origin) for key, canonical in made_of]
+        objects = [place for place in found if place is not None]
+        if len(objects) < len(found):
+            return None
+        kernels = Kernels([(objects[k][0], objects[k][1] + number) for k, number in places])
     except (AttributeError, EOFError, IndexError, KeyError, TypeError, ValueError) as error:  # not what we write
         default_store().refuse(name.key, f"it is no plan: {error}", count=False)
         return None
-    return None if kernels is None else FoundPlan(call, kernels)
+    return FoundPlan(call, kernels)
 
 
-def plan_entry(name: PlanName, call: CallPlan, kernels: KernelObject | None, origin: Origin) -> Entry | None:
+def plan_entry(name: PlanName, call: CallPlan, kernels: Kernels | None, origin: Origin) -> Entry | None:
     """Return the entry of a plan, or None where it holds what no bytes stand for."""
     try:
         written = encode(call, name.lines)
     except NotPlainError:
         return None
-    made_of = (None, b"") if kernels is None else (kernels.key, kernels.entry.canonical)
+    objects = () if kernels is None else kernels.objects
+    made_of = tuple((made.key, made.canonical) for made in objects)
+    places = () if kernels is None else tuple((objects.index(made), number) for made, number in kernels.places)
     metadata = {"kind": "plan", "function": origin.function, "source": origin.source, "created": int(time.time())}
-    return Entry(name.key, metadata, name.canonical, exact_bytes((*made_of, written)))
+    return Entry(name.key, metadata, name.canonical, exact_bytes((made_of, places, written)))

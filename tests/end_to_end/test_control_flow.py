@@ -253,7 +253,7 @@ def test_the_interpreter_takes_over(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise CompileError("no kernels today")
 
-    monkeypatch.setattr(pipeline, "kernel_object", refuse)
+    monkeypatch.setattr(pipeline, "kernels_for", refuse)
     fused = jf.fuse(looped, cache=False)
     with pytest.warns(jf.FallbackWarning, match="no kernels today"):
         same(fused(X, 5), looped(X, 5))

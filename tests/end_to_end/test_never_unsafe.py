@@ -210,7 +210,7 @@ import sys
 import numpy as np
 import jitfuse as jf
 from jitfuse.compile import native_runtime
-from jitfuse.compile.objects import _objects, find_object
+from jitfuse.compile.objects import _homes, _objects, find_object
 from jitfuse.compile.stored_plans import find_plan, plan_name
 f = jf.fuse(lambda x: np.cos(x) * 0.75)
 f(np.linspace(0, 1, 9))
@@ -218,13 +218,15 @@ native_runtime()
 (spec,) = f._specs
 made, origin = spec.plans[False], f._origin()
 name = plan_name(spec.trace, False, "slack")
-key, canonical, facts = made.kernels.key, made.kernels.entry.canonical, made.call.kernels
+(whole,) = made.kernels.objects
+key, canonical = whole.key, whole.entry.canonical
 
 def load():
     _objects.clear()
-    kernels = find_object(lambda: key, canonical, facts, origin)
-    assert kernels.from_cache and find_plan(name, origin).kernels is kernels
-    kernels.address(0)
+    _homes.clear()
+    found = find_object(lambda: key, canonical, origin)
+    assert found[0].from_cache and find_plan(name, origin).kernels.places == (found,)
+    found[0].address(0)
 
 load()  # what is imported once
 seen = []
