@@ -17,6 +17,10 @@ from jitfuse.plans.layout import Flat, Lin
 from jitfuse.plans.nodes import Node
 
 _SPECIAL_LITERALS: Final = (0, 1, -1, 2)
+_PLAIN: Final = frozenset({
+    "add", "subtract", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "astype", "where",
+})
+"""Operators whose kernels gain nothing from knowing an operand."""
 
 
 class Creation(IndexMaps):
@@ -33,7 +37,8 @@ class Creation(IndexMaps):
         if isinstance(value, bool) or dtype == "bool":
             value = int(bool(value)) if dtype == "bool" else int(value)
             return self.node("const", dtype, (), value) if not is_narrow(dtype) else self.param(dtype, value)
-        if value in _SPECIAL_LITERALS and str(value)[0:2] != "-0" and not is_narrow(dtype):
+        special = value in _SPECIAL_LITERALS and str(value)[0:2] != "-0" and not is_narrow(dtype)
+        if special and not is_place(self.program, step):
             return self.node("const", dtype, (), float(value) if kind(dtype) == "float" else int(value))
         found = self._literals.get((step.result_id, key.part))
         if found is None:
@@ -79,6 +84,21 @@ class Creation(IndexMaps):
     def _make_random_advance(self, step: OpStep, key: Key) -> Node:
         (part,) = self.unflatten(key.where, (2,))
         return self.node("add", "int64", (self.value(Key(step.input_ids[0], (part,))), self.index_node(part)))
+
+
+def is_place(program: FusedProgram, step: OpStep) -> bool:
+    """Return whether a literal is an integer that single numbers are computed with, or that is one of several places.
+
+    The numbers of rounds are, and the first rounds shall have the kernels of the others.
+    """
+    value = step.result_id
+    if not is_integer(program.meta[value].dtype) or program.meta[value].shape:
+        return False
+    readers = program.consumers.get(value, ())
+    return bool(readers) and all(
+        r.op_name in ("reshape", "concat") or (r.op_name in _PLAIN and not program.meta[r.result_id].shape)
+        for r in readers
+    )
 
 
 def _arange_terms(step: OpStep, dtype: str) -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.body import BodyBuilder, Place
+from jitfuse.plans.equal_kernels import EqualKernels, described
 from jitfuse.plans.form import finish
 from jitfuse.plans.frame import Frame, contiguous_layout
 from jitfuse.plans.group import Group, is_scan
@@ -20,11 +21,34 @@ from jitfuse.plans.split import finish_split
 from jitfuse.plans.values import Commit
 
 
-def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep: bool) -> tuple[list[Launch], bool]:
+def build_group(
+    program: FusedProgram, grouping: Grouping, group: Group, known: EqualKernels, *, keep: bool
+) -> tuple[list[Launch], bool]:
     """Return the launches of a group in order, and whether inner values were kept in scratch rows."""
     if group.window is not None:
-        return [_build_window(program, grouping, group.window)], False
+        return [_build_window(program, grouping, group.window, known)], False
     place = grouping.place_of(group.fused | set(group.roots))
+    if group.contraction is not None or group.split:
+        return _build(program, grouping, group, place, keep)
+    placed = tuple([(group.placings[value], group.depths.get(value)) for value in group.roots])
+    steps = tuple([(step.op_name, group.depths[step.result_id]) for step in group.reductions])
+    kernel = described(
+        grouping, place, group.fused, [*group.roots, *(step.result_id for step in group.reductions)],
+        [((("value", value), 0), program.meta[value]) for value in group.roots],
+        (group.frame, placed, steps, keep),
+    )
+
+    def build() -> tuple[Launch, bool]:
+        (launch,), kept = _build(program, grouping, group, place, keep)
+        return launch, kept
+
+    launch, kept = known.launch(kernel, build)
+    return [launch], kept
+
+
+def _build(
+    program: FusedProgram, grouping: Grouping, group: Group, place: Place, keep: bool
+) -> tuple[list[Launch], bool]:
     unrolled = grouping.values.inlining.unrolled
     body = BodyBuilder(
         program, group.frame, place, group.fused, unrolled, keep=keep and not group.split,
@@ -50,10 +74,18 @@ def build_group(program: FusedProgram, grouping: Grouping, group: Group, *, keep
     return [finish(body)], len(body.keeps) > (group.contraction is not None)
 
 
-def _build_window(program: FusedProgram, grouping: Grouping, step: OpStep) -> Launch:
+def _build_window(program: FusedProgram, grouping: Grouping, step: OpStep, known: EqualKernels) -> Launch:
     head, offset, layout = grouping.values.windows[step.result_id]
     buffer = grouping.values.buffer(head)
-    return _write(program, grouping, grouping.place_of(), step.input_ids[1], buffer, layout, offset)
+    value, place = step.input_ids[1], grouping.place_of()
+    kernel = described(
+        grouping, place, frozenset(), [value], [((buffer, offset), (layout, program.meta[value].dtype))], "window"
+    )
+
+    def build() -> tuple[Launch, bool]:
+        return _write(program, grouping, place, value, buffer, layout, offset), False
+
+    return known.launch(kernel, build)[0]
 
 
 def build_commit(program: FusedProgram, grouping: Grouping, commit: Commit) -> Launch:

@@ -23,6 +23,9 @@ _COSTS: Final = {
 }
 
 
+_MOST: Final = 10_000
+
+
 class Node:
     """One operation of a kernel's body; identity is what makes two nodes equal."""
 
@@ -34,14 +37,15 @@ class Node:
         self.args = args
         self.imm = imm
         for arg in args:
-            level = max(level, arg.level)
+            if arg.level > level:
+                level = arg.level
         self.level: int = level
         # the cost of computing this again at an inner point: inner work only, capped to stay small
         cost = _COSTS.get(op, 1)
         for arg in args:
             if arg.level == level:
                 cost += arg.cost
-        self.cost: int = min(cost, 10_000)
+        self.cost: int = cost if cost < _MOST else _MOST
         self.number = -1
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from jitfuse.lazy import cached_property
 from jitfuse.plans.algebra import regrouped, vectors_summed
 from jitfuse.plans.chain import chain
 from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
+from jitfuse.plans.equal_kernels import EqualKernels
 from jitfuse.plans.group import Group, RefusedMerge
 from jitfuse.plans.groups import Grouping, computed_twice
 from jitfuse.plans.kernels import build_commit, build_group, build_reservations, partial_bytes
@@ -30,7 +31,7 @@ from jitfuse.plans.updates import updated_in_place
 from jitfuse.plans.values import Values, View
 from jitfuse.records import NamedTuple, Record, fresh
 
-LONG: Final = 1000
+LONG: Final = 500
 """Programs of more steps have the default of all choices but who computes products: each costs one more planning."""
 Buffer = tuple[str, int]
 """("feed", id), ("const", id), ("value", id), ("partial", id), ("positions", id) or ("reserved", id)."""
@@ -101,6 +102,7 @@ class AbstractPlan(Record, frozen=True, eq=False):
     """Whether long chains of updates may share memory."""
     donated: Mapping[int, int] = fresh(default_factory=dict)
     """Feeds whose memory an output may have: its number among the outputs."""
+    known: EqualKernels = fresh(default_factory=EqualKernels)
 
     def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
         """Return the plan of one policy; candidates are ordered by the quick methods alone."""
@@ -118,7 +120,7 @@ class AbstractPlan(Record, frozen=True, eq=False):
             choices.add("regroup")
         if policy.regroup:
             program = self._regrouped
-        summed = vectors_summed(program)
+        summed = self._with_vectors_summed if policy.regroup else vectors_summed(program)
         if summed is not program:
             choices.add("own")
         return summed if policy.own else program, choices
@@ -126,6 +128,10 @@ class AbstractPlan(Record, frozen=True, eq=False):
     @cached_property
     def _regrouped(self) -> FusedProgram:
         return regrouped(self._updated)
+
+    @cached_property
+    def _with_vectors_summed(self) -> FusedProgram:
+        return vectors_summed(self._regrouped)
 
     @cached_property
     def _updated(self) -> FusedProgram:
@@ -161,7 +167,7 @@ class SymbolicPlan:
             if group.host is not None:
                 self.steps.append(_host_call(program, grouping.values, group.host))
                 continue
-            launches, kept = build_group(program, grouping, group, keep=policy.keep)
+            launches, kept = build_group(program, grouping, group, plan.known, keep=policy.keep)
             keeps_rows |= kept
             self.steps += [launch for launch in launches if not launch.empty]
         commits = [build_commit(program, grouping, c) for c in grouping.values.commits]

@@ -24,7 +24,7 @@ class Probing:
         self.program = program
         self.values = values
         self.home: dict[int, int] = {}
-        self._order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
+        self.order = {r: k for k, s in enumerate(program.steps) for r in s.result_ids}
 
     def place_of(self, own: Collection[int] = ()) -> Place:
         """Return what tells where a value lies in memory, for a kernel that computes the values in `own` itself."""
@@ -86,7 +86,7 @@ class Probing:
                 stack += fresh
         probe.size = len(computed)
         # a complex value comes after its parts
-        for k in sorted(computed, key=lambda k: (self._order[k.value], k.part is None)):
+        for k in sorted(computed, key=lambda k: (self.order[k.value], k.part is None)):
             depth, swept = 0, False
             for d in computed[k]:
                 below = probe.reach[d]

@@ -36,7 +36,8 @@ class NodeTable:
     def node(self, op: str, dtype: str, args: tuple[Node, ...] = (), imm: Any = None, level: int = UNIFORM) -> Node:
         """Return the node of an operation, made once in each stage (once at all below inner level)."""
         for arg in args:
-            level = max(level, arg.level)
+            if arg.level > level:
+                level = arg.level
         # nodes and operands are what they are; of literals the text tells 0.0 from -0.0 and 1 from True
         key = (op, dtype, args, exact_text(imm) if op == "const" else imm, len(self.stages) if level == INNER else -1)
         found = self._unique.get(key)
@@ -67,8 +68,10 @@ class NodeTable:
 
     def param(self, dtype: str, value: Any) -> Node:
         """Return a new scalar parameter of the launch."""
+        made = Node("param", dtype, (), len(self.params))
         self.params.append((dtype, value))
-        return self.node("param", dtype, (), len(self.params) - 1)
+        self.stages[-1].nodes.append(made)
+        return made
 
     def compare(self, op: str, a: Node, number: int) -> Node:
         """Return the comparison of an index with a number derived from shapes."""

@@ -1,0 +1,176 @@
+"""Kernels that differ in where they read and write alone are built once.
+
+Item assignment in Python loops makes thousands of kernels that compute the same from other places of the same shapes.
+Such a kernel is recognised by what it computes, step by step, and by which places are one; another launch of it is the
+first one with its own buffers and offsets. Owns what tells kernels apart. Does not own how they are built
+(`jitfuse.plans.kernels`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Final
+
+from jitfuse.dtypes import COMPONENT
+from jitfuse.ir import ops
+from jitfuse.ir.program import Attrs, FusedProgram, OpStep
+from jitfuse.plans.body import Place
+from jitfuse.plans.creation import is_place
+from jitfuse.plans.groups import Grouping
+from jitfuse.plans.launch import Launch
+
+_VIEWS: Final = frozenset({"reshape", "transpose", "broadcast_to"})
+_NUMBERS: Final = frozenset({"full", "zeros"})
+
+Where = tuple[Any, int]
+"""A buffer, and bytes from its begin."""
+
+
+class _DiffersError(Exception):
+    """A kernel that is more than a computation over strided windows; never leaves this module."""
+
+
+class EqualKernels:
+    """The kernels of a program, and of those that lower it in other ways, built so far."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[Launch, tuple[int, ...], bool] | None] = {}
+
+    def launch(self, kernel: Described | None, build: Callable[[], tuple[Launch, bool]]) -> tuple[Launch, bool]:
+        """Return what `build` would: a launch, and whether values are kept in scratch rows."""
+        if kernel is None:
+            return build()
+        known = self._known.get(kernel.key)
+        if known is not None:
+            launch, operands, kept = known
+            return launch._replace(buffers=tuple([kernel.places[k] for k in operands])), kept
+        launch, kept = build()
+        if kernel.key not in self._known:
+            number = {place: k for k, place in enumerate(kernel.places)}
+            operands = tuple([number.get(place, -1) for place in launch.buffers])
+            self._known[kernel.key] = None if -1 in operands or launch.checks else (launch, operands, kept)
+        return launch, kept
+
+
+class Described:
+    """A kernel over strided windows: `key` is equal for equal ones, `places` are where it reads and writes."""
+
+    def __init__(self, key: Hashable, places: list[Where]) -> None:
+        self.key = key
+        self.places = places
+
+
+def described(
+    grouping: Grouping, place: Place, fused: frozenset[int], ends: Iterable[int], targets: Iterable[tuple[Where, Any]],
+    more: Hashable,
+) -> Described | None:
+    """Return the description of a kernel; None for one that reads by other rules than strides.
+
+    `ends` are the values that it stores and reduces, `targets` where it stores, each with all that matters beside;
+    `more` is what else makes it.
+    """
+    program = grouping.program
+    if not program.dtypes.isdisjoint(COMPONENT):
+        return None
+    try:
+        return _Walk(program, place, fused, grouping.values.inlining.unrolled, grouping.order).described(
+            tuple(ends), targets, more)
+    except _DiffersError:
+        return None
+
+
+class _Walk:
+    """The way from what a kernel stores down to what it reads."""
+
+    def __init__(
+        self, program: FusedProgram, place: Place, fused: frozenset[int], unrolled: set[int], order: dict[int, int]
+    ) -> None:
+        self._program, self._place, self._fused, self._unrolled, self._order = program, place, fused, unrolled, order
+        self._number: dict[int, int] = {}
+        self._where: dict[Where, int] = {}
+        self._placed: dict[int, Any] = {}
+        self._key: list[Hashable] = []
+        self._exact = False
+        """Whether the places of windows are computed with in the kernel."""
+
+    def described(self, ends: tuple[int, ...], targets: Iterable[tuple[Where, Any]], more: Hashable) -> Described:
+        """Return the description; raises _DiffersError."""
+        computed = self._computed(ends)
+        self._exact = any(map(self._folds, computed))
+        for value in sorted(computed, key=self._order.__getitem__):
+            self._add(value)
+        last = tuple([self._read(value) for value in ends])
+        stored = tuple([(self._at(where), rest) for where, rest in targets])
+        return Described((tuple(self._key), last, stored, more), list(self._where))
+
+    def _computed(self, ends: tuple[int, ...]) -> set[int]:
+        """Return the values that the kernel computes."""
+        producers, found, stack = self._program.producers, set(ends), list(ends)
+        computed = set()
+        while stack:
+            value = stack.pop()
+            placed = self._placed[value] = self._place(value)
+            if placed is None:
+                computed.add(value)
+                fresh = [i for i in producers[value].input_ids if i not in found]
+                found.update(fresh)
+                stack += fresh
+        return computed
+
+    def _add(self, value: int) -> None:
+        step = self._program.producers[value]
+        if step.op_name == "slice":
+            self._add_window(value, step)
+            return
+        op = ops.get(step.op_name)
+        assert op is not None
+        attrs: Any = step.attrs
+        if op.kind == ops.ELEMENTWISE or step.op_name in _NUMBERS:
+            attrs = repr(attrs) if attrs else None  # tells 0.0 from -0.0 and 1 from True
+            attrs = (attrs, is_place(self._program, step)) if step.op_name == "full" else attrs
+        elif op.kind == ops.REDUCTION:
+            if value not in self._fused or value in self._unrolled:
+                raise _DiffersError
+        elif step.op_name not in _VIEWS:
+            raise _DiffersError
+        read = tuple([self._read(i) for i in step.input_ids])
+        self._note(value, (step.op_name, attrs, read, self._program.meta[value]))
+
+    def _add_window(self, value: int, step: OpStep) -> None:
+        """Add a slice of memory: of where it begins matters whether that is where an axis does."""
+        placed = self._placed[step.input_ids[0]]
+        if placed is None:
+            raise _DiffersError
+        buffer, layout = placed
+        starts, rest = _region(step.attrs)
+        offset = sum([start * stride for start, stride in zip(starts, layout.strides, strict=True)])
+        begin = starts if self._exact else tuple([start != 0 for start in starts])
+        self._note(value, (self._at((buffer, offset)), layout, rest, begin, self._program.meta[value]))
+
+    def _folds(self, value: int) -> bool:
+        """Return whether a step reshapes by more than extents of 1: kernels may divide positions for that."""
+        step = self._program.producers[value]
+        if step.op_name != "reshape":
+            return False
+        old, new = (self._program.meta[v].shape for v in (step.input_ids[0], value))
+        return [n for n in old if n != 1] != [n for n in new if n != 1]
+
+    def _read(self, value: int) -> int:
+        """Return the number of a value; what lies in memory gets one when it is read first."""
+        number = self._number.get(value)
+        if number is None:
+            buffer, layout = self._placed[value]
+            number = self._note(value, (self._at((buffer, 0)), layout, self._program.meta[value]))
+        return number
+
+    def _note(self, value: int, key: Hashable) -> int:
+        self._key.append(key)
+        self._number[value] = len(self._key)
+        return len(self._key)
+
+    def _at(self, where: Where) -> int:
+        return self._where.setdefault(where, len(self._where))
+
+
+def _region(attrs: Attrs) -> tuple[Any, Any]:
+    (_, counts), (_, starts), (_, steps) = attrs  # in alphabetical order
+    return starts, (counts, steps)
