@@ -214,6 +214,6 @@ class Numbers:
 def _stretches(mask: Any, least: int) -> Iterator[tuple[int, int]]:
     """Yield the stretches (begin, end) of at least so many true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
-    for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-        if end - begin >= max(least, 1):
-            yield begin, end
+    begins, ends = edges[::2], edges[1::2]
+    long = ends - begins >= max(least, 1)
+    yield from zip(begins[long].tolist(), ends[long].tolist(), strict=True)

@@ -19,20 +19,22 @@ class ProgramBuilder:
     """Collects steps of a new program over the feeds of an old one; feeds keep their ids.
 
     As long as what is collected are the old program's own steps, in ascending order of their ids, these keep their ids
-    too. Every step has a higher id than the one before it, and so has its result.
+    too, and nothing is collected but their number. Every step has a higher id than the one before it, and so has its
+    result.
     """
 
     def __init__(self, old: FusedProgram, *, share: bool = False) -> None:
         self.old = old
         self.meta: dict[int, Meta] = dict(old.meta)
         """Also of old values that the new program has no longer, until it is finished."""
-        self.steps: list[OpStep] = []
         self.makers: dict[int, OpStep] = dict(old.producers)
         """Value id -> the new step that makes it."""
-        self.sources: dict[int, str] = {}
         self.source: str | None = None
         self.unchanged = True
-        """Whether all steps collected are the first ones of the old program."""
+        """Whether all steps collected are the first ones of the old program: then so many, else these."""
+        self._kept = 0
+        self._steps: list[OpStep] = []
+        self._sources: dict[int, str] = {}
         self._next = max(old.meta, default=-1) + 1
         self._number, self._last = 0, -1
         self._seen: dict[Any, int] | None = {} if share else None
@@ -45,7 +47,7 @@ class ProgramBuilder:
             key = _shared_key(op_name, ids, attrs)
             found = self._seen.get(key)
             if found is not None:
-                self.unchanged = False
+                self.change()
                 return found
         op = ops.get(op_name)
         assert op is not None, op_name
@@ -76,18 +78,25 @@ class ProgramBuilder:
             key = _shared_key(step.op_name, inputs, step.attrs)
             found = step.result_ids[0] if key is None else self._seen.setdefault(key, step.result_ids[0])
             if found != step.result_ids[0]:
-                self.unchanged = False
+                self.change()
                 return found
         return self._keep(step)
 
     def _keep(self, step: OpStep) -> int:
-        """Append a step of the old program itself."""
+        """Append the next step of the old program itself."""
         self._last = step.result_ids[-1]
-        self.steps.append(step)
-        if self.source is not None:
-            self.sources[step.step_id] = self.source
-        self._number = max(step.step_id, step.level) + 1
+        self._kept += 1
+        number, level = step.step_id, step.level
+        self._number = (number if number > level else level) + 1
         return step.result_ids[0]
+
+    def change(self) -> None:
+        """Go on collecting steps that are others than those of the old program."""
+        if self.unchanged:
+            self.unchanged = False
+            self._steps = list(self.old.steps[: self._kept])
+            sources = self.old.sources
+            self._sources = {s.step_id: sources[s.step_id] for s in self._steps if s.step_id in sources}
 
     def _append(
         self, op_name: str, inputs: tuple[int, ...], attrs: Attrs, metas: Sequence[Meta], mode_sensitive: bool
@@ -96,19 +105,20 @@ class ProgramBuilder:
         results = (new,) if len(metas) == 1 else tuple(range(new, new + len(metas)))
         self._next += len(metas)
         self._number += 1
-        self.unchanged = False
+        self.change()
         step = OpStep(number, op_name, inputs, attrs, results, mode_sensitive, number)
-        self.steps.append(step)
+        self._steps.append(step)
         for result, meta in zip(results, metas):
             self.meta[result] = meta
             self.makers[result] = step
         if self.source is not None:
-            self.sources[number] = self.source
+            self._sources[number] = self.source
         return new
 
     def is_transposed(self, value: int) -> bool:
         """Return whether a transpose has made a value."""
-        return any(s.op_name == "transpose" and s.result_id == value for s in reversed(self.steps))
+        maker = self.makers.get(value)
+        return maker is not None and maker.op_name == "transpose"
 
     def tensor(self, value: int) -> BuilderTensor:
         """Return a value as a tensor whose methods append steps."""
@@ -117,6 +127,7 @@ class ProgramBuilder:
     def finish(self, ids: dict[int, int], **changes: Any) -> FusedProgram:
         """Return the new program; `ids` maps old values to new ones."""
         old = self.old
+        self.change()
         fields: dict[str, Any] = {
             "outputs": old.outputs, "state_out": old.state_out, "writes": old.writes,
             "state_in": old.state_in, "feeds": old.feeds, "feed_names": old.feed_names, **changes,
@@ -124,8 +135,8 @@ class ProgramBuilder:
         for name in ("outputs", "state_out", "writes"):
             fields[name] = {k: ids.get(v, v) for k, v in fields[name].items()}
         meta = {feed: old.meta[feed] for feed in old.feeds}
-        meta.update([(result, self.meta[result]) for step in self.steps for result in step.result_ids])
-        return FusedProgram(steps=tuple(self.steps), meta=meta, sources=self.sources, version=old.version, **fields)
+        meta.update([(result, self.meta[result]) for step in self._steps for result in step.result_ids])
+        return FusedProgram(steps=tuple(self._steps), meta=meta, sources=self._sources, version=old.version, **fields)
 
 
 class BuilderTensor(AbstractTensor):
@@ -207,7 +218,7 @@ def rewrite(program: FusedProgram, visit: Visit | None = None, *, share: bool = 
             new = builder.copied(step, inputs, (metas[step.result_ids[0]],) if kept else None)
         for result in step.result_ids:
             if new != result:
-                builder.unchanged = False
+                builder.change()
                 ids[result] = new
                 now, before = builder.meta[new], metas[result]
                 if now is not before and now != before:  # most are the same object, and == takes a microsecond

@@ -90,7 +90,7 @@ def test_bodies_of_nested_joins_are_bounded(function: Callable[..., Any], plan_o
 def test_long_programs_are_parted(plan_of: Plan) -> None:
     def chain(x: Any) -> Any:
         for n in range(3 * MAX_STEPS // 2):  # without a period: a loop would be rolled
-            x = x * 1.5 + 1 if n * 2654435761 >> 7 & 1 else 1 - x * 1.5
+            x = x * 1.5 + 1 if n * n * 2654435761 >> 20 & 1 else 1 - x * 1.5
         return x
 
     def doubled(x: Any) -> Any:  # 2**200 additions, were they not shared
