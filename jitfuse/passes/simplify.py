@@ -153,8 +153,27 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
         return x if step.attr("shape") == meta.shape else None
     if name == "slice":
         whole = step.attr("counts") == meta.shape and all(s == 1 for s in step.attr("steps"))
-        return x if whole else None
+        return x if whole else _picked(builder, step, x)
     return None
+
+
+def _picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
+    """Return what a slice picks of single places that were joined.
+
+    Extents of 1 are a class of their own: no more is asked of sizes.
+    """
+    maker = builder.makers.get(x)
+    if maker is None or maker.op_name != "concat" or len(maker.input_ids) < 2:
+        return None
+    axis = maker.attr("axis") % len(builder.meta[x].shape)
+    counts, steps = step.attr("counts"), step.attr("steps")
+    if counts[axis] != 1 or any(builder.meta[i].shape[axis] != 1 for i in maker.input_ids):
+        return None
+    piece: int = maker.input_ids[step.attr("starts")[axis]]
+    if counts == builder.meta[piece].shape and all(s == 1 for s in steps):
+        return piece
+    starts = tuple(0 if a == axis else start for a, start in enumerate(step.attr("starts")))
+    return builder.step("slice", (piece,), make_attrs({"starts": starts, "counts": counts, "steps": steps}))
 
 
 def _is_literal(maker: OpStep | None, value: float) -> bool:

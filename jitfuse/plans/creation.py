@@ -17,6 +17,7 @@ from jitfuse.plans.layout import Flat, Lin
 from jitfuse.plans.nodes import Node
 
 _SPECIAL_LITERALS: Final = (0, 1, -1, 2)
+_PLACES: Final = frozenset({"reshape", "concat", "gather"})
 _PLAIN: Final = frozenset({
     "add", "subtract", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "astype", "where",
 })
@@ -96,7 +97,7 @@ def is_place(program: FusedProgram, step: OpStep) -> bool:
         return False
     readers = program.consumers.get(value, ())
     return bool(readers) and all(
-        r.op_name in ("reshape", "concat") or (r.op_name in _PLAIN and not program.meta[r.result_id].shape)
+        r.op_name in _PLACES or (r.op_name in _PLAIN and not program.meta[r.result_id].shape)
         for r in readers
     )
 
