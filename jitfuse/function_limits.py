@@ -13,7 +13,7 @@ from jitfuse.tracing.look import way_out
 
 if TYPE_CHECKING:
     from jitfuse.splitting import signals
-    from jitfuse.tracing.observing import Answer, Question
+    from jitfuse.tracing.observing import Answer, Question, Site
 else:
     signals = Later("jitfuse.splitting.signals")
 
@@ -48,6 +48,8 @@ class Limits:
         """Calls in a row that could not be traced, and that plain Python has answered."""
         self.states = 0
         """Looks in the tree."""
+        self.decided: set[Site] = set()
+        """Branches in which Python decides, because both ways cannot be computed."""
         self._changes = 0
         self._values: dict[tuple[str, str], set[Hashable]] = {}
         self._run_through: dict[str, int] = {}

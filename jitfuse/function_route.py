@@ -5,7 +5,8 @@ Owns how far a call has come. Does not own when a function runs once more (`jitf
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitfuse.frameworks import as_eager, as_torch
 from jitfuse.function_signatures import random_state
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from jitfuse.splitting import signals
     from jitfuse.splitting.building import Building
     from jitfuse.splitting.tree import Call, Position, Tree
-    from jitfuse.tracing.observing import Question
+    from jitfuse.tracing.observing import Question, Site
     from jitfuse.tracing.recorder import Recorder
 else:
     signals = Later("jitfuse.splitting.signals")
@@ -40,6 +41,8 @@ class Route:
         self.call: Call | None = None
         self.position: Position | None = None
         self._building: Building | None = None
+        self._branching: BaseException | None = None
+        """What has ended the run for another way of its branches."""
         self._states = function._limits.states
 
     @property
@@ -49,7 +52,8 @@ class Route:
 
     def begin_again(self) -> None:
         """Forget how far the call has come."""
-        self.tree = self.call = self.position = self._building = None
+        self.tree = self.call = self.position = self._building = self._branching = None
+        self._states = self.function._limits.states
 
     @property
     def began(self) -> bool:
@@ -86,9 +90,11 @@ class Route:
 
         Raises a SplitSignal where the function did not run to its end.
         """
-        function, self._building = self.function, None
+        function, self._building, self._branching = self.function, None, None
         try:
             made = function._trace(self.training, self.args, self.kwargs, self)
+            if self._branching is not None:
+                raise self._branching  # user code has caught it and went on
             if isinstance(made, TraceEnd):
                 assert self._building is not None and self.call is not None
                 return self._returned(self.call, self._building.end(made))
@@ -106,12 +112,23 @@ class Route:
             raise signals.ChangedSignal
         return made
 
+    @property
+    def decided(self) -> Collection[Site]:
+        """The branches in which Python decides which way to go."""
+        return self.function._limits.decided
+
+    def decide(self, places: Iterable[Site]) -> NoReturn:
+        """Have Python decide in branches from now on, and end this run of the function."""
+        self.function._limits.decided.update(places)
+        self._branching = signals.BranchSignal()
+        raise self._branching
+
     def _cause(self, error: BaseException) -> BaseException:
         """Return what has ended the run; user code may have made another error of it.
 
         No frame that an error passes keeps it in a variable: the call would live until the garbage is collected.
         """
-        signal = self._building.signal if self._building is not None else None
+        signal = self._branching or (self._building.signal if self._building is not None else None)
         return error if signal is None else signal
 
     def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:

@@ -131,6 +131,10 @@ class Splits(Signatures):
             assert self._limits.plain is not None
             self._drop_native_tree()
             raise VolatileError(self._limits.plain) from None
+        except signals.BranchSignal:
+            self._drop_tree()
+            route.begin_again()
+            return None
         except signals.ChangedSignal:
             self._drop_tree()
             route.begin_again()

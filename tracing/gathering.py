@@ -21,8 +21,9 @@ from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted,
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import selection
+    from jitfuse.tracing import arms, selection
 else:
+    arms = Later("jitfuse.tracing.arms")
     selection = Later("jitfuse.tracing.selection")
 
 
@@ -128,7 +129,7 @@ def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:
     tensor: Tensor = x.as_tensor(item)
     if not is_integer(str(tensor.dtype)):
         raise BoundsError(f"arrays used as indices must be of integer (or boolean) type, at {user_line()}")
-    return tensor
+    return arms.index_in_arm(x._run, tensor) if x._run.arms else tensor
 
 
 # ---------------------------------------------------------------- items

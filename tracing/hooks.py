@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError, UntraceableError
+from jitfuse.later import Later
 from jitfuse.tracing import counting
 from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
@@ -19,6 +20,12 @@ from jitfuse.tracing.source import user_line
 from jitfuse.tracing.substitutes import substitute
 from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import branching, choosing
+else:
+    branching = Later("jitfuse.tracing.branching")
+    choosing = Later("jitfuse.tracing.choosing")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
 
@@ -115,6 +122,15 @@ class TracingHooks:
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """Return what a loop goes over whose variable is a counter."""
         return counting.iterated(self.run, value, name, frame)
+
+    def writes(self) -> None:
+        """Refuse a branch whose arm writes state."""
+        if self.run.arms:
+            choosing.refuse(self.run)
+
+    def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
+        """Take a step of a branch that goes both ways."""
+        return branching.branch(self.run, name, frame, values)
 
     def refuse_kept(self, place: str, value: Any) -> None:
         """Raise UntraceableError for a generator: it would begin anew in each call."""

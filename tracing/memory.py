@@ -4,15 +4,21 @@ Owns what a name's memory holds now. Does not own the tensor class (`jitfuse.tra
 """
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import dtypes
 from jitfuse.errors import ReadOnlyError, UnsupportedError, UntraceableError
 from jitfuse.ir.program import Attrs, Meta
+from jitfuse.later import Later
 from jitfuse.records import made
 from jitfuse.tracing.literals import Literals
 from jitfuse.tracing.session import Feed, Region, Session
 from jitfuse.tracing.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import choosing
+else:
+    choosing = Later("jitfuse.tracing.choosing")
 
 Step = tuple[str, Attrs, tuple[int, ...], tuple[int, ...]]
 Path = tuple[Step, ...]
@@ -29,7 +35,7 @@ _PARTS: Final = frozenset({"real", "imag"})
 class Storage:
     """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
 
-    __slots__ = ("__weakref__", "cache", "feed", "frozen", "itemsize", "meta", "region", "value")
+    __slots__ = ("__weakref__", "cache", "feed", "frozen", "itemsize", "meta", "region", "rivals", "value")
 
     def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: Region | None = None) -> None:
         self.value = value
@@ -40,6 +46,8 @@ class Storage:
         self.cache: dict[Path, int] = {(): value}
         self.frozen = ""
         """The function whose result would show what is written here, or show here what is written there; or none."""
+        self.rivals: tuple[Any, ...] | None = None
+        """Storages, referred to weakly, that it may be one with in another call, by what a branch chose."""
 
 
 class Memory(Literals):
@@ -104,6 +112,8 @@ class Memory(Literals):
                 f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "
                 "and returned."
             )
+        if storage.rivals:
+            choosing.written(self, storage)  # type: ignore[arg-type]
         new = value
         dtype = storage.meta.dtype if _PARTS.isdisjoint(steps) else dtypes.component(storage.meta.dtype)
         if not path or path[-1][0] != "slice":

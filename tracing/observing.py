@@ -6,8 +6,8 @@ Does not own splitting (`jitfuse.splitting`) or values that are known while trac
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
 
@@ -45,11 +45,24 @@ class Question(Record, frozen=True):
     number: type | None = None
 
 
+Site = tuple[str, int, int]
+"""File, line and column of a branch of the user's code."""
+
+
 class Splitter(Protocol):
     """Answers questions for one trace."""
 
     training: bool
     """The mode of the call that is traced."""
+
+    @property
+    def decided(self) -> Collection[Site]:
+        """The branches in which Python decides which way to go."""
+        ...
+
+    def decide(self, places: Iterable[Site]) -> NoReturn:
+        """Have Python decide in branches from now on, and end this run of the function."""
+        ...
 
     @property
     def asked(self) -> bool:
@@ -107,6 +120,8 @@ def ask(
     splitter = run.splitter
     if splitter is None or not may_split(run):
         raise look_error(run.graph.describe(tensors[0]), what)
+    if run.arms:
+        splitter.decide((run.arms[-1].both.place,))
     if not splitter.asked:
         if run.replays or (run.mode != splitter.training and run.mode_read):
             run.mode_matters = True

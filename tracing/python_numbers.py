@@ -16,6 +16,7 @@ from jitfuse.errors import DivisionByZeroError
 from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import user_line
 
 Range = tuple[int, int]
@@ -25,6 +26,8 @@ _CLASSES: Final = (2**31 - 1, 2**53)
 doubles."""
 _INT64: Final = -(2**63), 2**63 - 1
 _EXACT: Final = -(2**53), 2**53
+_STEP: Final = 1 << 31
+_GROWING: Final = frozenset({"add", "subtract", "multiply", "power"})
 _SIMPLE_POWERS: Final = ((2, "square"), (-1, "reciprocal"), (0.5, "sqrt"))
 _COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
 _DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
@@ -41,9 +44,34 @@ def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Seque
     if mixed or name == "divide":
         return any(r is not None and not _within(r, _EXACT) for r in ranges)
     if None in ranges:
-        return False  # no int argument leads to it
+        return name in _GROWING and any(is_of_data(run.session, i) for i in ids) and not _grows_slowly(name, ranges)
     found = _RULES[name](*ranges)
     return found is None or not _within(found, _INT64)
+
+
+def is_of_data(session: Session, tensor: int) -> bool:
+    """Return whether a Python number is computed from data: it is kept from look to look."""
+    todo, known = [tensor], session.of_data
+    while todo:
+        t = todo[-1]
+        node = None if t in known else session.graph.node(t)
+        if t not in known and node is not None and node.op_name != "python_number" and session.graph.metas[t].weak:
+            inputs = [i for i in node.input_ids if session.graph.metas[i].weak]
+            unknown = [i for i in inputs if i not in known]
+            if unknown:
+                todo += unknown
+                continue
+            known[t] = any(known[i] for i in inputs)
+        elif t not in known:
+            known[t] = node is not None and node.op_name == "python_number"
+        todo.pop()
+    return known[tensor]
+
+
+def _grows_slowly(name: str, ranges: Sequence[Range | None]) -> bool:
+    """Return whether a step takes an int of unknown range so little further that no loop brings it out of 64 bits."""
+    others = [r for r in ranges if r is not None]
+    return name in ("add", "subtract") and len(others) == 1 and _within(others[0], (-_STEP, _STEP))
 
 
 def range_of(run: Recorder, tensor: int) -> Range | None:
@@ -75,9 +103,21 @@ def _find(run: Recorder, tensor: int) -> Range | None:
         return value, value
     if node.op_name == "require":
         return range_of(run, node.input_ids[0])
+    if node.op_name == "python_number":
+        return _chosen_range(run, node.input_ids[0])
     ranges = [range_of(run, i) for i in node.input_ids]
     rule = _RULES.get(node.op_name)
     return rule(*ranges) if rule is not None and None not in ranges else None
+
+
+def _chosen_range(run: Recorder, tensor: int) -> Range | None:
+    """Return the range of an int that is one of two of Python's."""
+    node = run.graph.node(tensor)
+    if node is None or node.op_name != "where":
+        return None
+    ways = [range_of(run, i) for i in node.input_ids[1:]]
+    known = [w for w in ways if w is not None]
+    return (min(w[0] for w in known), max(w[1] for w in known)) if len(known) == len(ways) else None
 
 
 def _within(inner: Range, outer: Range) -> bool:

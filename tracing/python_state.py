@@ -22,6 +22,7 @@ from jitfuse.tracing.counting import NEXT, is_of_traced_function, running
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.mode import ModeFlag
+from jitfuse.tracing.python_numbers import is_of_data
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.view.counters import DECIDES
@@ -116,7 +117,7 @@ class _Telling:
     def tensor(self, tensor: int) -> Hashable:
         """Tell a tensor: a feed or a Python scalar by its id, which is the same as long as it lives, else its place."""
         meta = self.run.graph.metas[tensor]
-        counter = tensor in self.run.session.counters
+        counter = tensor in self.run.session.counters or is_of_data(self.run.session, tensor)
         if (meta.weak and not counter) or tensor in self.run.session.feeds:
             return "id", tensor
         return "kept", self.values.setdefault(tensor, len(self.values)), meta

@@ -16,14 +16,19 @@ from jitfuse.errors import DTypeError
 from jitfuse.ir import ops
 from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
+from jitfuse.later import Later
 from jitfuse.tracing import layout as layouts
 from jitfuse.tracing.memory import Memory, Storage
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import Lines, line_from, user_line
 
 if TYPE_CHECKING:
+    from jitfuse.tracing import arms, choosing
     from jitfuse.tracing.indexing import Indexed
-    from jitfuse.tracing.observing import Splitter
+    from jitfuse.tracing.observing import Site, Splitter
+else:
+    arms = Later("jitfuse.tracing.arms")
+    choosing = Later("jitfuse.tracing.choosing")
 
 
 class Recorder(Memory):
@@ -50,6 +55,12 @@ class Recorder(Memory):
         """How often it had when a counter was stored last, by name."""
         self.ranges: list[weakref.ref[Any]] = []
         """The ranges that loops go over whose variables are counters."""
+        self.arms: list[Any] = []
+        """The arms of branches that are being computed, the innermost last."""
+        self.branched: set[Site] = set()
+        """Where branches have gone both ways."""
+        self.bounded: set[int] = set()
+        """Indices that are within bounds where the arm that they were made in is off."""
         self.mode = mode
         self.mode_read = False
         self.mode_matters = False
@@ -82,6 +93,7 @@ class Recorder(Memory):
         self.numbers.clear()
         self._lines.clear()
         self.placed.clear()
+        self.arms.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
     # ------------------------------------------------------------------ steps
@@ -104,6 +116,8 @@ class Recorder(Memory):
         self, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs, meta: Meta | None = None, source: str | None = None
     ) -> int:
         """Record one operator by its row, as `emit` does by its name."""
+        if self.arms:
+            inputs = arms.check_recorded(self, row, inputs)
         if self._earlier is not None:
             key = _match_key(row.name, inputs, attrs)
             nth = self._matched.get(key, 0)
@@ -129,6 +143,8 @@ class Recorder(Memory):
         """Record one operator of any number of results, as `emit` does, and return their ids."""
         row = ops.get(op_name)
         assert row is not None, op_name
+        if self.arms:
+            choosing.refuse(self)
         frozen = make_attrs(attrs)
         metas = row.result_metas([self.graph.metas[i] for i in inputs], dict(frozen))
         return self.graph.add_op_of_many(op_name, inputs, frozen, metas, source=self.fixed_source or user_line())

@@ -73,6 +73,8 @@ class Session:
         """Whether an eager array, or one on another device, is among the feeds."""
         self.found: dict[Any, tuple[int, ...]] = {}
         """What splits have found for a function and its operands, as long as it is kept."""
+        self.of_data: dict[int, bool] = {}
+        """Whether Python's numbers are computed from data, as far as somebody has asked."""
         self.counters: set[int] = set()
         """Python ints that are run-time values, though nothing but constants went into them."""
         self.kept: dict[int, int] = {}

@@ -22,7 +22,7 @@ from jitfuse.tracing import layout, numpy_protocol, weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 from jitfuse.tracing.foreign import bare
-from jitfuse.tracing.look import known_value, python_operator
+from jitfuse.tracing.look import python_operator
 from jitfuse.tracing.memory import Path, Storage
 from jitfuse.tracing.operators import Operators
 from jitfuse.tracing.recorder import Recorder
@@ -154,7 +154,7 @@ class TracedTensor(Operators):
         if python is not None:
             look = weak.needs_values(run, op.name, ids, metas)
             if look or python_numbers.leave_their_range(run, op.name, ids, metas):
-                return python(*[known_value(run.session, i) for i in ids])
+                return python(*[weak.number(run, i) for i in ids])
             ids = python_numbers.checked(run, op.name, ids, metas)
         for k, dtype in weak.operands(op, metas).cast:
             weak.check_fits(run, ids[k], dtype)

@@ -26,6 +26,7 @@ from jitfuse.errors import (
 )
 from jitfuse.ir.liveness import looks_at_mode
 from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.later import Later
 from jitfuse.records import Record
 from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.graph import ProcessGraph
@@ -51,7 +52,10 @@ from jitfuse.tracing.view.chain import Chain, Guard
 from jitfuse.tracing.view.reader import View
 
 if TYPE_CHECKING:
+    from jitfuse.tracing import choosing
     from jitfuse.tracing.observing import Splitter
+else:
+    choosing = Later("jitfuse.tracing.choosing")
 
 ROLLED_OPS = 256
 """Ops from which on equal iterations become a loop: fewer compile in tenths of a second, and fuse better."""
@@ -237,16 +241,22 @@ class _Call(Record, frozen=True):
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
             result = view.run(self.fn, seen, named)
+            if recorder.arms:
+                choosing.refuse(recorder)  # an error in an arm has been caught
             paths, values, spec = flatten(result)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if recorder.mode_matters:
                 raise ModeMattersError
             _refuse_caught(None)
         except BaseException as error:
+            arms = [arm.both.place for arm in recorder.arms]
             recorder.end()
             view.rollback()
             if recorder.mode_matters:
                 raise ModeMattersError from None
+            if recorder.branched and isinstance(error, Exception):
+                assert self.splitter is not None
+                self.splitter.decide(arms[-1:] or recorder.branched)  # Python may not have come here
             _refuse_caught(error)
             _locate(error)
             if self.declares_training or recorder.mode_read:

@@ -55,14 +55,16 @@ def _literal(run: Recorder, tensor: int) -> Any:
     return dict(node.attrs)["value"] if node is not None and node.op_name == "full" else None
 
 
-def _value(run: Recorder, tensor: int) -> Any:
-    """Return the value of a Python int; that of a counter of a loop is looked at where only data knows it."""
+def number(run: Recorder, tensor: int) -> Any:
+    """Return the value of a Python number, which is looked at where only data knows it."""
     try:
         return known_value(run.session, tensor)
     except UnknownValueError:
         from jitfuse.tracing.observing import look
 
-        return look(run, tensor, "int()", int)
+        kinds = {"bool": bool, "int64": int, "float64": float}
+        python = kinds[run.graph.metas[tensor].dtype]
+        return look(run, tensor, f"{python.__name__}()", python)
 
 
 class Operands(NamedTuple):
@@ -103,13 +105,13 @@ def check_assigned(run: Recorder, tensor: int, target: str) -> int:
     if weak and is_integer(source):
         check_fits(run, tensor, target)
         return tensor
-    number = _literal(run, tensor)
-    if number is None:
+    literal = _literal(run, tensor)
+    if literal is None:
         return python_numbers.fitting(run, tensor, target)
     low, high = integer_range(target)
-    if not math.isfinite(number) or not low <= int(number) <= high:
-        raise (NumericError if math.isnan(number) else OutOfRangeError)(
-            f"cannot convert {number} to {target}: it is written into an array of integers at {user_line()}"
+    if not math.isfinite(literal) or not low <= int(literal) <= high:
+        raise (NumericError if math.isnan(literal) else OutOfRangeError)(
+            f"cannot convert {literal} to {target}: it is written into an array of integers at {user_line()}"
         )
     return tensor
 
@@ -117,7 +119,7 @@ def check_assigned(run: Recorder, tensor: int, target: str) -> int:
 def check_fits(run: Recorder, tensor: int, dtype: str) -> None:
     """Refuse a Python int that does not fit an integer dtype, now and, as a range on its feed, in later calls."""
     feed = run.session.feeds.get(tensor)
-    value = feed.value if feed is not None else _value(run, tensor)
+    value = feed.value if feed is not None else number(run, tensor)
     low, high = integer_range(dtype)
     check_int(value, low, high, dtype)
     if feed is not None:

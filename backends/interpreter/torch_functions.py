@@ -271,6 +271,7 @@ _REFERRED = (
     "rint", "signbit", "spacing",
     "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "bitwise_count",
     "frexp_mantissa", "frexp_exponent", "prod", "argmin", "argmax", "cumsum", "cumprod", "cummax", "cummin", "require",
+    "python_number",
 )
 _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **{name: _referred(name) for name in _REFERRED},

@@ -83,6 +83,11 @@ def require(x: Array, ok: Array, *, status: int = statuses.REQUIREMENT) -> Array
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, np.shape(ok))).copy()[()]
 
 
+def python_number(x: Array) -> Any:
+    """Return a number as Python's own."""
+    return np.asarray(x).item()
+
+
 def astype(x: Array, *, dtype: str) -> Array:
     """Cast as x86-64 does."""
     x = np.asarray(x)

@@ -264,7 +264,7 @@ class BodyBuilder(Creation):
         return found
 
     def _elementwise(self, step: OpStep, meta: Meta, inputs: list[Node], mask: Node | None) -> Node:
-        if step.op_name in ("copy", "real", "imag", "make_complex"):
+        if step.op_name in ("copy", "real", "imag", "make_complex", "python_number"):
             return inputs[0]
         if step.op_name == "astype":
             return inputs[0] if inputs[0].dtype == meta.dtype else self.node("astype", meta.dtype, (inputs[0],))

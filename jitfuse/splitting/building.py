@@ -6,6 +6,8 @@ on with the answer. Does not own the tree or the walk along it (`jitfuse.splitti
 """
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,16 +18,26 @@ from jitfuse.errors import OverlapError
 from jitfuse.function_limits import Limits
 from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
-from jitfuse.splitting.signals import REPLAYED, TRACED, ChangedSignal, LoopClosedSignal, SplitSignal
+from jitfuse.splitting.signals import (
+    BRANCHED,
+    REPLAYED,
+    TRACED,
+    BranchSignal,
+    ChangedSignal,
+    LoopClosedSignal,
+    SplitSignal,
+)
 from jitfuse.splitting.tree import Call, Edge, Position, Result, State, Tree
 from jitfuse.tracing.cutting import Part, Place, cut
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import Answer, Question
+from jitfuse.tracing.python_numbers import is_of_data
 from jitfuse.tracing.python_state import looking_frame, python_state, repeats
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Session
+from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.tracer import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
-from jitfuse.tracing.view import Guard
+from jitfuse.tracing.view import Guard, branches
 
 
 class Host(Protocol):
@@ -80,6 +92,8 @@ class Building:
             often = self._often[question.place] = self._often.get(question.place, 0) + 1
             if nth - len(self._known) >= TRACED:
                 self._limits.note_length(question)
+            if often == BRANCHED and nth >= len(self._known) and question.number is bool and _branches_here():
+                raise BranchSignal
             if often == REPLAYED and nth < len(self._known):
                 self._limits.note_rounds(question)
             if nth < len(self._known):
@@ -171,7 +185,7 @@ class Building:
         """Return the tensors that Python may go on with: those of live arrays, and what written feeds hold."""
         session = run.session
         values = [s.value for s in live] + [s.value for s in run.storages.values()]
-        weak = {t for t in values if session.graph.metas[t].weak} - session.counters
+        weak = {t for t in values if session.graph.metas[t].weak and not is_of_data(session, t)} - session.counters
         return tuple(dict.fromkeys(t for t in values if t not in session.feeds and t not in weak))
 
     # ------------------------------------------------------------------ the end
@@ -249,6 +263,14 @@ class Building:
     def _looks(session: Session, feed: int, written: bool) -> Any:
         """Return what of a feed is checked."""
         return repr(session.guarded_values.get(feed)), session.int_ranges.get(feed), written
+
+
+def _branches_here() -> bool:
+    """Have the branches of the user's function that looks at data go both ways; False where that is not possible."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and branches.want(frame.f_code)
 
 
 def _written(run: Recorder) -> dict[int, int]:

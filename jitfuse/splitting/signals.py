@@ -12,12 +12,20 @@ TRACED: Final = 128
 """Looks that one call may add to the tree: each takes milliseconds, twenty where its segment has a new kernel."""
 
 
+BRANCHED: Final = 6
+"""Looks at one place in one run of the function after which its branches go both ways, where they can."""
+
+
 class SplitSignal(BaseException):
     """Base of what follows."""
 
 
 class LoopClosedSignal(SplitSignal):
     """The function has come to a state that is known: the call goes on from there, along the tree."""
+
+
+class BranchSignal(SplitSignal):
+    """Branches of the function are to go another way, or both: it is traced from the beginning."""
 
 
 class ChangedSignal(SplitSignal):

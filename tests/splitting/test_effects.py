@@ -327,9 +327,10 @@ def test_functions_with_too_many_looks_run_as_plain_python() -> None:
 
 def test_functions_that_go_another_way_in_each_call_are_not_traced_for_ever() -> None:
     def function(x: Any) -> Any:
-        y = np.zeros(3)
+        y, ways = np.zeros(3), []
         for k in range(len(x)):
-            y = np.cos(y) + np.sqrt(np.abs(y)) * 2 - np.exp(-y * y) + y if x[k] > 0 else np.sin(y) - y[::-1] + x[k]
+            ways.append("left" if x[k] > 0 else "right")  # no number: Python decides
+            y = np.cos(y) + np.sqrt(np.abs(y)) * 2 - np.exp(-y * y) + y if ways[k] == "left" else np.sin(y) - y + x[k]
         return y
 
     fused = jf.fuse(function)

@@ -58,6 +58,14 @@ class Hooks(Protocol):
         """A frame begins a loop whose variable is a counter: return what it goes over."""
         ...
 
+    def writes(self) -> None:
+        """Python state is about to be written: raise where that may not happen."""
+        ...
+
+    def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
+        """A frame takes a step of a branch that may go both ways: return what the step gives."""
+        ...
+
     def refuse_kept(self, place: str, value: Any) -> None:
         """Raise where a value may not be kept at a place beyond the trace, for each call would have to move it on."""
         ...

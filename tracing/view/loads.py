@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import builtins
 import types
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.tracing.view.attributes import Attributes
@@ -63,6 +64,8 @@ class Loads(Attributes):
             namespace = self.namespaces.get(id(owner))
             if namespace is not None and isinstance(key, str) and key in namespace:
                 return self.load_name(namespace[key], key, namespace, raw)
+            if type(owner) is defaultdict:
+                self.hooks.writes()
             return owner[key]
         chain = found[1]
         shadow = self.shadows.get(id(owner))

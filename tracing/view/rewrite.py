@@ -39,8 +39,8 @@ class UnknownPythonError(Exception):
 class _Rewriter:
     """One code object on its way."""
 
-    def __init__(self, code: types.CodeType, defaults: frozenset[str], nested: bool) -> None:
-        self.code = code
+    def __init__(self, code: types.CodeType, defaults: frozenset[str], nested: bool, own: types.CodeType) -> None:
+        self.code, self.own = code, own
         self.defaults = defaults
         self.nested = nested
         self.names = code.co_names
@@ -123,7 +123,7 @@ class _Rewriter:
         """Announce the call, and pass parameters that may hold a default through the view."""
         code = self.code
         if not self.nested:
-            self.call(gate.enter, 0, id(code))
+            self.call(gate.enter, 0, id(self.own))
             self.emit("POP_TOP")
         for name in sorted(self.defaults):
             kind = "DEREF" if name in code.co_cellvars else "FAST"
@@ -266,12 +266,16 @@ def is_rewritten(code: types.CodeType) -> bool:
     return any(type(constant) is types.FunctionType for constant in code.co_consts)
 
 
-def rewrite(code: types.CodeType, defaults: frozenset[str] = frozenset(), nested: bool = False) -> types.CodeType:
+def rewrite(
+    code: types.CodeType, defaults: frozenset[str] = frozenset(), nested: bool = False,
+    own: types.CodeType | None = None,
+) -> types.CodeType:
     """Return the code with gates.
 
     `defaults` names the parameters whose defaults the view wants to see; `nested` code, made by rewritten
-    code, does not announce its calls. Raises UnknownPythonError where the instructions are not known.
+    code, does not announce its calls; `own` is the function's own code where this is made of it. Raises
+    UnknownPythonError where the instructions are not known.
     """
     if sys.version_info[:2] > _LAST_KNOWN:
         raise UnknownPythonError
-    return _Rewriter(code, defaults, nested).run()
+    return _Rewriter(code, defaults, nested, own or code).run()

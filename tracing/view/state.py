@@ -121,6 +121,7 @@ class State:
     def note_write(self, owner: Any, name: str, chain: Chain | None, old: Any, put: Callable[[Any], None],
                    remove: Callable[[], None]) -> None:
         """Record a write before it happens; only the first to a place counts."""
+        self.hooks.writes()
         key = id(owner), name
         self.quick.pop(key, None)
         for raw in (False, True):

@@ -16,6 +16,7 @@ import weakref
 from typing import Any, Final
 
 from jitfuse.tracing.view import gate
+from jitfuse.tracing.view.branches import both_ways
 from jitfuse.tracing.view.rewrite import UnknownPythonError, is_rewritten, rewrite
 from jitfuse.tracing.view.wordcode import Group, assemble, encoded, parse
 
@@ -103,8 +104,13 @@ def failed(fn: types.FunctionType) -> bool:
 
 
 def _known(swap: _Swap) -> types.CodeType | None:
-    found = _rewritten.get((id(swap.original), swap.defaults))
+    found = _rewritten.get((id(_source(swap)), swap.defaults))
     return found[1] if found else None
+
+
+def _source(swap: _Swap) -> types.CodeType:
+    """Return the code that is rewritten: the function's own, or that with branches that go both ways."""
+    return both_ways(swap.original) or swap.original
 
 
 def _make_stub(swap: _Swap) -> types.CodeType:
@@ -132,12 +138,13 @@ def _rewritten_code(swap: _Swap) -> types.CodeType | None:
     known = _known(swap)
     if known is not None:
         return known
-    key = (id(swap.original), swap.defaults)
+    source = _source(swap)
+    key = (id(source), swap.defaults)
     try:
-        code = rewrite(swap.original, swap.defaults)
+        code = rewrite(source, swap.defaults, own=swap.original)
     except UnknownPythonError:
         return None
-    _rewritten[key] = (weakref.ref(swap.original, lambda _: _rewritten.pop(key, None)), code)
+    _rewritten[key] = (weakref.ref(source, lambda _: _rewritten.pop(key, None)), code)
     return code
 
 

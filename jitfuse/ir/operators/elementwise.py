@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from jitfuse.ir import function_decompositions as functions
 from jitfuse.ir.op import ELEMENTWISE, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
 from jitfuse.ir.ufunc_loops import loop_of
+
+PYTHON_DTYPES: Final = frozenset({"bool", "int64", "float64"})
+"""Dtypes of values that Python has numbers for."""
 
 
 def _elementwise(
@@ -185,6 +188,17 @@ def _infer_require(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 add(Op("require", 2, ELEMENTWISE, {"status": statuses.REQUIREMENT}, _infer_require, reference.require,
         loops.loop_require, raises=frozenset(KINDS.values()),
         doc="The first operand; raises ValueError where the second is false."))
+
+
+def _infer_python_number(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    meta, = metas
+    if meta.shape or meta.dtype not in PYTHON_DTYPES:
+        raise ArgumentError(f"python_number: {meta} is no bool, int64 or float64 of rank 0")
+    return Meta((), meta.dtype, meta.device, weak=True)
+
+
+add(Op("python_number", 1, ELEMENTWISE, {}, _infer_python_number, reference.python_number, loops.loop_copy,
+       doc="The number as one of Python's (weak): a bool, int64 or float64 of rank 0."))
 
 
 def _infer_astype(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

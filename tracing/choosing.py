@@ -1,0 +1,162 @@
+"""What is chosen where a branch of Python has gone both ways: numbers and arrays of either arm.
+
+Owns branches that are going on, what of two values a tensor stands for, and that nobody writes into an array that may
+be one with another. Does not own the steps of a branch (`jitfuse.tracing.branching`).
+"""
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.memory import Storage
+from jitfuse.tracing.observing import exact
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.source import is_user_code
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.observing import Site
+
+UNBOUND: Final = object()
+"""What a name holds that holds nothing."""
+_PYTHON: Final = frozenset({bool, int, float})
+
+
+class Both:
+    """A condition of the trace that branches both ways, and how far the branch has come."""
+
+    __slots__ = ("condition", "place", "saved", "values")
+
+    def __init__(self, place: Site, condition: TracedTensor) -> None:
+        self.place, self.condition = place, condition
+        self.saved: dict[str, Any] = {}
+        """What the names held before."""
+        self.values: dict[str, Any] = {}
+        """What they held after the first arm."""
+
+
+class Arm:
+    """An arm that is being computed: its branch, and the condition of all arms around it and of its own."""
+
+    __slots__ = ("both", "condition")
+
+    def __init__(self, both: Both, condition: TracedTensor) -> None:
+        self.both, self.condition = both, condition
+
+
+def refuse(run: Recorder, place: Site | None = None) -> NoReturn:
+    """Have Python decide at the innermost branch, or one at a place; does not return."""
+    assert run.splitter is not None
+    run.splitter.decide((place,) if place is not None else (run.arms[-1].both.place,))
+
+
+def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
+    """Return the truth of a value as a traced bool."""
+    if type(value) is not TracedTensor:
+        return fresh(run, run.scalar(bool(value), "bool"))
+    if value._meta.size != 1:
+        refuse(run, both.place)
+    flat = value if not value.shape else value.call("reshape", shape=())
+    made: TracedTensor = flat.call("astype", dtype="bool")
+    return made
+
+
+class ApartError(Exception):
+    """Two values that no tensor stands for."""
+
+
+def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """Return what is chosen of each pair; where one cannot be, Python looks at the condition."""
+    try:
+        return [chosen(run, both.condition, a, b) for a, b in pairs]
+    except ApartError:
+        if run.arms:
+            refuse(run)
+        first = bool(both.condition)
+        return [a if first else b for a, b in pairs]
+
+
+def chosen(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Any:
+    """Return the value that is `a` where a condition holds, else `b`."""
+    if a is b:
+        return a
+    if a is UNBOUND or b is UNBOUND:
+        if not run.arms:
+            raise ApartError
+        return UNBOUND  # a use of it raises, and then the branch is refused
+    if is_number(a) and is_number(b):
+        return _chosen_number(run, condition, a, b)
+    if isinstance(a, tuple) and type(a) is type(b) is tuple and len(a) == len(b):
+        return tuple(chosen(run, condition, x, y) for x, y in zip(a, b))
+    if type(a) is type(b) is TracedTensor and a._meta == b._meta and a.shape:
+        return _chosen_array(run, condition, a, b)
+    if type(a) is type(b) and type(a) in (str, bytes, type(None)) and a == b:
+        return a
+    raise ApartError
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, traced or not."""
+    if type(value) is TracedTensor:
+        return not value.shape and (value._scalar or value.weak)
+    return type(value) in _PYTHON or isinstance(value, np.generic)
+
+
+def _chosen_number(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> TracedTensor:
+    if type(a) is type(b) and type(a) is not TracedTensor and exact(a) == exact(b):
+        return a  # type: ignore[no-any-return]
+    if any(type(v) is int and not -(2**63) <= v < 2**63 for v in (a, b)):
+        raise ApartError
+    one, two = lift(run, a), lift(run, b)
+    kinds = {one._meta.dtype, two._meta.dtype}
+    if one.weak and two.weak:
+        if len(kinds) > 1 or not kinds <= {"bool", "int64", "float64"}:
+            raise ApartError
+        return as_python(condition.call("where", one, two))
+    dtype = next(v._meta.dtype for v in (one, two) if not v.weak)
+    if not all(v._meta.dtype == dtype if not v.weak else holds(dtype, v._meta.dtype) for v in (one, two)):
+        raise ApartError
+    cast = [v.call("astype", dtype=dtype) if v.weak else v for v in (one, two)]
+    made: TracedTensor = condition.call("where", *cast)
+    return made
+
+
+def holds(dtype: str, python: str) -> bool:
+    """Return whether a NumPy scalar stands for a Python number: its value is that, and so is what is computed of it."""
+    return (dtype == python and dtype != "bool") or (dtype == "float64" and python == "int64")
+
+
+def as_python(value: TracedTensor) -> TracedTensor:
+    """Return a traced bool, int64 or float64 as a number of Python's."""
+    return fresh(value._run, value._run.emit("python_number", (value._id(),)))
+
+
+def _chosen_array(run: Recorder, condition: TracedTensor, a: TracedTensor, b: TracedTensor) -> TracedTensor:
+    """Return an array that is one of two; none of the three may be written while another one is in use."""
+    made: TracedTensor = condition.call("where", a, b)
+    if made._meta != a._meta:
+        raise ApartError
+    storages = [v._storage for v in (a, b, made)]
+    for s in storages:
+        s.rivals = (*(s.rivals or ()), *(weakref.ref(o) for o in storages if o is not s))
+    return made.laid_out(None)
+
+
+def written(run: Recorder, storage: Storage) -> None:
+    """Hear that a storage is to be written that may be one with others: refuse the branches where these are in use."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_user_code(frame.f_code.co_filename):
+            frame.f_locals  # noqa: B018 -- brings it up to date: it may hold values of earlier
+        frame = frame.f_back
+    alive = [r for ref in storage.rivals or () if (r := ref()) is not None]
+    storage.rivals = None
+    if alive:
+        assert run.splitter is not None
+        run.splitter.decide(tuple(run.branched))

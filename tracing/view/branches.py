@@ -1,0 +1,154 @@
+"""Branches as both ways: a function's code again, with an ``if`` that only computes and assigns asking the trace first.
+
+Where Python decides by traced data what to assign, both arms can be computed and chosen between. The bytecode does not
+say where arms end and what they assign, so the function is compiled anew from its source, if compiling that source
+gives the function's very code. Owns which code that is, and what it calls. How statements are rewritten is in
+`jitfuse.tracing.view.branch_statements`, what the calls do in `jitfuse.tracing.branching`.
+"""
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+import types
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.later import Later
+from jitfuse.tracing.view import gate
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.view import branch_statements
+else:
+    branch_statements = Later("jitfuse.tracing.view.branch_statements")
+
+_Place = tuple[str, int]
+_REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir"})
+_wanted: Final[set[_Place]] = set()
+"""File and first line of code in which branches go both ways."""
+_made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
+"""By the id of a function's own code: a weak reference to it, and the code that goes both ways, if there is any."""
+
+
+class Gate:
+    """What compiled code calls for a step of a branch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *values: Any) -> Any:
+        """Have the trace that is going on take the step, or what does it outside of traces."""
+        view = gate.current.get()
+        if view is not None:
+            return view.hooks.branch(self.name, sys._getframe(1), values)
+        from jitfuse.tracing.branching import branch  # in another thread, or in a function that outlives the trace
+
+        return branch(None, self.name, sys._getframe(1), values)
+
+
+def want(code: types.CodeType) -> bool:
+    """Have branches in a frame's code go both ways from now on; False where they do already, or cannot."""
+    place = code.co_filename, code.co_firstlineno
+    if place in _wanted or not _sites_in(*place):
+        return False
+    _wanted.add(place)
+    _made.clear()
+    return True
+
+
+def both_ways(code: types.CodeType) -> types.CodeType | None:
+    """Return a function's code with branches that go both ways, where that is wanted."""
+    if not _wanted:
+        return None
+    known = _made.get(id(code))
+    if known is not None and known[0]() is code:
+        return known[1]
+    made = _compiled(code) if _is_wanted(code) else None
+    key = id(code)
+    _made[key] = weakref.ref(code, lambda _: _made.pop(key, None)), made
+    return made
+
+
+def _is_wanted(code: types.CodeType) -> bool:
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return (code.co_filename, code.co_firstlineno) in _wanted or any(map(_is_wanted, inner))
+
+
+def _sites_in(filename: str, line: int) -> bool:
+    """Return whether a function of a file has branches that can go both ways."""
+    tree = _parsed(filename)
+    found = None if tree is None else _function_at(tree, line)
+    if found is None:
+        return False
+    rewriter = branch_statements.Rewriter(filename)
+    rewriter.function(found)
+    return rewriter.count > 0
+
+
+def _parsed(filename: str) -> ast.Module | None:
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _function_at(tree: ast.Module, line: int) -> ast.FunctionDef | None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            if first == line:
+                return node
+    return None
+
+
+def _compiled(code: types.CodeType) -> types.CodeType | None:
+    """Compile a function again from its source; None where the source is not that of the code."""
+    tree = _parsed(code.co_filename)
+    node = None if tree is None else _function_at(tree, code.co_firstlineno)
+    if tree is None or node is None or not _REFLECTS.isdisjoint(code.co_names):
+        return None
+    same = _code_of(tree, code)
+    if same is None or not _are_equal(same, code):
+        return None
+    rewriter = branch_statements.Rewriter(code.co_filename)
+    rewriter.function(node)
+    made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
+    return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)
+
+
+def _code_of(tree: ast.Module, like: types.CodeType) -> types.CodeType | None:
+    """Compile a module and return the code of the function that is where `like` is."""
+    with warnings.catch_warnings(action="ignore"):
+        whole = compile(tree, like.co_filename, "exec", dont_inherit=True)
+    todo = [whole]
+    while todo:
+        code = todo.pop()
+        if (code.co_qualname, code.co_firstlineno) == (like.co_qualname, like.co_firstlineno):
+            return code
+        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return None
+
+
+def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
+    fields = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_name", "co_linetable")
+    if any(getattr(one, f) != getattr(other, f) for f in fields) or len(one.co_consts) != len(other.co_consts):
+        return False
+    for a, b in zip(one.co_consts, other.co_consts):
+        if isinstance(a, types.CodeType):
+            if not isinstance(b, types.CodeType) or not _are_equal(a, b):
+                return False
+        elif type(a) is not type(b) or repr(a) != repr(b):
+            return False
+    return True
+
+
+def _with_gates(code: types.CodeType) -> types.CodeType:
+    """Put gates where their marks are among the constants."""
+    def exchanged(value: Any) -> Any:
+        if isinstance(value, types.CodeType):
+            return _with_gates(value)
+        marked = isinstance(value, str) and value.startswith(branch_statements.MARK)
+        return Gate(value.removeprefix(branch_statements.MARK)) if marked else value
+
+    return code.replace(co_consts=tuple(map(exchanged, code.co_consts)))
