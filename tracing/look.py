@@ -48,16 +48,27 @@ def known_value(session: Session, tensor: int) -> Any:
 
     The scalars and tables that it depends on are guarded from now on. Raises UnknownValueError otherwise.
     """
+    stack = [tensor]
+    entered: set[int] = set()  # what of the stack leads to its top
+    try:
+        return _evaluated(session, stack, entered)
+    except UnknownValueError:
+        session.unknown.update(entered.intersection(stack))
+        raise
+
+
+def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
     guards: dict[int, Any] = {}
     values: dict[int, Any] = {}
-    stack = [tensor]
+    tensor = stack[0]
     while stack:
         t = stack[-1]
         if t in values:
             stack.pop()
             continue
-        if t in session.kept:
+        if t in session.kept or t in session.unknown:
             raise UnknownValueError
+        entered.add(t)
         node = session.graph.node(t)
         if node is None:
             feed = session.feeds.get(t)

@@ -73,6 +73,8 @@ class Session:
         """Whether an eager array, or one on another device, is among the feeds."""
         self.found: dict[Any, tuple[int, ...]] = {}
         """What splits have found for a function and its operands, as long as it is kept."""
+        self.unknown: set[int] = set()
+        """Tensors that have turned out to depend on data."""
         self.of_data: dict[int, bool] = {}
         """Whether Python's numbers are computed from data, as far as somebody has asked."""
         self.counters: set[int] = set()

@@ -8,6 +8,7 @@ from typing import Final
 
 from numpy_programs import (
     algebra,
+    deciding,
     dynamic,
     geometry,
     images,
@@ -27,6 +28,6 @@ __all__ = ["PROGRAMS", "Program"]
 PROGRAMS: Final = tuple(
     program
     for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry, sequences, searches,
-                   sampling, pivoting)
+                   sampling, pivoting, deciding)
     for program in module.PROGRAMS
 )

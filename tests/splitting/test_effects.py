@@ -346,9 +346,10 @@ def test_functions_that_go_another_way_in_each_call_are_not_traced_for_ever() ->
 
 def test_functions_that_add_many_looks_in_each_call_are_given_up_sooner() -> None:
     def function(x: Any) -> Any:
-        total = x.sum()
+        total, ways = x.sum(), []
         for k in range(len(x)):
             if x[k] > 0:
+                ways.append(k)  # which both ways cannot do
                 total = total + x[k] * k
         return total
 

@@ -28,7 +28,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
         sinc rint signbit spacing reciprocal copysign nextafter fmod fmin fmax heaviside ldexp gcd lcm bitwise_count
         frexp_mantissa frexp_exponent modf_fraction modf_whole fabs float_power isposinf isneginf nan_to_num round
         isclose sigmoid silu gelu gelu_tanh softplus log_sigmoid relu leaky_relu elu tan asin acos atan atan2 rad2deg
-        deg2rad sinh cosh asinh acosh atanh hypot cbrt where clip require astype python_number
+        deg2rad sinh cosh asinh acosh atanh hypot cbrt where clip require python_number astype
     """,
     "fourier": "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn",
     "generators": "generator_seed generator_draw generator_number",

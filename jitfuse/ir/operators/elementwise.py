@@ -197,7 +197,7 @@ def _infer_python_number(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     return Meta((), meta.dtype, meta.device, weak=True)
 
 
-add(Op("python_number", 1, ELEMENTWISE, {}, _infer_python_number, reference.python_number, loops.loop_copy,
+add(Op("python_number", 1, ELEMENTWISE, {}, _infer_python_number, reference.python_number,
        doc="The number as one of Python's (weak): a bool, int64 or float64 of rank 0."))
 
 

@@ -107,6 +107,9 @@ class FakeHooks:
             self.view.guard_value(chain, value.now)
         return value.now
 
+    def writes(self) -> None:
+        pass
+
     def counted(self, value: Any, name: str, by: int, frame: Any) -> Any:
         return value
 
