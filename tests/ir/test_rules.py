@@ -27,7 +27,7 @@ PYTHON_OPERATORS = {
     "remainder", "power", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "bitwise_and",
     "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "real", "imag",
 }
-ELEMENTWISE = [op for op in ops.table() if op.kind == ops.ELEMENTWISE and op.name != "astype"]
+ELEMENTWISE = [op for op in ops.table() if op.kind == ops.ELEMENTWISE and op.name not in ("astype", "python_number")]
 REFUSE_BFLOAT16 = {"nan_to_num", "round"}
 REDUCTIONS = [op for op in ops.table() if op.kind == ops.REDUCTION]
 
@@ -74,6 +74,18 @@ def test_every_dtype_pair_of_an_elementwise_operator_gives_numpys_result(op: ops
         if op.name in REFUSE_BFLOAT16 and table is DTypeError:
             continue
         assert agrees(numpy, table), f"{op.name}({', '.join(map(str, metas))}): NumPy {numpy!r}, table {table}"
+
+
+def test_python_numbers_are_weak_and_of_rank_0() -> None:
+    op = ops.get("python_number")
+    assert op is not None
+    for dtype, value in (("bool", True), ("int64", -7), ("float64", -0.0)):
+        assert op.infer([Meta((), dtype)], {}) == Meta((), dtype, weak=True)
+        made = op.numpy(np.dtype(dtype).type(value))
+        assert type(made) is type(value) and repr(made) == repr(value)
+    for meta in (Meta((1,), "int64"), Meta((), "int32"), Meta((), "complex128")):
+        with pytest.raises(ArgumentError):
+            op.infer([meta], {})
 
 
 @pytest.mark.parametrize("op", ELEMENTWISE, ids=lambda op: op.name)

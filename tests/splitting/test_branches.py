@@ -1,4 +1,4 @@
-"""Branches in loops that Python decides by data are computed both ways: equal to plain Python, and never plain Python."""
+"""Branches in loops that Python decides by data go both ways: equal to plain Python, and never plain Python."""
 from __future__ import annotations
 
 import copy
