@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import kind, numpy_dtype
+from jitfuse.tracing import choosing, python_numbers
 from jitfuse.tracing.traced import TracedTensor
+
+_DTYPES: Final[dict[type, str]] = {int: "int64", float: "float64"}
 
 
 def largest(*values: Any, **options: Any) -> Any:
@@ -33,20 +36,38 @@ def _chosen(
     found = several[0]
     for value in several[1:]:
         better = beats(value, found)
-        found = better.call("where", value, found) if isinstance(better, TracedTensor) else value if better else found
+        found = _either(better, value, found) if isinstance(better, TracedTensor) else value if better else found
     return found
+
+
+def _either(condition: TracedTensor, value: Any, other: Any) -> Any:
+    """Return a number or another one: Python's where both are."""
+    made = condition.call("where", value, other)
+    is_python = all(not isinstance(v, TracedTensor) or v.weak for v in (value, other))
+    return choosing.as_python(made) if is_python else made
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
     """Return whether values are computed numbers of one real dtype, and Python numbers that this dtype holds."""
     traced = [v for v in values if isinstance(v, TracedTensor) and not v.weak]
     dtypes = {v._meta.dtype for v in traced}
+    if not traced:
+        return _are_pythons(values)
     if len(values) < 2 or len(dtypes) != 1 or any(v.shape != () for v in traced):
         return False
     dtype, = dtypes
     return kind(dtype) in ("int", "uint", "float") and all(
         (isinstance(v, TracedTensor) and not v.weak) or _fits(v, dtype) for v in values
     )
+
+
+def _are_pythons(values: Sequence[Any]) -> bool:
+    """Return whether values are numbers of one type of Python's, and some are computed from data."""
+    kinds = {v._meta.dtype if isinstance(v, TracedTensor) else _DTYPES.get(type(v)) for v in values}
+    of_data = any(
+        isinstance(v, TracedTensor) and python_numbers.is_of_data(v._run.session, v._id()) for v in values
+    )
+    return len(values) > 1 and of_data and kinds in ({"int64"}, {"float64"})
 
 
 def _fits(value: Any, dtype: str) -> bool:

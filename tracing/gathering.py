@@ -21,9 +21,10 @@ from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted,
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import arms, selection
+    from jitfuse.tracing import arms, python_numbers, selection
 else:
     arms = Later("jitfuse.tracing.arms")
+    python_numbers = Later("jitfuse.tracing.python_numbers")
     selection = Later("jitfuse.tracing.selection")
 
 
@@ -44,6 +45,17 @@ class Selection(NamedTuple):
 def is_advanced(index: Any) -> bool:
     """Return whether an index holds an array, a list or a traced integer that need not be looked at."""
     return any(_is_array(i) for i in (index if isinstance(index, tuple) else (index,)))
+
+
+def with_numbers(index: Any) -> Any:
+    """Return an index with Python's ints that are computed from data as NumPy's: nobody looks at them."""
+    if type(index) is tuple:
+        return tuple([with_numbers(i) for i in index])
+    of_data = (
+        isinstance(index, AbstractTensor) and index.weak and index.dtype == "int64"
+        and python_numbers.is_of_data(index._run.session, index._id())  # type: ignore[attr-defined]
+    )
+    return index.call("astype", dtype="int64") if of_data else index
 
 
 def _is_array(item: Any) -> bool:

@@ -22,10 +22,11 @@ from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import branching, choosing
+    from jitfuse.tracing import branching, choosing, conversions
 else:
     branching = Later("jitfuse.tracing.branching")
     choosing = Later("jitfuse.tracing.choosing")
+    conversions = Later("jitfuse.tracing.conversions")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
 
@@ -122,6 +123,10 @@ class TracingHooks:
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """Return what a loop goes over whose variable is a counter."""
         return counting.iterated(self.run, value, name, frame)
+
+    def called(self, value: Any) -> Any:
+        """Return what makes numbers of Python's of traced data, in place of `float` and `int`."""
+        return conversions.CALLED.get(value, value) if type(value) is type else value
 
     def writes(self) -> None:
         """Refuse a branch whose arm writes state."""

@@ -23,12 +23,14 @@ from jitfuse.tracing.source import is_user_code, user_line
 
 if TYPE_CHECKING:
     from jitfuse.ir.program import Meta
-    from jitfuse.tracing import observing, printing
+    from jitfuse.tracing import conversions, observing, printing, python_numbers
     from jitfuse.tracing.memory import Storage
     from jitfuse.tracing.recorder import Recorder
 else:
+    conversions = Later("jitfuse.tracing.conversions")
     observing = Later("jitfuse.tracing.observing")
     printing = Later("jitfuse.tracing.printing")
+    python_numbers = Later("jitfuse.tracing.python_numbers")
 
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
@@ -104,7 +106,7 @@ class Looks(ArrayMethods):
     def __format__(self, spec: str) -> str:
         if not self._is_shown():
             return format(self._description(), spec)
-        if not self._meta.weak:
+        if not self._meta.weak or python_numbers.is_of_data(self._run.session, self._id()):
             place = printing.placed(self._run, self, spec, sys._getframe(1))
             if place is not None:
                 return place
@@ -136,7 +138,8 @@ class Looks(ArrayMethods):
             at = index[0] if len(index) == 1 else index
             chosen = self[at] if isinstance(at, tuple) else self.call("reshape", shape=(-1,))[at]
             return chosen.item()
-        return self._look("item()", _item)
+        made = conversions.item(self)  # type: ignore[arg-type]
+        return self._look("item()", _item) if made is None else made
 
     def tolist(self) -> Any:
         """Return the values as nested lists, where they are known while tracing."""

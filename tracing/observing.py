@@ -45,8 +45,8 @@ class Question(Record, frozen=True):
     number: type | None = None
 
 
-Site = tuple[str, int, int]
-"""File, line and column of a branch of the user's code."""
+Site = tuple[str, int, int] | tuple[str, str, int]
+"""File, line and column of a branch of the user's code; or what makes a number of Python's, file and line."""
 
 
 class Splitter(Protocol):
@@ -57,7 +57,7 @@ class Splitter(Protocol):
 
     @property
     def decided(self) -> Collection[Site]:
-        """The branches in which Python decides which way to go."""
+        """The branches in which Python decides which way to go, and the numbers that it looks at when they are made."""
         ...
 
     def decide(self, places: Iterable[Site]) -> NoReturn:

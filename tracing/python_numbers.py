@@ -26,6 +26,7 @@ _CLASSES: Final = (2**31 - 1, 2**53)
 doubles."""
 _INT64: Final = -(2**63), 2**63 - 1
 _EXACT: Final = -(2**53), 2**53
+_PLACES: Final = frozenset({"argmax", "argmin", "count_nonzero"})
 _STEP: Final = 1 << 31
 _GROWING: Final = frozenset({"add", "subtract", "multiply", "power"})
 _SIMPLE_POWERS: Final = ((2, "square"), (-1, "reciprocal"), (0.5, "sqrt"))
@@ -104,15 +105,20 @@ def _find(run: Recorder, tensor: int) -> Range | None:
     if node.op_name == "require":
         return range_of(run, node.input_ids[0])
     if node.op_name == "python_number":
-        return _chosen_range(run, node.input_ids[0])
+        return _range_of_data(run, node.input_ids[0])
     ranges = [range_of(run, i) for i in node.input_ids]
     rule = _RULES.get(node.op_name)
     return rule(*ranges) if rule is not None and None not in ranges else None
 
 
-def _chosen_range(run: Recorder, tensor: int) -> Range | None:
-    """Return the range of an int that is one of two of Python's."""
+def _range_of_data(run: Recorder, tensor: int) -> Range | None:
+    """Return the range of an int made of data: one of two of Python's, a place in an array, of a small dtype."""
     node = run.graph.node(tensor)
+    if node is not None and node.op_name in _PLACES:
+        return 0, max(run.graph.metas[node.input_ids[0]].size, 1)
+    if node is not None and node.op_name == "astype":
+        dtype = run.graph.metas[node.input_ids[0]].dtype
+        return integer_range(dtype) if is_integer(dtype) and dtype not in ("int64", "uint64") else None
     if node is None or node.op_name != "where":
         return None
     ways = [range_of(run, i) for i in node.input_ids[1:]]

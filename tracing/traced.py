@@ -327,12 +327,14 @@ class TracedTensor(Operators):
             if not self._scalar and not self.weak:
                 return self.region(indexing.parsed(self._run, index, self._meta.shape))
             return indexing.get_item(self, index)
+        index = gathering.with_numbers(index)
         if not gathering.is_advanced(index):
             return indexing.get_item(self, index)
         return gathering.get_item(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         plain = _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN
+        index = index if plain else gathering.with_numbers(index)
         if plain or not gathering.is_advanced(index):
             indexing.set_item(self, index, value)
         elif not selection.set_item(self, index, value):

@@ -55,6 +55,14 @@ def load_name_raw(value: Any, name: str) -> Any:
     return value if view is None else view.load_name(value, name, sys._getframe(1).f_globals, True)
 
 
+def load_called(value: Any, name: str) -> Any:
+    """LOAD_GLOBAL of what is called at once."""
+    view = current.get()
+    if view is None:
+        return value
+    return view.hooks.called(view.load_name(value, name, sys._getframe(1).f_globals, False))
+
+
 def load_local_name(value: Any, name: str) -> Any:
     """LOAD_NAME, as in a class body: a local name is the trace's own."""
     view = current.get()

@@ -58,6 +58,10 @@ class Hooks(Protocol):
         """A frame begins a loop whose variable is a counter: return what it goes over."""
         ...
 
+    def called(self, value: Any) -> Any:
+        """Return what the function calls in place of a type that it calls by a name of `float` or `int`."""
+        ...
+
     def writes(self) -> None:
         """Python state is about to be written: raise where that may not happen."""
         ...

@@ -22,6 +22,7 @@ _PRECALL: Final = _OPS.get("PRECALL")
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _ATTR_HAS_FLAG: Final = sys.version_info >= (3, 12)
 _LOAD_CELL: Final = "LOAD_CLOSURE" if sys.version_info < (3, 13) else "LOAD_FAST"
+_CONVERSIONS: Final = frozenset({"float", "int"})
 _SUBSCRIPT: Final = 26  # of BINARY_OP, from 3.14 on
 _CONSTANTS: Final = frozenset(_OPS[name] for name in ("LOAD_CONST", "LOAD_SMALL_INT") if name in _OPS)
 _KEYS: Final = _CONSTANTS | {_OPS[name] for name in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF") if name in _OPS}
@@ -154,7 +155,8 @@ def _load_global(w: _Rewriter, step: Step, raw: bool) -> None:
     if step.arg & 1 and not _NULL_AFTER:
         w.emit("PUSH_NULL")
     w.group.append(encoded(step.op, step.arg & ~1))
-    w.call(gate.load_name_raw if raw else gate.load_name, 1, name)
+    called = step.arg & 1 and name in _CONVERSIONS
+    w.call(gate.load_called if called else gate.load_name_raw if raw else gate.load_name, 1, name)
     if step.arg & 1 and _NULL_AFTER:
         w.emit("PUSH_NULL")
 

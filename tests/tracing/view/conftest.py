@@ -107,6 +107,9 @@ class FakeHooks:
             self.view.guard_value(chain, value.now)
         return value.now
 
+    def called(self, value: Any) -> Any:
+        return value
+
     def writes(self) -> None:
         pass
 

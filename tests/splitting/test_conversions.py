@@ -1,0 +1,125 @@
+"""Python's numbers of traced data: `float`, `int` and `item` look at nothing, and are what they are in plain Python."""
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+
+def losses(x: Any) -> Any:
+    w, found = np.zeros(len(x)), []
+    for _ in range(6):
+        w = w + 0.25 * (x - w)
+        found.append(float(np.mean((x - w) ** 2)))
+    return w, found, sum(found) / len(found), min(found), max(found[0], 0.5)
+
+
+def places(x: Any) -> Any:
+    i = int(np.argmax(x))
+    y = x.copy()
+    y[i] = 0.0
+    return {"at": i, "next": x[(i + 1) % len(x)], "value": float(x[i]), "rest": y, "before": i - 1}
+
+
+def items(x: Any) -> Any:
+    n = (x > 0).sum().item()
+    return n, x.max().item(), (x[0] > 0).item(), n / len(x)
+
+
+def truncated(x: Any) -> Any:
+    counts = np.zeros(8, dtype=int)
+    for v in x:
+        k = int(v * 2)
+        k = max(min(k, 3), -4)
+        counts[k] += 1
+    return counts
+
+
+def promoted(x: Any) -> Any:
+    s = float(x.sum())
+    return x.astype(np.float32) * s, np.arange(3) * int(x[0] * 4), s
+
+
+def used(x: Any) -> Any:
+    """What needs the value itself looks at it."""
+    n = int(abs(x[0]) * 2) + 1
+    return np.zeros(n), x[:n], [0] * n, f"{float(x[0]):.3f}", math.floor(float(x[0]))
+
+
+def types(x: Any) -> Any:
+    s = float(x.sum())
+    return isinstance(s, float), np.zeros(2, dtype=float), x.astype(int), [float(k) for k in range(3)], int("12", 3)
+
+
+FUNCTIONS = [losses, places, items, truncated, promoted, used, types]
+
+
+def same(a: Any, b: Any) -> None:
+    if isinstance(a, tuple | list):
+        assert type(a) is type(b) and len(a) == len(b)
+        for v, w in zip(a, b):
+            same(v, w)
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        for k in a:
+            same(a[k], b[k])
+    else:
+        assert type(a) is type(b), (a, b)
+        x, y = np.asarray(a), np.asarray(b)
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        if x.dtype.kind == "f":
+            np.testing.assert_allclose(y, x, rtol=1e-6 if x.dtype == np.float32 else 1e-12, atol=1e-14)
+        else:
+            np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_numbers_are_python_s(function: Callable[..., Any]) -> None:
+    fused = jf.fuse(function)
+    with warnings.catch_warnings(action="error" if function is not used else "ignore"):
+        for seed in (*range(12), 0):
+            x = np.random.default_rng(seed).normal(size=9)
+            same(function(x), fused(x))
+    if function is not used:
+        assert fused.stats()["fallbacks"] == 0
+        assert fused.stats()["splits"] == 0 and fused.stats()["traces"] == 1
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "bool"])
+def test_dtypes(dtype: str) -> None:
+    def function(x: Any) -> Any:
+        return float(x[0]), int(x[1]), x[2].item(), float(x[0]) * 0.5, int(x[1]) + 1, x[2].item() * 2
+
+    fused = jf.fuse(function)
+    for seed in range(3):
+        x = (np.random.default_rng(seed).random(3) * 100).astype(dtype)
+        same(function(x), fused(x))
+
+
+def test_ints_that_leave_64_bits() -> None:
+    def function(x: Any) -> Any:
+        n = int(x[0])
+        return n * n * n + (n << 3)
+
+    fused = jf.fuse(function)
+    for value in (3, 2**40, -(2**62)):
+        assert function(np.array([value])) == fused(np.array([value]))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_int(value: float) -> None:
+    fused = jf.fuse(lambda x: int(x[0] * 1.0))
+    assert fused(np.array([2.5])) == 2
+    with pytest.raises((ValueError, OverflowError)):
+        fused(np.array([value]))
+
+
+def test_strict_functions_may_not_look() -> None:
+    with pytest.raises(jf.TracedValueError):
+        jf.fuse(strict=True)(lambda x: float(x.sum()))(np.ones(3))

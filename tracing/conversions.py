@@ -1,0 +1,79 @@
+"""Python's numbers made of traced data: `float(x)`, `int(x)`, `x.item()` as run-time values, without a look.
+
+Owns which of them are made so. What Python numbers are to operators is in `jitfuse.tracing.weak`. Where one of them
+turns out to be needed as it is, Python looks at it then; where that is not possible, the function is traced again with
+a look where the number is made (`Splitter.decide`).
+"""
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, Final
+
+from jitfuse.dtypes import is_integer, kind
+from jitfuse.tracing import python_numbers
+from jitfuse.tracing.choosing import as_python
+from jitfuse.tracing.look import UnknownValueError, known_value
+from jitfuse.tracing.observing import may_split
+from jitfuse.tracing.source import is_user_code
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+
+def as_float(*values: Any) -> Any:
+    """Return what `float` returns."""
+    return _made(float, "float64", values)
+
+
+def as_int(*values: Any, **options: Any) -> Any:
+    """Return what `int` returns."""
+    return int(*values, **options) if options else _made(int, "int64", values)
+
+
+def item(value: TracedTensor) -> Any:
+    """Return what `x.item()` returns of an array of one element; None where that takes a look."""
+    found = kind(value._meta.dtype)
+    target = {"bool": "bool", "float": "float64", "int": "int64", "uint": "int64"}.get(found)
+    return None if target is None or not _goes(value, "item()") else _python_number(value, target)
+
+
+CALLED: Final[dict[Any, Callable[..., Any]]] = {float: as_float, int: as_int}
+"""What user code calls in place of a type; as a value, the type stays what it is."""
+
+
+def _made(python: type, dtype: str, values: tuple[Any, ...]) -> Any:
+    if len(values) != 1 or type(values[0]) is not TracedTensor or not _goes(values[0], python.__name__):
+        return python(*values)
+    return _python_number(values[0], dtype)
+
+
+def _goes(value: TracedTensor, what: str) -> bool:
+    """Return whether a number is made of a value without a look; it is noted where."""
+    run, dtype = value._run, value._meta.dtype
+    if not run.alive or run.splitter is None or value.shape or not may_split(run) or dtype == "uint64":
+        return False
+    if kind(dtype) == "complex" or kind(dtype) not in ("bool", "int", "uint", "float"):
+        return False
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        frame = frame.f_back
+    place = (what, "" if frame is None else frame.f_code.co_filename, 0 if frame is None else frame.f_lineno)
+    if place in run.splitter.decided:
+        return False
+    try:
+        known_value(run.session, value._id())
+    except UnknownValueError:
+        run.branched.add(place)
+        return True
+    return False
+
+
+def _python_number(value: TracedTensor, dtype: str) -> TracedTensor:
+    """Return a number as Python's; a float becomes an int only where 64 bits hold it."""
+    run = value._run
+    if value.weak and value._meta.dtype == dtype:
+        return value
+    if is_integer(dtype) and kind(value._meta.dtype) == "float":
+        value = fresh(run, python_numbers.fitting(run, value._id(), dtype))
+    made: TracedTensor = value.call("astype", dtype=dtype)
+    return as_python(made)
