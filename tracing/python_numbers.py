@@ -44,6 +44,8 @@ def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Seque
     ranges = [range_of(run, i) for i in ids]
     if mixed or name == "divide":
         return any(r is not None and not _within(r, _EXACT) for r in ranges)
+    if None in ranges and name == "bitwise_left_shift":
+        return True
     if None in ranges:
         return name in _GROWING and any(is_of_data(run.session, i) for i in ids) and not _grows_slowly(name, ranges)
     found = _RULES[name](*ranges)
@@ -166,6 +168,9 @@ _RULES: Final[dict[str, Callable[..., Range | None]]] = {
     "remainder": lambda a, b: (min(b[0], 0), max(b[1], 0)),
     "power": _power,
     "negative": lambda a: (-a[1], -a[0]),
+    "bitwise_invert": lambda a: (-a[1] - 1, -a[0] - 1),
+    "bitwise_left_shift": lambda a, b: (a[0] << b[0], a[1] << b[0]),
+    "bitwise_right_shift": lambda a, b: (a[0] >> b[0], a[1] >> b[0]),
     "positive": lambda a: a,
     "abs": lambda a: (0, _largest(a)),
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), _bits),

@@ -34,8 +34,11 @@ _KEEPS_BOOL: Final = frozenset({
 
 def needs_values(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta]) -> bool:
     """Tell whether the type of a result among Python scalars depends on their values or leaves 64 bits."""
-    if name in ("bitwise_left_shift", "bitwise_right_shift", "bitwise_invert"):
-        return True
+    if name in ("bitwise_left_shift", "bitwise_right_shift"):
+        amount = _literal(run, ids[1])
+        return type(amount) is not int or not 0 <= amount < 63 or metas[0].dtype != "int64"
+    if name == "bitwise_invert":
+        return metas[0].dtype != "int64"
     if any(m.dtype == "uint64" for m in metas):
         return True
     if all(m.dtype == "bool" for m in metas):
