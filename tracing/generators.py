@@ -16,6 +16,7 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
 from jitfuse.ir import generators, shape_rules
+from jitfuse.tracing.choosing import as_python
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.handlers import refuse_in_try
 from jitfuse.tracing.lifting import lift
@@ -226,7 +227,7 @@ class TracedGenerator:
         first = generators.places(dtype)
         self._state = whole[:first].as_copy()
         if weak:
-            return whole.call("generator_number")
+            return as_python(whole[first].call("astype", dtype="int64" if dtypes.is_integer(dtype) else "float64"))
         assert whole.shape == (first + math.prod(shape),)
         return whole[first:].as_copy()
 

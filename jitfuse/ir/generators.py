@@ -41,11 +41,6 @@ def generator_draw(state: Array, *parameters: Array, method: Any, shape: tuple[i
     return whole
 
 
-def generator_number(whole: Array) -> Array:
-    """Return the one number of a draw, as wide as Python's."""
-    return whole[-1].astype("float64" if whole.dtype.kind == "f" else "int64")
-
-
 def state_words(bits: Any) -> list[int]:
     """Return the six words of a PCG64's state."""
     state = bits.state

@@ -31,7 +31,7 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
         deg2rad sinh cosh asinh acosh atanh hypot cbrt where clip require python_number astype
     """,
     "fourier": "fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn",
-    "generators": "generator_seed generator_draw generator_number",
+    "generators": "generator_seed generator_draw",
     "indexing": "gather take_along_axis take scatter",
     "linear_algebra": "cholesky det inv slogdet svd svdvals qr eigh eigvalsh eig eigvals solve pinv",
     "normalisations": "softmax log_softmax layer_norm rms_norm",

@@ -34,17 +34,7 @@ def _infer_draw(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     return Meta((count,), dtype, meta_rules.common_device("generator_draw", metas))
 
 
-def _infer_number(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
-    (whole,) = metas
-    _require_numbers("generator_number", whole.dtype)
-    if whole.shape != (generators.places(whole.dtype) + 1,):
-        raise ShapeError(f"generator_number takes a draw of one number, not {whole}")
-    return Meta((), "int64" if is_integer(whole.dtype) else "float64", whole.device, weak=True)
-
-
 add(Op("generator_seed", 1, LIBRARY, {}, _infer_seed, generators.generator_seed,
        doc="The state of np.random.default_rng(seed)."))
 add(Op("generator_draw", VARIADIC, LIBRARY, {"method": REQUIRED, "shape": REQUIRED, "dtype": "float64"}, _infer_draw,
        generators.generator_draw, doc="(state, parameters...): the state after a draw, and the numbers drawn."))
-add(Op("generator_number", 1, LIBRARY, {}, _infer_number, generators.generator_number,
-       doc="The one number of a draw, as a Python number."))

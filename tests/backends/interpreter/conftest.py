@@ -180,14 +180,10 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
 
 
 def _draws(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
-    """Yield seeds, draws of a dtype by methods with and without parameters, and draws of one number."""
+    """Yield seeds, and draws of a dtype by methods with and without parameters."""
     state = generators.generator_seed(np.int64(5))
     if op.name == "generator_seed":
         yield [np.asarray(3, dtype)], {}
-    elif op.name == "generator_number":
-        attrs: dict[str, Any] = {"method": "integers", "shape": (), "dtype": dtype}
-        if np.dtype(dtype).kind in "iu":
-            yield [generators.generator_draw(state, np.int64(0), np.int64(9), **attrs)], {}
     elif dtype in ("float32", "float64"):
         yield [state], {"method": "random", "shape": shape, "dtype": dtype}
         yield [state, np.float64(2), np.float64(3)], {"method": "normal", "shape": shape, "dtype": dtype}

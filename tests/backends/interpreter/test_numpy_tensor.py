@@ -168,6 +168,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "elu": lambda x, alpha: np.where(x > 0, x, np.expm1(floats(x).astype(float)) * alpha).astype(
         floats(x * alpha).dtype)[()],
     "topk": lambda x, axis, count, largest: in_order(known(x), axis, largest).take(np.arange(count), axis),
+    "python_number": lambda x: x.item(),
     "require": lambda x, ok, status: np.broadcast_arrays(x, ok)[0].copy()[()], "clip": np.clip, "copy": np.copy,
     "softmax": softmax,
     "log_softmax": lambda x, axis: log_softmax(floats(x), axis),
@@ -237,7 +238,7 @@ def test_an_operator_gives_numpys_values_dtype_and_kind(op: ops.Op, cases: Any, 
             if training is not None:
                 attrs = {**attrs, "training": training}
             want = wanted(op, operands, attrs)
-            scalar = (int, float) if op.name == "generator_number" else np.generic
+            scalar = (bool, int, float) if op.name == "python_number" else np.generic
             tensors = [NumPyTensor(x) for x in operands]
             first = tensors[0] if tensors else NumPyTensor(0)
             got = first.call(op.name, *tensors[1:], **attrs) if tensors else first.create(op.name, **attrs)
