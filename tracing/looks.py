@@ -32,6 +32,7 @@ else:
     printing = Later("jitfuse.tracing.printing")
     python_numbers = Later("jitfuse.tracing.python_numbers")
 
+_TAKES_NUMBERS: Final = (bool, int, float, complex, operator.index)
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
 
@@ -60,6 +61,9 @@ class Looks(ArrayMethods):
         except UnknownValueError:
             if self._meta.size != 1:
                 convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does
+            elif self._meta.weak and convert not in _TAKES_NUMBERS:
+                python = _PYTHON_TYPE[self._meta.dtype]  # Python sees a number of its own
+                return observing.look(self._run, tensor, what, lambda value: convert(python(value)))
             elif convert is bool and self._meta.dtype != "bool" and observing.may_split(self._run):
                 tensor = self.call("astype", dtype="bool")._id()  # native code reads it, and it has two values
             return observing.look(self._run, tensor, what, convert)
