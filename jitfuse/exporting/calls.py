@@ -58,7 +58,7 @@ def call(
         found = _Inlined(function, operands, nodes, definitions).expression(op.name)
     if result.ndim and isinstance(found, ast.Subscript) and ast.unparse(found.slice) == "()":
         found = found.value  # which makes scalars of arrays of rank 0
-    if result.weak and op.kind != ops.MODE:
+    if result.weak and op.kind != ops.MODE and op.name != "python_number":  # which does that itself
         found = ast.Call(ast.Attribute(found, "item"), [], [])
     return found
 
