@@ -89,7 +89,7 @@ def test_numpy_functions_of_python_scalars_are_strong(check):
 
 @pytest.mark.parametrize("look", [
     lambda x, n: x * 2 if n else x, lambda x, n: sum([x] * n), lambda x, n: x[n], lambda x, n: x + [5, 6, 7][n],
-    lambda x, n: x * {2: 4.0}[n], lambda x, n: x * int(n), lambda x, n: x * float(n), lambda x, n: x * (n << 3),
+    lambda x, n: x * {2: 4.0}[n], lambda x, n: x * int(n), lambda x, n: x * float(n), lambda x, n: x * (n << n),
     lambda x, n: x * len(f"{n:05d}"), lambda x, n: x * round(n), lambda x, n: x[:n], lambda x, n: x * 2 ** -n,
     lambda x, n: x * (2 if n + 1 > 2 else 3), lambda x, n: x * np.ones(n + 1), lambda x, n: x.sum(axis=n - 2),
     lambda x, n: x * n.bit_length(),
