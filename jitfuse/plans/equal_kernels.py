@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from jitfuse.dtypes import COMPONENT
 from jitfuse.ir import ops
+from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.plans.body import Place
 from jitfuse.plans.creation import is_place
@@ -125,7 +126,7 @@ class _Walk:
         assert op is not None
         attrs: Any = step.attrs
         if op.kind == ops.ELEMENTWISE or step.op_name in _NUMBERS:
-            attrs = repr(attrs) if attrs else None  # tells 0.0 from -0.0 and 1 from True
+            attrs = exact_text(attrs) if attrs else None
             attrs = (attrs, is_place(self._program, step)) if step.op_name == "full" else attrs
         elif op.kind == ops.REDUCTION:
             if value not in self._fused or value in self._unrolled:
