@@ -16,12 +16,14 @@ from jitfuse.collecting import PAUSED
 from jitfuse.errors import (
     WATCH,
     ArgumentError,
-    AxisError,
     BoundsError,
     DivisionByZeroError,
+    DTypeError,
     JitfuseError,
+    OutOfRangeError,
     OverlapError,
     ReadOnlyError,
+    ShapeError,
     VolatileError,
 )
 from jitfuse.ir.liveness import looks_at_mode
@@ -307,7 +309,7 @@ class _Call(Record, frozen=True):
         return classify(recorder, real, path, lambda x: id(x) in view.origin)
 
 
-_PLAIN_PYTHON_HAS: Final = (BoundsError, AxisError, ReadOnlyError, DivisionByZeroError)
+_PLAIN_PYTHON_HAS: Final = (BoundsError, DTypeError, DivisionByZeroError, OutOfRangeError, ReadOnlyError, ShapeError)
 """Errors that plain Python raises where tracing does."""
 
 
@@ -318,7 +320,7 @@ def _refuse_caught(ending: BaseException | None) -> None:
     """
     if isinstance(ending, JitfuseError) or (ending is not None and not isinstance(ending, Exception)):
         return
-    errors = [e for e in WATCH.errors or () if not isinstance(e, _PLAIN_PYTHON_HAS)]
+    errors = [e for e in WATCH.errors or () if isinstance(e, VolatileError) or not isinstance(e, _PLAIN_PYTHON_HAS)]
     caught = was_caught(errors)
     if caught is not None:
         raise caught from None
