@@ -198,7 +198,7 @@ def kernels_for(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool 
             canonical = b"\0".join(form.canonical_bytes for form in lacking)
             compiled = _compiled(canonical, lacking, origin)
             made = KernelObject(canonical, compiled.code, compiled)
-            made.unpublished = use_cache
+            made.unpublished = True
             _keep(made)
             _report(made, origin, compiled.milliseconds)
             found.update({name: (made, k) for name, k in made.members.items()})

@@ -137,23 +137,25 @@ def _mode_plan(
     call = call_plan(runtime, forms)
     made_for = origin.replace(program=trace.program)
     kernels = kernels_for(forms, made_for, use_cache=use_cache) if forms else None
-    _store(name if keep_plan else None, call, kernels, origin)
+    _store(name if keep_plan else None, call, kernels, origin, use_cache)
     return ModePlan(call, kernels, trace, training, schedule, runtime)
 
 
-def _store(name: PlanName | None, call: CallPlan, kernels: Kernels | None, origin: Origin) -> None:
-    """Put what has been made into the cache: behind the answer where the sources are still to be read for its keys."""
-    made = kernels.compiled if kernels is not None else None
-    if made is not None and made.unpublished:
-        made.unpublished = False
-    else:
-        made = None
-        if name is None:
-            return
+def _store(name: PlanName | None, call: CallPlan, kernels: Kernels | None, origin: Origin, use_cache: bool) -> None:
+    """Put what has been made into the cache: behind the answer where the sources are still to be read for its keys.
+
+    Of the kernels that is what this process compiled, be it for a function that uses no cache.
+    """
+    made = [one for one in kernels.objects if one.unpublished] if use_cache and kernels is not None else []
+    for one in made:
+        one.unpublished = False
+    if not made and name is None:
+        return
 
     def store() -> None:
         planned = None if name is None else plan_entry(name, call, kernels, origin)
-        publish(*(() if made is None else made.entries()), *(() if planned is None else (planned,)), now=sources_now())
+        entries = [entry for one in made for entry in one.entries()]
+        publish(*entries, *(() if planned is None else (planned,)), now=sources_now())
 
     if sources_known():
         store()

@@ -153,3 +153,13 @@ def test_without_a_cache_kernels_are_shared_too() -> None:
     a, b = jf.fuse(first, cache=False), jf.fuse(part, cache=False)
     a(X), b(X)
     assert counts(a) == (1, 0) and counts(b) == (0, 0) and not references()
+
+
+def test_what_was_compiled_without_a_cache_is_stored_for_who_uses_it() -> None:
+    alone = jf.fuse(first, cache=False)
+    alone(X)
+    assert counts(alone) == (1, 0) and not references()
+    assert counts(called(part)) == (0, 0) and len(references()) == 2
+    forget()
+    assert counts(called(part)) == (0, 1)
+    del alone
