@@ -161,6 +161,53 @@ def test_export_and_import(
     assert "0 damaged" in printed(capsys, "cache", "verify")
 
 
+SHARED = """
+import sys, numpy as np, jitfuse as jf
+f = jf.fuse(lambda x: (np.cumsum(x * 1.5, axis=1), np.sin(x).max(axis=0)))
+g = jf.fuse(lambda x: (np.sin(x).max(axis=0), np.cumprod(x + 0.25, axis=1)))
+h = jf.fuse(lambda x: np.sin(x).max(axis=0))
+for name in sys.argv[1:]:
+    globals()[name](np.ones((3, 4)))
+    globals()[name].warm(np.ones((3, 4)))
+print(sum(fused.stats()["compiles"] for fused in (f, g, h)))
+"""
+
+
+def compiles_of(folder: Path, *names: str) -> int:
+    """Return how many modules functions that share a kernel compile in a new process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", SHARED, *names], capture_output=True, text=True, timeout=120, check=True,
+        env={**os.environ, "JITFUSE_CACHE_DIR": str(folder)},
+    )
+    return int(done.stdout)
+
+
+def test_kernels_of_imported_objects_are_found_one_by_one(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = str(tmp_path / "kernels.jfa"), tmp_path / "other"
+    assert [compiles_of(folder, "f"), compiles_of(folder, "g")] == [1, 1]
+    printed(capsys, "cache", "export", file)
+    monkeypatch.setenv("JITFUSE_CACHE_DIR", str(other))
+    printed(capsys, "cache", "import", file)
+    assert compiles_of(other, "g") == compiles_of(other, "f") == 0
+
+
+def test_an_imported_object_takes_the_place_of_a_reference(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = str(tmp_path / "kernels.jfa"), tmp_path / "other"
+    assert compiles_of(folder, "g") == 1  # both kernels
+    whole = json.loads(printed(capsys, "cache", "list", "--json", "--function", "<lambda>"))
+    assert compiles_of(other, "h") == 1  # the first of them
+    monkeypatch.setenv("JITFUSE_CACHE_DIR", str(other))
+    printed(capsys, "cache", "export", file, "--function", "<lambda>")
+    monkeypatch.setenv("JITFUSE_CACHE_DIR", str(folder))
+    (folder / f"{whole[0]['key']}.jfc").unlink()
+    assert "1 imported" in printed(capsys, "cache", "import", file)
+    assert compiles_of(folder, "h") == 0
+
+
 def test_import_refuses_what_it_cannot_make_again(
     used: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+from collections.abc import Iterator
 
 from jitfuse.cache import Entry, Store, default_store
 from jitfuse.cli.output import print_json
@@ -65,7 +66,7 @@ def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
     from jitfuse.cache.parts import key_from_parts
     from jitfuse.compile.rebuild import Verdict, check
 
-    if store.load(entry.key, entry.canonical, count=False) is not None:
+    if not _lacks(store, entry):
         report.present += 1
         return
     verdict = check(entry) if not unchecked else None if key_from_parts(entry) == entry.key else Verdict.MISNAMED
@@ -75,8 +76,26 @@ def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
         report.refused.append(f"{entry.key[:16]}: {verdict.value}")
     elif store.store(entry, count=False):
         report.imported += 1
+        for reference in _references(entry):
+            if _lacks(store, reference):
+                store.store(reference, count=False)
     else:
         report.refused.append(f"{entry.key[:16]}: it could not be written")
+
+
+def _lacks(store: Store, entry: Entry) -> bool:
+    """Return whether a store has nothing in an entry's place, or a reference alone, which may lead to nothing."""
+    held = store.load(entry.key, entry.canonical, count=False)
+    return held is None or held.metadata.get("kind") == "reference"
+
+
+def _references(entry: Entry) -> Iterator[Entry]:
+    """Return the entries by which the kernels of an object are found one by one, which no archive has."""
+    from jitfuse.cache.parts import key_from_parts
+    from jitfuse.compile.objects import references
+
+    native = entry.metadata.get("backend") == "llvm"
+    return references(entry, lambda form: str(key_from_parts(entry._replace(canonical=form)))) if native else iter(())
 
 
 def _print(report: _Report, store: Store) -> None:

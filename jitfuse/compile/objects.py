@@ -78,10 +78,7 @@ class KernelObject:
     def entries(self) -> Iterator[Entry]:
         """Yield the object's entry, then those by which its kernels are found one by one."""
         yield self.entry
-        told = {name: self.entry.metadata.get(name) for name in ("function", "source", "created")}
-        for form, k in self.members.items() if len(self.members) > 1 else ():
-            place = _REFERENCE + marshal.dumps((self.key, k), _MARSHAL)
-            yield Entry(object_key(form), {"kind": "reference", **told}, form, place)
+        yield from references(self.entry, object_key)
 
     def address(self, k: int) -> int:
         """Return the address of the k-th kernel."""
@@ -157,6 +154,18 @@ class Making:
         """Return the entry of the object, which is compiled."""
         key, metadata = self.say()
         return Entry(key, {**metadata, "compile_ms": round(self.milliseconds, 3)}, self.canonical, self.code)
+
+
+def references(entry: Entry, key_of: Callable[[bytes], str]) -> Iterator[Entry]:
+    """Yield the entries by which the kernels of an object of several are found one by one.
+
+    `key_of` returns the key that an object of a form alone would have where the object was made.
+    """
+    told = {name: entry.metadata.get(name) for name in ("function", "source", "created")}
+    forms = entry.canonical.split(b"\0")
+    for k, form in enumerate(forms) if len(forms) > 1 else ():
+        place = _REFERENCE + marshal.dumps((entry.key, k), _MARSHAL)
+        yield Entry(key_of(form), {"kind": "reference", **told}, form, place)
 
 
 def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tuple[KernelObject, int] | None:
