@@ -319,3 +319,23 @@ def test_convolutions_of_single_channels(shape: Any, weight: Any, options: Any, 
         for got, want in zip(fused(given, w, b), f(given, w, b), strict=True):
             assert got.dtype is dtype
             torch.testing.assert_close(got, want, rtol=tolerance, atol=tolerance * 10)
+
+
+@pytest.mark.parametrize(("boundaries", "values"), [
+    (torch.int64, torch.float32), (torch.int64, torch.float64), (torch.float32, torch.int64),
+    (torch.float32, torch.float64), (torch.int32, torch.int64), (torch.uint8, torch.int8), (torch.float16, torch.int16),
+])
+def test_sorted_sequences_are_searched_in_the_dtype_that_both_have_in_common(
+    boundaries: torch.dtype, values: torch.dtype
+) -> None:
+    sequence = torch.tensor([[0, 2, 2, 5, 7]] * 2).to(boundaries)
+    v = torch.tensor([[0.5, 2.0, 2.5, 6.9]] * 2, dtype=torch.float64).to(values)
+
+    def f(sequence: Any, v: Any) -> Any:
+        return (torch.searchsorted(sequence, v), torch.searchsorted(sequence[0], v, right=True),
+                torch.searchsorted(sequence[0], v[0, 2]), torch.searchsorted(sequence[0], 2.5),
+                torch.bucketize(v, sequence[0]), torch.bucketize(2, sequence[1], right=True))
+
+    for got, want in zip(jf.fuse(f)(sequence, v), f(sequence, v), strict=True):
+        assert got.dtype is want.dtype
+        torch.testing.assert_close(got, want, rtol=0, atol=0)

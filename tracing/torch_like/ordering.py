@@ -13,7 +13,7 @@ from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_library, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, require_float, strong
+from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, require_float, result_dtype, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -121,8 +121,9 @@ def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, inte
 def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, right: bool = False,
                  side: Any = None) -> Any:
     """Return where values would be inserted into a sorted sequence, or into those along the last axis."""
-    x = strong(sorted_sequence)
-    values = strong(input).astype(str(x.dtype), copy=False)
+    given = operand(sorted_sequence), operand(input)
+    common = result_dtype(list(given))
+    x, values = (cast(t, common) for t in given)
     where = "right" if right or side == "right" else "left"
     made = numpy_library.searchsorted(x, values, where) if x.ndim == 1 else _placed(x, values, where == "right")
     return wrap(made.astype("int32") if out_int32 else made)
