@@ -168,7 +168,8 @@ def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
     """
     x, count, by = operand(self), int(numbers(size)), int(numbers(step))
     along = axis_of(x, dimension)
-    if by < 1 or not 0 <= count <= (extent := x.shape[along] if x.ndim else 1):
+    extent = x.shape[along] if x.ndim else 1
+    if by < 1 or not 0 <= count <= extent:
         raise ShapeError(f"unfold: windows of {count}, {by} apart, along an axis of {extent}, at {user_line()}")
     if not x.ndim:
         return wrap(x.reshape((1,))[:count])
