@@ -4,6 +4,7 @@ Owns the thread that does such jobs one after the other. Does not own the jobs.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -15,7 +16,7 @@ from typing import Final
 _HEAD_START: Final = 0.002
 """Seconds that the call which asks for the thread has the interpreter to itself, to return its answer."""
 
-_lock = threading.Lock()
+_lock = threading.RLock()  # a signal handler may call a function that asks for more
 _jobs: deque[Callable[[], None]] = deque()
 _thread: threading.Thread | None = None
 
@@ -27,12 +28,11 @@ def do(job: Callable[[], None]) -> None:
         _jobs.append(job)
         if _thread is not None:
             return
-        _thread = threading.Thread(target=_work, name="jitfuse-behind")
-        try:
-            _thread.start()
+        thread = threading.Thread(target=_work, name="jitfuse-behind")
+        with contextlib.suppress(RuntimeError):  # no more threads, or the interpreter is ending
+            thread.start()
+            _thread = thread
             return
-        except RuntimeError:  # no more threads, or the interpreter is ending
-            _thread = None
     _run()
 
 
@@ -65,7 +65,7 @@ def _run() -> None:
 def _after_fork() -> None:
     """In a forked child: what the parent was asked for, the parent does."""
     global _lock, _thread
-    _lock, _thread = threading.Lock(), None
+    _lock, _thread = threading.RLock(), None
     _jobs.clear()
 
 
