@@ -13,6 +13,7 @@ from jitfuse.function_signatures import random_state
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.later import Later
 from jitfuse.records import NamedTuple
+from jitfuse.tracing import output
 from jitfuse.tracing.tracer import TraceEnd
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Route:
         """Forget how far the call has come."""
         self.tree = self.call = self.position = self._building = self._branching = None
         self._states = self.function._limits.states
+        output.forget()
 
     @property
     def began(self) -> bool:

@@ -51,7 +51,7 @@ def _put_in_arm(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any, A
     condition = run.arms[-1].condition
     if type(owner) is list and type(key) is int and -len(owner) <= key < len(owner):
         try:
-            return chosen(run, condition, value, owner[key]), key
+            return chosen(run, run.arms[-1].both, condition, value, owner[key]), key
         except ApartError:
             refuse(run)
     if type(owner) is not TracedTensor:

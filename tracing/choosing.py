@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 import types
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
+from jitfuse.tracing import python_numbers
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import exact
@@ -67,6 +68,22 @@ def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
     return made
 
 
+class Rivals:
+    """Arrays of which any two may be one, by what branches chose."""
+
+    __slots__ = ("members", "places")
+
+    def __init__(self, storages: Iterable[Storage], places: Iterable[Site]) -> None:
+        found = {id(s): s for s in storages}
+        self.members = [weakref.ref(s) for s in found.values()]
+        self.places = set(places)
+        """The branches."""
+
+    def alive(self) -> list[Storage]:
+        """Return those that are in use."""
+        return [s for ref in self.members if (s := ref()) is not None]
+
+
 class ApartError(Exception):
     """Two values that no tensor stands for."""
 
@@ -74,7 +91,7 @@ class ApartError(Exception):
 def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
     """Return what is chosen of each pair; where one cannot be, Python looks at the condition."""
     try:
-        return [chosen(run, both.condition, a, b) for a, b in pairs]
+        return [chosen(run, both, both.condition, a, b) for a, b in pairs]
     except ApartError:
         if run.arms:
             refuse(run)
@@ -82,7 +99,7 @@ def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> l
         return [a if first else b for a, b in pairs]
 
 
-def chosen(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Any:
+def chosen(run: Recorder, both: Both, condition: TracedTensor, a: Any, b: Any) -> Any:
     """Return the value that is `a` where a condition holds, else `b`."""
     if a is b:
         return a
@@ -93,9 +110,9 @@ def chosen(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Any:
     if is_number(a) and is_number(b):
         return _chosen_number(run, condition, a, b)
     if isinstance(a, tuple) and type(a) is type(b) is tuple and len(a) == len(b):
-        return tuple(chosen(run, condition, x, y) for x, y in zip(a, b))
+        return tuple(chosen(run, both, condition, x, y) for x, y in zip(a, b))
     if type(a) is type(b) is TracedTensor and a._meta == b._meta and a.shape:
-        return _chosen_array(run, condition, a, b)
+        return _chosen_array(both, condition, a, b)
     if type(a) is type(b) and type(a) in (str, bytes, type(None)) and a == b:
         return a
     raise ApartError
@@ -115,6 +132,8 @@ def _chosen_number(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Tr
         raise ApartError
     one, two = lift(run, a), lift(run, b)
     kinds = {one._meta.dtype, two._meta.dtype}
+    if len(kinds) > 1 and any(v.weak and not _is_exact(run, v) for v in (one, two)):
+        raise ApartError
     if one.weak and two.weak:
         if len(kinds) > 1 or not kinds <= {"bool", "int64", "float64"}:
             raise ApartError
@@ -124,6 +143,10 @@ def _chosen_number(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Tr
         raise ApartError
     cast = [v.call("astype", dtype=dtype) if v.weak else v for v in (one, two)]
     made: TracedTensor = condition.call("where", *cast)
+    if any(v.weak or v._id() in run.mixed for v in (one, two)):
+        python = [run.scalar(True, "bool") if v.weak else run.mixed.get(v._id(), run.scalar(False, "bool"))
+                  for v in (one, two)]
+        run.mixed[made._id()] = run.emit("where", (condition._id(), *python))
     return made
 
 
@@ -132,19 +155,31 @@ def holds(dtype: str, python: str) -> bool:
     return (dtype == python and dtype != "bool") or (dtype == "float64" and python == "int64")
 
 
+def _is_exact(run: Recorder, value: TracedTensor) -> bool:
+    """Return whether a double holds a Python number, whichever it is."""
+    return value._meta.dtype != "int64" or python_numbers.is_exact(run, value._id())
+
+
 def as_python(value: TracedTensor) -> TracedTensor:
     """Return a traced bool, int64 or float64 as a number of Python's."""
     return fresh(value._run, value._run.emit("python_number", (value._id(),)))
 
 
-def _chosen_array(run: Recorder, condition: TracedTensor, a: TracedTensor, b: TracedTensor) -> TracedTensor:
-    """Return an array that is one of two; none of the three may be written while another one is in use."""
+def _chosen_array(both: Both, condition: TracedTensor, a: TracedTensor, b: TracedTensor) -> TracedTensor:
+    """Return an array that is one of two; none of the three may be written while another one is in use.
+
+    Nor may what each of these may be one with: of two that were chosen from the same, none need live on for these to be
+    one.
+    """
     made: TracedTensor = condition.call("where", a, b)
     if made._meta != a._meta:
         raise ApartError
     storages = [v._storage for v in (a, b, made)]
-    for s in storages:
-        s.rivals = (*(s.rivals or ()), *(weakref.ref(o) for o in storages if o is not s))
+    before: list[Rivals] = [s.rivals for s in storages if s.rivals is not None]
+    places = [both.place, *(p for r in before for p in r.places)]
+    rivals = Rivals([*storages, *(s for r in before for s in r.alive())], places)
+    for s in rivals.alive():
+        s.rivals = rivals
     return made.laid_out(None)
 
 
@@ -155,8 +190,23 @@ def written(run: Recorder, storage: Storage) -> None:
         if is_user_code(frame.f_code.co_filename):
             frame.f_locals  # noqa: B018 -- brings it up to date: it may hold values of earlier
         frame = frame.f_back
-    alive = [r for ref in storage.rivals or () if (r := ref()) is not None]
+    rivals: Rivals = storage.rivals
     storage.rivals = None
-    if alive:
+    if any(s is not storage for s in rivals.alive()):
         assert run.splitter is not None
-        run.splitter.decide(tuple(run.branched))
+        run.splitter.decide(rivals.places)
+
+
+def returned(run: Recorder, values: Iterable[Any]) -> None:
+    """Hear what a function returns: refuse branches by which it may be an argument, or two results may be one."""
+    met: set[int] = set()
+    storages = {id(v._storage): v._storage for v in values if type(v) is TracedTensor and v.shape}
+    for storage in storages.values():
+        rivals: Rivals | None = storage.rivals
+        if rivals is None:
+            continue
+        is_argument = storage.feed is None and any(s.feed is not None for s in rivals.alive())
+        if is_argument or id(rivals) in met:
+            assert run.splitter is not None
+            run.splitter.decide(rivals.places)
+        met.add(id(rivals))

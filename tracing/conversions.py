@@ -37,7 +37,14 @@ def item(value: TracedTensor) -> Any:
     return None if target is None or not _goes(value, "item()") else _python_number(value, target)
 
 
-CALLED: Final[dict[Any, Callable[..., Any]]] = {float: as_float, int: as_int}
+def type_of(*values: Any, **options: Any) -> Any:
+    """Return what `type` returns: the type that a value has in Python."""
+    if len(values) == 1 and not options and type(values[0]) is TracedTensor:
+        return values[0].__class__
+    return type(*values, **options)
+
+
+CALLED: Final[dict[Any, Callable[..., Any]]] = {float: as_float, int: as_int, type: type_of}
 """What user code calls in place of a type; as a value, the type stays what it is."""
 
 

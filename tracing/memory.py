@@ -46,8 +46,8 @@ class Storage:
         self.cache: dict[Path, int] = {(): value}
         self.frozen = ""
         """The function whose result would show what is written here, or show here what is written there; or none."""
-        self.rivals: tuple[Any, ...] | None = None
-        """Storages, referred to weakly, that it may be one with in another call, by what a branch chose."""
+        self.rivals: Any = None
+        """The storages (`choosing.Rivals`) that it may be one with in another call, by what branches chose."""
 
 
 class Memory(Literals):
@@ -112,7 +112,7 @@ class Memory(Literals):
                 f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "
                 "and returned."
             )
-        if storage.rivals:
+        if storage.rivals is not None:
             choosing.written(self, storage)  # type: ignore[arg-type]
         new = value
         dtype = storage.meta.dtype if _PARTS.isdisjoint(steps) else dtypes.component(storage.meta.dtype)

@@ -48,6 +48,12 @@ def hold(text: str, stream: Any, flush: bool) -> None:
     _held.texts.append(Text(text, stream, flush))
 
 
+def forget() -> None:
+    """Drop what the call has printed so far: it begins again."""
+    if _held.texts is not None:
+        _held.texts.clear()
+
+
 def show(texts: list[Text]) -> None:
     """Print what has been held."""
     for text, stream, flush in texts:

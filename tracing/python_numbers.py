@@ -77,6 +77,12 @@ def _grows_slowly(name: str, ranges: Sequence[Range | None]) -> bool:
     return name in ("add", "subtract") and len(others) == 1 and _within(others[0], (-_STEP, _STEP))
 
 
+def is_exact(run: Recorder, tensor: int) -> bool:
+    """Return whether a double holds a Python int, as far as its range is known."""
+    known = range_of(run, tensor)
+    return known is not None and _within(known, _EXACT)
+
+
 def range_of(run: Recorder, tensor: int) -> Range | None:
     """Return the range of a Python int or bool; None where it is not known."""
     known = run.session.ranges
@@ -189,6 +195,34 @@ def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta
     if name == "power" and metas[0].dtype == "float64":
         return _base(run, ids), ids[1]
     return ids
+
+
+def are_python(run: Recorder, ids: Sequence[int], metas: Sequence[Meta]) -> int | None:
+    """Return the truth that all operands stand for Python numbers; None where one never does."""
+    found = None
+    for i, meta in zip(ids, metas):
+        python = run.mixed.get(i)
+        if python is None and not meta.weak:
+            return None
+        if python is not None and python != found:
+            found = python if found is None else run.emit("logical_and", (found, python))
+    return found
+
+
+def checked_where(run: Recorder, name: str, ids: tuple[int, ...], python: int) -> tuple[int, ...]:
+    """Return operands with a check of what Python raises for where they stand for its numbers."""
+    if run.session.on_device or len(ids) != 2 or (name not in _DIVISIONS and name != "power"):
+        return ids
+    at = 0 if name == "power" else 1
+    literal = _literal(run, ids[1])
+    if literal is not None and (literal >= 0 if at == 0 else literal != 0):
+        return ids
+    ok = run.emit("not_equal", (ids[at], run.literal(0)))
+    if at == 0 and literal is None:
+        ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
+    ok = run.emit("logical_or", (ok, run.emit("logical_not", (python,))))
+    checked = run.emit("require", (ids[at], ok), {"status": statuses.DIVISION_BY_ZERO})
+    return (checked, ids[1]) if at == 0 else (ids[0], checked)
 
 
 def delivered(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta], result: int) -> int:

@@ -112,7 +112,14 @@ class _Telling:
     def storage(self, storage: Storage) -> Hashable:
         """Tell what a storage holds and what may be done with it."""
         feed = None if storage.feed is None else storage.feed.id
-        return self.tensor(storage.value), storage.meta, feed
+        return self.tensor(storage.value), storage.meta, feed, self._rivals(storage)
+
+    def _rivals(self, storage: Storage) -> Hashable:
+        """Tell which arrays it may be one with, by what branches chose."""
+        if storage.rivals is None:
+            return None
+        others = [s for s in storage.rivals.alive() if s is not storage]
+        return tuple(sorted((self.places.get(id(s), -1), -1 if s.feed is None else s.feed.id) for s in others))
 
     def tensor(self, tensor: int) -> Hashable:
         """Tell a tensor: a feed or a Python scalar by its id, which is the same as long as it lives, else its place."""

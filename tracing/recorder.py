@@ -59,6 +59,9 @@ class Recorder(Memory):
         """The arms of branches that are being computed, the innermost last."""
         self.branched: set[Site] = set()
         """Where branches have gone both ways."""
+        self.mixed: dict[int, int] = {}
+        """Scalars that stand for a Python number where a branch has chosen one, and what is computed of these; for each
+        the truth that it does."""
         self.bounded: set[int] = set()
         """Indices that are within bounds where the arm that they were made in is off."""
         self.mode = mode

@@ -137,6 +137,13 @@ class TracedTensor(Operators):
                 return self._apply_among_numbers(op, ids, metas, attrs)
             for k, dtype in cast:
                 weak.check_fits(run, ids[k], dtype)
+            if run.mixed:
+                python = python_numbers.are_python(run, ids, metas)
+                if python is not None:
+                    ids = python_numbers.checked_where(run, op.name, ids, python)
+                    made = run.record(op, ids, make_attrs(attrs), meta)
+                    run.mixed[made] = python
+                    return fresh(run, made)
         if op.name == "power" and not inputs[0]._scalar:  # type: ignore[attr-defined]
             result = fresh(run, python_numbers.power_of_array(run, ids))
         else:

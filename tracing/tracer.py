@@ -246,6 +246,8 @@ class _Call(Record, frozen=True):
             if recorder.arms:
                 choosing.refuse(recorder)  # an error in an arm has been caught
             paths, values, spec = flatten(result)
+            if recorder.branched:
+                choosing.returned(recorder, values)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if recorder.mode_matters:
                 raise ModeMattersError

@@ -57,7 +57,7 @@ class Rewriter(Context):
         before = self._outer, self._function
         self._outer = frozenset(n for s in ast.walk(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names)
         self._function = node
-        if not any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) for n in ast.walk(node)):
+        if not any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) or _identifies(n) for n in ast.walk(node)):
             node.body = self.block(node.body, loop=False)
         self._outer, self._function = before
 
@@ -243,6 +243,14 @@ def _key(arms: _Arms, node: ast.expr) -> ast.expr:
 
 def _is(body: Sequence[ast.stmt], kind: type[ast.stmt]) -> bool:
     return len(body) == 1 and isinstance(body[0], kind)
+
+
+def _identifies(node: ast.AST) -> bool:
+    """Return whether a node asks which object a value is: what is chosen of two is neither of them."""
+    if not isinstance(node, ast.Compare):
+        return False
+    nothing = [isinstance(n, ast.Constant) and n.value in (None, ...) for n in (node.left, *node.comparators)]
+    return any(isinstance(o, ast.Is | ast.IsNot) and not any(nothing[k : k + 2]) for k, o in enumerate(node.ops))
 
 
 def _begins(body: Sequence[ast.stmt], name: str) -> bool:

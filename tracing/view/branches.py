@@ -24,7 +24,7 @@ else:
     branch_statements = Later("jitfuse.tracing.view.branch_statements")
 
 _Place = tuple[str, int]
-_REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir"})
+_REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
 _wanted: Final[set[_Place]] = set()
 """File and first line of code in which branches go both ways."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}

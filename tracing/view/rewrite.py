@@ -22,7 +22,7 @@ _PRECALL: Final = _OPS.get("PRECALL")
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _ATTR_HAS_FLAG: Final = sys.version_info >= (3, 12)
 _LOAD_CELL: Final = "LOAD_CLOSURE" if sys.version_info < (3, 13) else "LOAD_FAST"
-_CONVERSIONS: Final = frozenset({"float", "int"})
+_CONVERSIONS: Final = frozenset({"float", "int", "type"})
 _SUBSCRIPT: Final = 26  # of BINARY_OP, from 3.14 on
 _CONSTANTS: Final = frozenset(_OPS[name] for name in ("LOAD_CONST", "LOAD_SMALL_INT") if name in _OPS)
 _KEYS: Final = _CONSTANTS | {_OPS[name] for name in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF") if name in _OPS}
