@@ -96,13 +96,13 @@ class Limits:
         """Hear of a loop that is run through round by round; raises GiveUpSignal where that has happened often."""
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
         if times > MAX_VALUES:
-            self._give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
+            self.give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
                           "Python knows (a list that grows, a counter that is more than counted with), and its end "
                           "changes from call to call. Count in an array, or use jf.while_loop.")
 
     def note_length(self, question: Question) -> NoReturn:
         """Hear of a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
-        self._give_up(f"Python looks at data more than {signals.TRACED} times in a call, last at {question.place}, and "
+        self.give_up(f"Python looks at data more than {signals.TRACED} times in a call, last at {question.place}, and "
                       "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
 
@@ -113,10 +113,11 @@ class Limits:
         limit = MAX_SHAPES if answer.arrays else MAX_VALUES
         if len(values) > limit:
             what = "shapes" if answer.arrays else "values"
-            self._give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
+            self.give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
                           "jf.while_loop.")
 
-    def _give_up(self, why: str) -> NoReturn:
+    def give_up(self, why: str) -> NoReturn:
+        """Have the function be plain Python from now on."""
         self.plain = why
         raise signals.GiveUpSignal

@@ -125,6 +125,14 @@ class Route:
         self._branching = signals.BranchSignal()
         raise self._branching
 
+    def give_up(self, why: str) -> NoReturn:
+        """Have the function be plain Python from now on, and end this run of it."""
+        try:
+            self.function._limits.give_up(why)
+        except signals.GiveUpSignal as signal:
+            self._branching = signal
+            raise
+
     def _cause(self, error: BaseException) -> BaseException:
         """Return what has ended the run; user code may have made another error of it.
 

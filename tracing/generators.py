@@ -26,6 +26,11 @@ from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor
 
 _REQUIRED: Final = object()
+_DRAWS: Final = 64
+"""Draws in one run after which a function with branches both ways is looked at."""
+_WORTH: Final = 32
+"""Operators, each for so many elements, that a draw must have beside it there."""
+_PER_OPERATOR: Final = 256
 _FLOATS: Final[dict[str, dict[str, Any]]] = {
     "normal": {"loc": 0.0, "scale": 1.0}, "uniform": {"low": 0.0, "high": 1.0}, "exponential": {"scale": 1.0},
     "gamma": {"shape": _REQUIRED, "scale": 1.0}, "beta": {"a": _REQUIRED, "b": _REQUIRED},
@@ -222,6 +227,9 @@ class TracedGenerator:
                 "not of: each call of the body would move its state on. Make the generator in the body, draw before "
                 "the loop, or use jf.random."
             )
+        self._run.draws += 1
+        if self._run.draws == _DRAWS and self._run.branched:
+            _refuse_to_draw(self._run)
         attrs = {"method": method, "shape": shape, "dtype": dtype}
         whole = self._state.call("generator_draw", *operands, **attrs)
         first = generators.places(dtype)
@@ -230,6 +238,18 @@ class TracedGenerator:
             return as_python(whole[first].call("astype", dtype="int64" if dtypes.is_integer(dtype) else "float64"))
         assert whole.shape == (first + math.prod(shape),)
         return whole[first:].as_copy()
+
+
+def _refuse_to_draw(run: Recorder) -> None:
+    """Give a function up whose branches go both ways between draws that the rest of it does not make up for.
+
+    Each draw leaves the kernels for NumPy's generator, at the cost of some ten of NumPy's operators.
+    """
+    work = len(run.graph.ops) + sum(m.size for m in run.graph.metas) // _PER_OPERATOR
+    if work < _DRAWS * _WORTH:
+        assert run.splitter is not None
+        run.splitter.give_up(f"random numbers are drawn one after the other, last at {user_line()}, with little "
+                             "between them. Draw them all at once, before the loop.")
 
 
 def _distribution(generator: TracedGenerator, name: str) -> Callable[..., Any]:

@@ -64,6 +64,10 @@ class Splitter(Protocol):
         """Have Python decide in branches from now on, and end this run of the function."""
         ...
 
+    def give_up(self, why: str) -> NoReturn:
+        """Have the function be plain Python from now on, and end this run of it."""
+        ...
+
     @property
     def asked(self) -> bool:
         """Whether anything has been asked."""

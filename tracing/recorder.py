@@ -59,6 +59,8 @@ class Recorder(Memory):
         """The arms of branches that are being computed, the innermost last."""
         self.branched: set[Site] = set()
         """Where branches have gone both ways."""
+        self.draws = 0
+        """How many draws from generators have been recorded."""
         self.mixed: dict[int, int] = {}
         """Scalars that stand for a Python number where a branch has chosen one, and what is computed of these; for each
         the truth that it does."""

@@ -139,3 +139,25 @@ def test_as_plain_python(function: Callable[..., Any], capsys: pytest.CaptureFix
         x = np.random.default_rng(seed).normal(size=N)
         expected = _outcome(function, copy.copy(x)), capsys.readouterr().out
         assert (_outcome(fused, copy.copy(x)), capsys.readouterr().out) == expected
+
+
+def walked(x: Any) -> Any:
+    rng, at, kept = np.random.default_rng(3), 0.0, 0
+    for i in range(100):
+        step = at + rng.normal()
+        if rng.random() < x[i % N]:
+            at, kept = step, kept + 1
+    return at, kept
+
+
+def test_draws_one_after_the_other_with_little_between_are_pythons() -> None:
+    fused = jf.fuse(walked)
+    for seed in (0, 1, 2):
+        x = np.random.default_rng(seed).normal(size=N)
+        if seed == 0:
+            with pytest.warns(jf.FallbackWarning, match="drawn one after the other"):
+                found = fused(x)
+        else:
+            found = fused(x)
+        assert found == walked(x)
+    assert fused.stats()["fallbacks"] == 3
