@@ -151,4 +151,6 @@ class TracingHooks:
         if type(value) is ModeFlag:
             return bool(value)
         tensor = bare(value)
+        if self.run.branched:
+            choosing.returned(self.run, [tensor])
         return tensor._look("storing it") if tensor.weak else tensor

@@ -15,6 +15,7 @@ from jitfuse.dtypes import integer_range, is_integer, kind
 from jitfuse.errors import DivisionByZeroError
 from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
+from jitfuse.tracing.handlers import refuse_in_try
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import user_line
@@ -217,6 +218,7 @@ def checked_where(run: Recorder, name: str, ids: tuple[int, ...], python: int) -
     literal = _literal(run, ids[1])
     if literal is not None and (literal >= 0 if at == 0 else literal != 0):
         return ids
+    refuse_in_try("a division")
     ok = run.emit("not_equal", (ids[at], run.literal(0)))
     if at == 0 and literal is None:
         ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))

@@ -103,6 +103,17 @@ def python_zero(x: Any) -> Any:
     return 1.0 / (b * 2)
 
 
+def caught_division(x: Any) -> Any:
+    row: Any = [0] * 3
+    for i in range(N):
+        if x[i] > 0.5:
+            row[i % 3] = x[i] - x[i]
+    try:
+        return float(1 / row[0])
+    except ZeroDivisionError:
+        return -5
+
+
 def power_of_python_zero(x: Any) -> Any:
     b: Any = 0.0
     for i in range(N):
@@ -131,7 +142,7 @@ def _outcome(function: Callable[..., Any], x: Any) -> Any:
 
 @pytest.mark.parametrize("function", [
     changed_through_a_dead_array, view_of_the_argument, same_in_a_list, changed_in_a_closed_loop, is_true, is_the_other,
-    types_of_numbers, beyond_a_double, python_zero, power_of_python_zero, prints,
+    types_of_numbers, beyond_a_double, python_zero, power_of_python_zero, caught_division, prints,
 ])
 def test_as_plain_python(function: Callable[..., Any], capsys: pytest.CaptureFixture[str]) -> None:
     fused = jf.fuse(function)
@@ -139,6 +150,31 @@ def test_as_plain_python(function: Callable[..., Any], capsys: pytest.CaptureFix
         x = np.random.default_rng(seed).normal(size=N)
         expected = _outcome(function, copy.copy(x)), capsys.readouterr().out
         assert (_outcome(fused, copy.copy(x)), capsys.readouterr().out) == expected
+
+
+class Kept:
+    """What a function keeps from call to call."""
+
+    one, two, chosen = np.zeros(3), np.ones(3), np.zeros(3)
+
+
+def keeps(x: Any) -> Any:
+    found = Kept.one
+    for i in range(N):
+        if x[i] > 0.5:
+            found = Kept.two
+    Kept.chosen = found
+    return x.sum()
+
+
+def test_what_is_kept_is_one_of_two_arrays() -> None:
+    fused = jf.fuse(keeps)
+    for seed in (0, 1, 2, 3, 0):
+        x = np.random.default_rng(seed).normal(size=N)
+        fused(x)
+        found = Kept.chosen
+        keeps(x)
+        assert found is Kept.chosen
 
 
 def walked(x: Any) -> Any:
