@@ -92,7 +92,7 @@ def _lacks(store: Store, entry: Entry) -> bool:
 def _references(entry: Entry) -> Iterator[Entry]:
     """Return the entries by which the kernels of an object are found one by one, which no archive has."""
     from jitfuse.cache.parts import key_from_parts
-    from jitfuse.compile.objects import references
+    from jitfuse.compile.kernel_object import references
 
     native = entry.metadata.get("backend") == "llvm"
     return references(entry, lambda form: str(key_from_parts(entry._replace(canonical=form)))) if native else iter(())

@@ -16,7 +16,7 @@ import numpy as np
 
 from jitfuse.compile.call_plan import BodyPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.host_functions import host_function
-from jitfuse.compile.objects import Kernels
+from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.status import kernel_error
 from jitfuse.dtypes import itemsize, numpy_dtype

@@ -11,7 +11,7 @@ import numpy as np
 
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.delivery import State, bind_feeds, build_result
-from jitfuse.compile.objects import Kernels
+from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.plan_call import Arrays, OnStatus, PlanCall
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.tracer import Trace

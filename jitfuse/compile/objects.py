@@ -10,23 +10,22 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from jitfuse.backends.llvm.loader import link, load
+from jitfuse.backends.llvm.loader import link
 from jitfuse.cache import (
     Entry,
-    compress_text,
     default_store,
-    expand_text,
     find_entry,
     nothing_stored,
     sources_known,
     sources_now,
 )
-from jitfuse.compile.keys import LEVEL, kernel_parts, object_key
-from jitfuse.compile.origin import Origin, entry_metadata, recorded_milliseconds
+from jitfuse.compile.kernel_object import REFERENCE, KernelObject, Kernels, Making
+from jitfuse.compile.keys import LEVEL, object_key
+from jitfuse.compile.origin import Origin
 from jitfuse.compile.totals import count
 from jitfuse.errors import CompileError
 
@@ -38,134 +37,7 @@ _objects: weakref.WeakValueDictionary[bytes, KernelObject] = weakref.WeakValueDi
 """By canonical form: the rest of a key is the same for all objects of a process."""
 _homes: weakref.WeakValueDictionary[bytes, KernelObject] = weakref.WeakValueDictionary()
 """The object that holds a kernel, by the canonical form of the kernel alone."""
-_REFERENCE: Final = b"kernel in "
-"""How an entry begins that says in which object a kernel lies; native code begins otherwise on every system."""
-_MARSHAL: Final = 2
 _started = False
-
-
-class KernelObject:
-    """Loaded native code of an ordered tuple of kernel forms; freed with its last user.
-
-    Raises CompileError where the code cannot be loaded or lacks one of the kernels.
-    """
-
-    def __init__(self, canonical: bytes, code: bytes, entry: Entry | Making) -> None:
-        self.canonical = canonical
-        self.from_cache = isinstance(entry, Entry)
-        self.load_ms = 0.0
-        self.unpublished = False
-        """Whether it was compiled here and is not in the cache yet."""
-        self.members = {form: k for k, form in enumerate(canonical.split(b"\0"))}
-        """The number of each kernel, by its canonical form."""
-        self._entry = entry
-        self._library = load(code)
-        if lacking := {f"k{k}" for k in self.members.values()} - self._library.names:
-            raise CompileError(f"the object has no kernel {', '.join(sorted(lacking))}")
-
-    @property
-    def entry(self) -> Entry:
-        """The object as the cache has it."""
-        if not isinstance(self._entry, Entry):
-            self._entry = self._entry.entry()
-        return self._entry
-
-    @property
-    def key(self) -> str:
-        """The object's key in the cache."""
-        return self.entry.key
-
-    def entries(self) -> Iterator[Entry]:
-        """Yield the object's entry, then those by which its kernels are found one by one."""
-        yield self.entry
-        yield from references(self.entry, object_key)
-
-    def address(self, k: int) -> int:
-        """Return the address of the k-th kernel."""
-        return self._library.address(f"k{k}")
-
-    @property
-    def compile_ms(self) -> float:
-        """Milliseconds that generating and compiling the code took, whichever process did it."""
-        return recorded_milliseconds(self.entry)
-
-    @property
-    def source(self) -> str:
-        """The LLVM IR of the object."""
-        return expand_text(self.entry.metadata.get("ir"))
-
-    @property
-    def assembly(self) -> str:
-        """The object's assembly: the cached IR through the same code generator."""
-        from jitfuse.backends.llvm.jit import assembly
-
-        return assembly(self.source, level=LEVEL)
-
-
-class Kernels:
-    """The kernels of a plan, by number: each is one of an object's. `compiled` is the object that was made for them."""
-
-    def __init__(self, places: Sequence[tuple[KernelObject, int]], compiled: KernelObject | None = None) -> None:
-        self.places = tuple(places)
-        self.compiled = compiled
-
-    @property
-    def objects(self) -> tuple[KernelObject, ...]:
-        """The objects, each once, in the order of the kernels."""
-        return tuple(dict.fromkeys(made for made, _ in self.places))
-
-    def address(self, k: int) -> int:
-        """Return the address of the k-th kernel."""
-        made, number = self.places[k]
-        return made.address(number)
-
-
-class Making:
-    """What the entry of an object says that LLVM makes now, and once it is made, the entry.
-
-    Most of a first entry is reading sources for its key: it is made beside the compilation where they are known
-    already, else when somebody asks.
-    """
-
-    def __init__(self, canonical: bytes, forms: Sequence[KernelForm], origin: Origin, text: str) -> None:
-        self.canonical = canonical
-        self.code = b""
-        self.milliseconds = 0.0
-        self._forms = forms
-        self._origin = origin
-        self._text = text
-        self._said: tuple[str, dict[str, Any]] | None = None
-
-    def say(self) -> tuple[str, dict[str, Any]]:
-        """Return key and metadata."""
-        from jitfuse.cache.parts import describe
-
-        if self._said is None:
-            forms = self._forms
-            self._said = object_key(self.canonical), {
-                **entry_metadata(self._origin), "ir": compress_text(self._text),
-                "kernels": [f"k{k}" for k in range(len(forms))],
-                "forms": compress_text("\n\n".join(str(f) for f in forms)), "program": self._origin.program_text,
-                **describe(kernel_parts(), "forms"),
-            }
-        return self._said
-
-    def entry(self) -> Entry:
-        """Return the entry of the object, which is compiled."""
-        key, metadata = self.say()
-        return Entry(key, {**metadata, "compile_ms": round(self.milliseconds, 3)}, self.canonical, self.code)
-
-
-def references(entry: Entry, key_of: Callable[[bytes], str]) -> Iterator[Entry]:
-    """Yield the entries by which the kernels of an object of several are found one by one.
-
-    `key_of` returns the key that an object of a form alone would have where the object was made.
-    """
-    told = {name: entry.metadata.get(name) for name in ("function", "source", "created")}
-    forms = entry.canonical.split(b"\0")
-    for k, form in enumerate(forms) if len(forms) > 1 else ():
-        place = _REFERENCE + marshal.dumps((entry.key, k), _MARSHAL)
-        yield Entry(key_of(form), {"kind": "reference", **told}, form, place)
 
 
 def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tuple[KernelObject, int] | None:
@@ -183,7 +55,7 @@ def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tup
         entry = find_entry(key, canonical)
         if entry is None:
             return None
-        if not entry.code.startswith(_REFERENCE):
+        if not entry.code.startswith(REFERENCE):
             made = _loaded(entry, origin)
             return None if made is None else (made, 0)
         return _referred(entry, origin)
@@ -264,12 +136,12 @@ def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
 def _referred(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
     """Return the object that an entry says its kernel is in, and the kernel's number; None where it is not there."""
     try:
-        key, number = marshal.loads(entry.code[len(_REFERENCE) :])
+        key, number = marshal.loads(entry.code[len(REFERENCE) :])
         whole = default_store().load(key, None)
     except (EOFError, TypeError, ValueError) as error:  # not what we write
         default_store().refuse(entry.key, f"it names no object: {error}")
         return None
-    if whole is None or whole.code.startswith(_REFERENCE):
+    if whole is None or whole.code.startswith(REFERENCE):
         return None
     made = _objects.get(whole.canonical) or _loaded(whole, origin)
     return None if made is None or made.members.get(entry.canonical) != number else (made, number)

@@ -17,7 +17,8 @@ from jitfuse.collecting import PAUSED
 from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.debugging import debugging
-from jitfuse.compile.objects import Kernels, kernels_for
+from jitfuse.compile.kernel_object import Kernels
+from jitfuse.compile.objects import kernels_for
 from jitfuse.compile.origin import Origin
 from jitfuse.compile.plan_binding import PlanBinder
 from jitfuse.compile.plan_literals import literal_arrays

@@ -29,7 +29,7 @@ from jitfuse.backends.llvm.runtime.result_tree import (
 )
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan
-from jitfuse.compile.objects import Kernels
+from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.tracing.foreign import array_as_tensor

@@ -13,7 +13,7 @@ import numpy as np
 from jitfuse.compile.bodies import KERNEL, bodies_of, window
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.host_functions import host_function
-from jitfuse.compile.objects import Kernels
+from jitfuse.compile.kernel_object import Kernels
 from jitfuse.dtypes import numpy_dtype
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]

@@ -14,7 +14,7 @@ import numpy as np
 from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder, Sweep
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
-from jitfuse.compile.objects import Kernels
+from jitfuse.compile.kernel_object import Kernels
 from jitfuse.dtypes import numpy_dtype
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from typing import Any
 
 from jitfuse.cache import Entry, cache_key, default_store, find_entry
 from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
+from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.keys import environment, kernel_parts
-from jitfuse.compile.objects import Kernels, find_object
+from jitfuse.compile.objects import find_object
 from jitfuse.compile.origin import Origin
 from jitfuse.ir import ops
 from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep

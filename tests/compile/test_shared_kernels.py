@@ -12,7 +12,7 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.cache import Entry, default_store
-from jitfuse.compile import objects
+from jitfuse.compile import kernel_object, objects
 from jitfuse.compile.keys import object_key
 from jitfuse.errors import CacheWarning
 
@@ -120,7 +120,7 @@ def test_a_kernel_whose_object_is_gone_is_compiled() -> None:
 def test_references_that_name_no_object_are_misses(place: bytes) -> None:
     called(first)
     for _, entry in references():
-        default_store().store(entry._replace(code=objects._REFERENCE + place))
+        default_store().store(entry._replace(code=kernel_object.REFERENCE + place))
     forget()
     with warnings.catch_warnings(action="ignore", category=CacheWarning):
         assert counts(called(part)) == (1, 0)
