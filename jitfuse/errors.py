@@ -40,6 +40,10 @@ class DTypeError(JitfuseError, TypeError):
     """A dtype that an operator does not take, or a result that cannot be cast as asked."""
 
 
+class UnsupportedDTypeError(DTypeError):
+    """A dtype that NumPy has and traced arrays have not, such as object."""
+
+
 class ArgumentError(JitfuseError, TypeError):
     """An argument of a kind that a fused function cannot take, or a bad operator parameter."""
 

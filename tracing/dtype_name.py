@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
-from jitfuse.errors import DTypeError
+from jitfuse.errors import DTypeError, UnsupportedDTypeError
 
 
 class DTypeName(str):
@@ -110,5 +110,5 @@ def dtype_name(value: Any, where: str = "dtype") -> str:
     except TypeError:
         raise DTypeError(f"{where}: {value!r} is no dtype; use one of {', '.join(SUPPORTED)}") from None
     if dtype.name not in SUPPORTED or not dtype.isnative:
-        raise DTypeError(f"{where}: dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
+        raise UnsupportedDTypeError(f"{where}: dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
     return str(dtype.name)

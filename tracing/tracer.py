@@ -24,6 +24,7 @@ from jitfuse.errors import (
     OverlapError,
     ReadOnlyError,
     ShapeError,
+    UnsupportedDTypeError,
     VolatileError,
 )
 from jitfuse.ir.liveness import looks_at_mode
@@ -313,6 +314,8 @@ class _Call(Record, frozen=True):
 
 _PLAIN_PYTHON_HAS: Final = (BoundsError, DTypeError, DivisionByZeroError, OutOfRangeError, ReadOnlyError, ShapeError)
 """Errors that plain Python raises where tracing does."""
+_OURS_ALONE: Final = (UnsupportedDTypeError, VolatileError)
+"""Kinds of these that it does not."""
 
 
 def _refuse_caught(ending: BaseException | None) -> None:
@@ -322,7 +325,7 @@ def _refuse_caught(ending: BaseException | None) -> None:
     """
     if isinstance(ending, JitfuseError) or (ending is not None and not isinstance(ending, Exception)):
         return
-    errors = [e for e in WATCH.errors or () if isinstance(e, VolatileError) or not isinstance(e, _PLAIN_PYTHON_HAS)]
+    errors = [e for e in WATCH.errors or () if isinstance(e, _OURS_ALONE) or not isinstance(e, _PLAIN_PYTHON_HAS)]
     caught = was_caught(errors)
     if caught is not None:
         raise caught from None

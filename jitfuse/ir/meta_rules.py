@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitfuse.dtypes import SUPPORTED, component, kind
-from jitfuse.errors import ArgumentError, DTypeError, ShapeError
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedDTypeError
 from jitfuse.ir.loops import LoopRule, joined_dtype, refusal
 from jitfuse.ir.program import Meta
 from jitfuse.ir.shape_rules import broadcast, reduced_shape
@@ -87,5 +87,5 @@ def reduction_meta(name: str, m: Meta, dtype: str, axes: tuple[int, ...], keepdi
 def check_dtype(name: str, dtype: str) -> str:
     """Return the dtype where it is supported; raises DTypeError listing those that are."""
     if dtype not in SUPPORTED:
-        raise DTypeError(f"{name}: dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
+        raise UnsupportedDTypeError(f"{name}: dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
     return dtype

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype, ufunc_type
-from jitfuse.errors import DTypeError
+from jitfuse.errors import DTypeError, UnsupportedDTypeError
 from jitfuse.ir.loops import Loop, LoopRule
 from jitfuse.ir.program import Meta
 
@@ -31,8 +31,10 @@ def loop_of(ufunc: Any, result: int = 0) -> LoopRule:
             raise DTypeError(f"{name} does not take {', '.join(m.dtype for m in metas)}. Cast first with astype.")
         odd = [d for d in (*found[: ufunc.nin], found[ufunc.nin + result]) if d not in SUPPORTED]
         if odd:
-            raise DTypeError(f"{name} of {', '.join(m.dtype for m in metas)} has the dtype {odd[0]} in NumPy, which "
-                             "is not supported. Cast first with astype.")
+            raise UnsupportedDTypeError(
+                f"{name} of {', '.join(m.dtype for m in metas)} has the dtype {odd[0]} in NumPy, which is not "
+                "supported. Cast first with astype."
+            )
         return Loop(found[: ufunc.nin], found[ufunc.nin + result])
 
     return rule
