@@ -145,8 +145,8 @@ def test_whole_entries_of_code_that_does_not_load(folder: Path, code: bytes | No
 
 @pytest.mark.parametrize("code", [
     b"", b"no plan", b"\x80\x04N.", marshal.dumps(None), marshal.dumps((1, 2)), marshal.dumps(("x", b"", b"")),
-    marshal.dumps((None, b"", marshal.dumps((None,) * 9))), marshal.dumps((None, b"", marshal.dumps(((),) * 8))),
-    marshal.dumps(("0" * 64, b"", marshal.dumps(((), (), (), (), (), (), 0, (), ((),))))), None,
+    marshal.dumps((None, b"", marshal.dumps((None,) * 8))), marshal.dumps(((), (), marshal.dumps(((),) * 7))),
+    marshal.dumps(((("0" * 64, b""),), ((0, 0),), marshal.dumps(((), (), (), (), (), (), 0, ())))), None,
 ])
 def test_whole_entries_that_are_no_plans(folder: Path, code: bytes | None) -> None:
     path = entry_of(folder, first, "plan")
