@@ -20,7 +20,7 @@ from jitfuse.later import Later
 from jitfuse.tracing import layout as layouts
 from jitfuse.tracing.memory import Memory, Storage
 from jitfuse.tracing.session import Session
-from jitfuse.tracing.source import Lines, line_from, user_line
+from jitfuse.tracing.source import Lines, user_line
 
 if TYPE_CHECKING:
     from jitfuse.tracing import arms, choosing
@@ -79,7 +79,7 @@ class Recorder(Memory):
         """The tensors of Python's numbers as operands, by id; only operators hold them."""
         self.indexed: Indexed | None = None
         """The last index of the run that was read, and what it says."""
-        self._lines: Lines = {}
+        self._lines = Lines()
         self.random_calls = 0
         self.random_base: int | None = None
         """What is added to the count of random calls: what loops before have drawn, known at run time alone."""
@@ -142,7 +142,7 @@ class Recorder(Memory):
 
     def line(self, above: int = 4) -> str:
         """Return the user's line that is at work: of a frame so many above the search at least."""
-        return self.fixed_source or line_from(above, self._lines)  # two of ours at least call what asks
+        return self.fixed_source or self._lines.at_work(above)  # two of ours at least call what asks
 
     def emit_all(self, op_name: str, inputs: tuple[int, ...], attrs: Mapping[str, Any]) -> tuple[int, ...]:
         """Record one operator of any number of results, as `emit` does, and return their ids."""

@@ -8,6 +8,7 @@ import opcode
 import os
 import sys
 import types
+from bisect import bisect_right
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
@@ -29,6 +30,8 @@ _APPLICATIONS: Final = (_HERE + "demo.py", os.path.join(_HERE, "cli", "doctor.py
 """Code of ours that uses jitfuse as users do."""
 _RAISE: Final = opcode.opmap["RAISE_VARARGS"]
 _FILES: Final = 4096
+_SEARCHES: Final = 16
+"""Searches for lines that take as long as reading the whole table of a function."""
 _is_library: dict[str, bool] = {}
 """What is known of files; forgotten at that many, because notebooks and generated code have no end of names."""
 
@@ -84,24 +87,60 @@ def _line(name: str, number: int) -> str:
     return f"{name}:{number}"
 
 
-Lines = dict[tuple[int, int], tuple[types.CodeType, str]]
-"""The lines of places in code, by the code's id and the instruction: Python searches a function for each."""
+class Lines:
+    """The user's lines of one run, by code and instruction.
+
+    Python searches a function from its beginning for each line. Where many are asked for, its table is read once.
+    """
+
+    __slots__ = ("_known", "_met")
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], str] = {}
+        self._met: dict[int, _Met] = {}
+
+    def at_work(self, depth: int) -> str:
+        """Return `user_line`, looking from so many frames above this one on."""
+        frame: types.FrameType | None = sys._getframe(depth)
+        library = _is_library.get
+        while frame is not None:
+            code = frame.f_code
+            if not library(code.co_filename) and is_user_code(code.co_filename):
+                place = id(code), frame.f_lasti
+                found = self._known.get(place)
+                if found is None:
+                    found = self._known[place] = f"{code.co_filename}:{self._number(frame, code)}"
+                return found
+            frame = frame.f_back
+        return "<unknown>:0"
+
+    def _number(self, frame: types.FrameType, code: types.CodeType) -> int | None:
+        met = self._met.get(id(code))
+        if met is None:
+            met = self._met[id(code)] = _Met(code)
+        met.searches += 1
+        if met.searches <= _SEARCHES:
+            return frame.f_lineno
+        if not met.starts:
+            met.starts, _, met.numbers = zip(*code.co_lines())
+        return met.numbers[bisect_right(met.starts, frame.f_lasti) - 1]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()
+        self._met.clear()
 
 
-def line_from(depth: int, known: Lines) -> str:
-    """Return `user_line`, looking from so many frames above this one on; `known` remembers it."""
-    frame: types.FrameType | None = sys._getframe(depth)
-    library = _is_library.get
-    while frame is not None:
-        code = frame.f_code
-        if not library(code.co_filename) and is_user_code(code.co_filename):
-            place = id(code), frame.f_lasti
-            found = known.get(place)
-            if found is None:
-                found = known[place] = code, f"{code.co_filename}:{frame.f_lineno}"
-            return found[1]
-        frame = frame.f_back
-    return "<unknown>:0"
+class _Met:
+    """Code whose lines have been asked for: how often, and from which instruction on it is in which line."""
+
+    __slots__ = ("code", "numbers", "searches", "starts")
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.code = code
+        self.searches = 0
+        self.starts: tuple[int, ...] = ()
+        self.numbers: tuple[int | None, ...] = ()
 
 
 def user_line() -> str:
