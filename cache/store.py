@@ -23,9 +23,11 @@ from jitfuse.cache.notices import warn_once
 from jitfuse.records import NamedTuple
 
 DEFAULT_MAX_BYTES = 1 << 30
-DEFAULT_MAX_FILES = 32_768
+DEFAULT_MAX_FILES = 65_536
 MEMORY_BYTES = 16 << 20
 _SWEEPS_PER_BOUND = 32
+_MOST_STORES = 256
+"""Entries that are written, by whomever, between two listings."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -181,15 +183,17 @@ class Store:
     def _sweep(self, folder: str, key: str, size: int) -> None:
         """Evict now and then, so that one listing is paid by many stores.
 
-        Either this process wrote a 32nd of a bound since it last looked, or the key's own digits say so,
-        one key in 32: the share of many short processes. The bounds are thus exceeded by a few per cent.
+        Either this process wrote a 32nd of a bound since it last looked, or the key's own digits say so: the share
+        of many short processes, which look as often between them, and at least once in 256 entries. The bounds
+        are thus exceeded by a few per cent; a full folder takes 0.5 s to list, so that a store pays 2 ms for it.
         """
         self._written_files += 1
         self._written_bytes += size
+        share = min(self.max_files // _SWEEPS_PER_BOUND, self.max_bytes // (size * _SWEEPS_PER_BOUND), _MOST_STORES)
         due = (
             self._written_files * _SWEEPS_PER_BOUND >= self.max_files
             or self._written_bytes * _SWEEPS_PER_BOUND >= self.max_bytes
-            or int(key[:8], 16) % _SWEEPS_PER_BOUND == 0
+            or int(key[:8], 16) % max(share, 1) == 0
         )
         if due:
             self._written_files = self._written_bytes = 0

@@ -16,7 +16,7 @@ from jitfuse.cache import folder as files
 from jitfuse.cache.entry import EntryError, is_key
 
 NAME = "hits.log"
-FOLD_BYTES = 4 << 20
+FOLD_BYTES = 8 << 20
 """Size from which on whoever appends folds the file: as long as it gets with the most entries there may be."""
 _MAX_COUNT = 10**15
 _APPEND = (

@@ -65,12 +65,18 @@ def test_many_short_processes_stay_bounded_too(folder: Path, make_entry: MakeEnt
     assert len(names(folder)) <= 64 * 4 + 100
 
 
+def test_small_bounds_are_looked_after_more_often(folder: Path, make_entry: MakeEntry) -> None:
+    for number in range(200):
+        Store(Layers((), str(folder)), max_bytes=40_000).store(make_entry(number, size=1000))
+    assert Store(Layers((), str(folder))).stats().bytes <= 40_000 * 1.25
+
+
 def test_sweeps_are_rare_under_large_bounds(
     store: Store, make_entry: MakeEntry, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sweeps: list[str] = []
     monkeypatch.setattr(files, "evict", lambda folder, *_: sweeps.append(folder))
-    for number in range(320):
+    for number in range(2560):
         store.store(make_entry(number))
     assert 2 <= len(sweeps) <= 25  # a binomial draw with mean 10, and always the same one
 
