@@ -82,8 +82,9 @@ class ProcessGraph:
         needed = set(wanted)
         found = []
         for op in reversed(self.ops):
-            if not needed.isdisjoint(op.result_ids):
-                needed.update(op.input_ids)
+            _, _, inputs, _, results, _, _ = op
+            if results[0] in needed if len(results) == 1 else not needed.isdisjoint(results):
+                needed.update(inputs)
                 found.append(op)
         found.reverse()
         return found

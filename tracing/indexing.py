@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import operator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
-from jitfuse.ir.program import Attrs, make_attrs
 from jitfuse.records import NamedTuple, made
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.memory import Path
+from jitfuse.tracing.paths import Path, Paths
 from jitfuse.tracing.source import user_line
-
-if TYPE_CHECKING:
-    from jitfuse.tracing.recorder import Recorder
 
 
 class Region(NamedTuple):
@@ -42,14 +38,9 @@ class Region(NamedTuple):
     moves_axes: bool
 
     @property
-    def frozen(self) -> Attrs:
-        """The attributes of the slice step, in canonical order."""
-        return ("counts", self.counts), ("starts", self.starts), ("steps", self.steps)
-
-    @property
     def attrs(self) -> dict[str, Any]:
         """The attributes of the slice step."""
-        return {"starts": self.starts, "steps": self.steps, "counts": self.counts}
+        return {"counts": self.counts, "starts": self.starts, "steps": self.steps}
 
 
 class _Pattern(NamedTuple):
@@ -116,29 +107,84 @@ def parse(index: Any, shape: tuple[int, ...]) -> Region:
     return made(Region, (tuple(starts), tuple(steps), taken, axes, has_ellipsis, extents, is_whole, moves_axes))
 
 
-Indexed = tuple[Any, tuple[int, ...], Region]
-"""An index, the shape of what it indexed, and its region."""
+Key = tuple[Any, ...]
+"""An index as what tells it from others: its items, with slices as their bounds."""
 
 
-def parsed(run: Recorder, index: Any, shape: tuple[int, ...]) -> Region:
-    """Return `parse`; ``x[i] += y`` reads and writes at one and the same index, which is read once."""
-    last = run.indexed
-    if last is not None and last[0] is index and last[1] == shape and _is_fixed(index):
-        return last[2]
-    region = parse(index, shape)
-    run.indexed = index, shape, region
-    return region
+def key_of(index: Any) -> Key | None:
+    """Return the key of an index; None where it may mean another place each time, or is none of ints and slices.
+
+    The bounds of its slices must be ints of Python's, not arrays without axes.
+    """
+    kind = type(index)
+    if kind is int:
+        return (index,)
+    key: list[Any] = []
+    for item in index if kind is tuple else (index,):
+        kind = type(item)
+        if kind is slice:
+            start, stop, step = item.start, item.stop, item.step
+            if not (type(start) in _BOUNDS and type(stop) in _BOUNDS and type(step) in _BOUNDS):
+                return None
+            key.append((start, stop, step))
+        elif kind in _ITEMS:
+            key.append(item)
+        else:
+            return None
+    return tuple(key)
 
 
-def _is_fixed(index: Any) -> bool:
-    """Return whether an index means the same whenever it is read: its slices hold no arrays without axes."""
-    for item in index if type(index) is tuple else (index,):
-        if type(item) is slice:
-            if not (type(item.start) in _BOUNDS and type(item.stop) in _BOUNDS and type(item.step) in _BOUNDS):
-                return False
-        elif type(item) not in _PLAIN:
-            return False
-    return True
+def _region(key: Key, index: Any, shape: tuple[int, ...]) -> Region:
+    """Return `parse`: of all indices that differ in ints alone, what they have in common is found once."""
+    numbers = [k for k in key if type(k) is int]
+    if not numbers or 0 in shape:
+        return parse(index, shape)
+    axes, first = _at_zero(tuple([0 if type(k) is int else k for k in key]), shape)
+    starts = list(first[0])
+    for number, axis in zip(numbers, axes):
+        extent = shape[axis]
+        starts[axis] = number % extent if -extent <= number < extent else _position(number, axis, shape)
+    return made(Region, (tuple(starts), *first[1:]))
+
+
+@lru_cache(maxsize=1024)
+def _at_zero(key: Key, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Region]:
+    """Return the axes of the ints of an index, all of which are 0, and its region."""
+    items = tuple([slice(*k) if type(k) is tuple else k for k in key])
+    places = _pattern(tuple(map(type, items)), len(shape)).places
+    return tuple([axis for item, axis in zip(items, places) if type(item) is int]), parse(items, shape)
+
+
+class Place:
+    """What an index means: its region, and the path of the slice that it takes."""
+
+    __slots__ = ("_view", "part", "region")
+
+    def __init__(self, region: Region, part: Path | None) -> None:
+        self.region = region
+        self.part = part
+        self._view = None if region.moves_axes else part
+
+    def view(self, paths: Paths) -> Path | None:
+        """Return the path of the view that it gives."""
+        region = self.region
+        if self._view is None and region.moves_axes:
+            self._view = paths.reshaped(self.part, region.counts, region.shape)
+        return self._view
+
+
+def place_of(x: Any, index: Any, key: Key | None) -> Place:
+    """Return what a basic index of a tensor means; with a key, it is read once in a run."""
+    path, shape, paths = x._path, x._meta.shape, x._run.paths
+    full = shape if path is None else path, key
+    found: Place | None = None if key is None else paths.places.get(full)
+    if found is None:
+        region = parse(index, shape) if key is None else _region(key, index, shape)
+        part = path if region.is_whole else paths.sliced(path, shape, region.starts, region.steps, region.counts)
+        found = Place(region, part)
+        if key is not None:
+            paths.places[full] = found
+    return found
 
 
 def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
@@ -165,6 +211,7 @@ def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
 _ELLIPSIS: Final = type(...)
 _NONE: Final = type(None)
 _PLAIN: Final = frozenset({int, slice, tuple, _NONE, _ELLIPSIS})
+_ITEMS: Final = frozenset({int, _NONE, _ELLIPSIS})
 _BOUNDS: Final = frozenset({int, _NONE})
 _BOOLS: Final = (bool, np.bool_)
 _ARRAYS: Final = (AbstractTensor, np.ndarray)
@@ -179,25 +226,6 @@ def is_mask(item: Any) -> bool:
     return isinstance(item, _ARRAYS) and item.dtype == "bool" and not getattr(item, "weak", False)
 
 
-def extend_path(path: Path, name: str, attrs: dict[str, Any], before: tuple[int, ...]) -> Path:
-    """Return a view's path with one more step, merged into the last where both are of one kind."""
-    if path and path[-1][0] == name and name not in ("diagonal", "windows"):
-        _, last, shape, _ = path[-1]
-        old: dict[str, Any] = dict(last)
-        if name == "slice":
-            merged: dict[str, Any] = {
-                "starts": tuple(a + b * s for a, b, s in zip(old["starts"], attrs["starts"], old["steps"])),
-                "steps": tuple(s * t for s, t in zip(old["steps"], attrs["steps"])),
-                "counts": attrs["counts"],
-            }
-        elif name == "transpose":
-            merged = {"axes": tuple(old["axes"][a] for a in attrs["axes"])}
-        else:
-            merged = attrs
-        return (*path[:-1], (name, make_attrs(merged), shape, ()))
-    return (*path, (name, make_attrs(attrs), before, ()))
-
-
 def get_item(x: Any, index: Any) -> Any:
     """Return `x[index]`: a view, or a scalar where every axis is dropped."""
     if is_mask(index):
@@ -205,30 +233,31 @@ def get_item(x: Any, index: Any) -> Any:
             f"x[mask] has a shape that depends on data, at {user_line()}. Keep the shape: np.where(mask, x, 0), or "
             "reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
         )
-    region = parse(index, x.shape)
     if not x._scalar and not x.weak:
-        return x.region(region)
+        return x.at(place_of(x, index, None))
+    region = parse(index, x.shape)
     view = x.call("slice", **region.attrs)
     if region.moves_axes:
         view = view.call("reshape", shape=region.shape)
     return view if region.shape or region.has_ellipsis else view.as_copy(scalar=True)
 
 
-def set_item(x: Any, index: Any, value: Any) -> None:
-    """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast."""
-    if is_mask(index):
+def set_item(x: Any, index: Any, value: Any, key: Key | None = None) -> None:
+    """Carry out `x[index] = value`; the value is cast to the array's dtype and broadcast. `key` is the index's."""
+    if key is None and is_mask(index):
         _set_masked(x, index, value)
         return
-    region = parsed(x._run, index, x.shape)
-    new = value if isinstance(value, AbstractTensor) else x._lift(value)
-    if not region.shape and new.ndim and (not region.has_ellipsis or isinstance(value, list | tuple)):
-        _check_element(x, new)
-    path = slice_path(x, region)
-    if getattr(new, "_storage", None) is x._storage and _is_view_of(new, region, path):
+    place = place_of(x, index, key)
+    region, paths = place.region, x._run.paths
+    new: Any = value if isinstance(value, AbstractTensor) else x._lift(value)
+    if type(new) is type(x) and new._storage is x._storage and not new._scalar and new._path is place.view(paths):
         return  # x[i:j] += v has written already; Python then assigns the view to itself
-    new = _aligned(new, region)
+    if new.shape:
+        if not region.shape and (not region.has_ellipsis or isinstance(value, list | tuple)):
+            _check_element(x, new)
+        new = _aligned(new, region)
     if 0 not in region.counts:
-        x._assign(new, path, region.counts)
+        x.assign_at(new, place.part, region.counts)
 
 
 def _check_element(x: Any, value: Any) -> None:
@@ -236,32 +265,6 @@ def _check_element(x: Any, value: Any) -> None:
     if not x._run.session.torch:
         element = np.zeros(1, numpy_dtype(str(x.dtype)))
         element[0] = np.broadcast_to(np.zeros((), numpy_dtype(str(value.dtype))), value.shape)
-
-
-def slice_path(x: Any, region: Region) -> Path:
-    """Return the path of the region of a tensor, with all of the tensor's axes."""
-    path: Path = x._path
-    if region.is_whole:
-        return path
-    if path:
-        return extend_path(path, "slice", region.attrs, x.shape)
-    return (("slice", region.frozen, x.shape, ()),)
-
-
-def view_path(path: Path, region: Region) -> Path:
-    """Return the path of the view of a region, of the path of its slice."""
-    if not region.moves_axes:
-        return path
-    if path and path[-1][0] == "reshape":
-        return extend_path(path, "reshape", {"shape": region.shape}, region.counts)
-    return (*path, ("reshape", (("shape", region.shape),), region.counts, ()))
-
-
-def _is_view_of(value: Any, region: Region, path: Path) -> bool:
-    """Return whether a value of the same storage is the view of a region whose slice has this path."""
-    if value.ndim != len(region.shape) or value._scalar:
-        return False
-    return bool(view_path(path, region) == value._path)
 
 
 def _aligned(value: Any, region: Region) -> Any:

@@ -12,6 +12,7 @@ from jitfuse.ir.program import Attrs, Meta
 from jitfuse.later import Later
 from jitfuse.records import made
 from jitfuse.tracing.literals import Literals
+from jitfuse.tracing.paths import Path, Paths, steps
 from jitfuse.tracing.session import Feed, Region, Session
 from jitfuse.tracing.source import user_line
 
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from jitfuse.tracing import choosing
 else:
     choosing = Later("jitfuse.tracing.choosing")
-
-Step = tuple[str, Attrs, tuple[int, ...], tuple[int, ...]]
-Path = tuple[Step, ...]
-"""How a view reads its storage: (view operator, attributes, shape before it, other operands), one after the other."""
 
 _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
 """Views that NumPy lets nobody write into."""
@@ -43,7 +40,8 @@ class Storage:
         """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
         self.meta = meta
         self.feed = feed
-        self.cache: dict[Path, int] = {(): value}
+        self.cache: dict[Path, int] = {}
+        """What views of it hold now, as far as that is known."""
         self.frozen = ""
         """The function whose result would show what is written here, or show here what is written there; or none."""
         self.rivals: Any = None
@@ -56,6 +54,7 @@ class Memory(Literals):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self.storages: dict[int, Storage] = {}
+        self.paths = Paths()
 
     def feed_storage(self, feed: Feed) -> Storage:
         """Return the storage of a feed in this run; all ways to the same array share it."""
@@ -64,47 +63,76 @@ class Memory(Literals):
             found = self.storages[feed.id] = Storage(feed.id, feed.meta, feed)
         return found
 
-    def read(self, storage: Storage, path: Path) -> int:
-        """Return the tensor that a view of a storage holds now."""
+    def read(self, storage: Storage, path: Path | None) -> int:
+        """Return the tensor that a view of a storage holds now; without a path, the storage."""
+        if path is None:
+            return storage.value
         cache = storage.cache
         found = cache.get(path)
         if found is not None:
             return found
-        known = len(path)
-        while found is None:
-            known -= 1
-            found = cache.get(path[:known])
+        missing = [path]
+        while (path := path.of) is not None:
+            found = cache.get(path)
+            if found is not None:
+                break
+            missing.append(path)
+        if found is None:
+            found = storage.value
         line = self.line(5)
-        for k in range(known, len(path)):
-            name, attrs, _, others = path[k]
-            moved = self._moved(name, attrs, found)
-            found = cache[path[: k + 1]] = self.emit(name, (found, *others) if others else (found,), attrs, moved, line)
+        for path in missing[::-1]:
+            name, others = path.name, path.others
+            moved = None
+            if name == "slice" or name == "reshape":  # which were checked when the view was made
+                _, dtype, device, _, _ = self.graph.metas[found]
+                moved = made(Meta, (path.shape, dtype, device, False, None))
+            found = cache[path] = self.emit(name, (found, *others) if others else (found,), path.attrs, moved, line)
         return found
 
-    def _moved(self, name: str, attrs: Attrs, source: int) -> Meta | None:
-        """Return the meta of a slice or reshape, which were checked when the view was made; None for other views."""
-        if name not in ("slice", "reshape"):
-            return None
-        shape: Any = attrs[0][1]  # the counts of a slice, which come first in the alphabet
-        _, dtype, device, _, _ = self.graph.metas[source]
-        return None if -1 in shape else made(Meta, (shape, dtype, device, False, None))
-
-    def write(self, storage: Storage, path: Path, value: int, shape: tuple[int, ...]) -> None:
+    def write(self, storage: Storage, path: Path | None, value: int, shape: tuple[int, ...]) -> None:
         """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
 
         Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
         the region of what it was taken from, a part of complex numbers is put beside the other. Raises ReadOnlyError
         for read-only arguments, broadcasts, windows and NumPy's diagonals.
         """
-        steps = [step[0] for step in path]
+        dtype = storage.meta.dtype
+        if path is not None and path.is_special:
+            dtype = self._check_special(storage, path)
+        self._check_written(storage)
+        new = value if path is not None and path.name == "slice" else self.fit(value, shape, dtype)
+        if path is None:
+            storage.value, storage.cache = new, {}
+            return
+        last = self.graph.metas[new]
+        cache = {path: new} if last.shape == shape and last.dtype == dtype and not last.weak else {}
         line = self.line(5)
-        read_only = _SHARED_PLACES if self.session.torch else _READ_ONLY
+        while True:
+            new = self._undone(storage, path, new, line)
+            path = path.of
+            if path is None:
+                break
+            cache[path] = new
+        storage.value, storage.cache = new, cache
+
+    def _check_special(self, storage: Storage, path: Path) -> str:
+        """Return the dtype of what a view holds; raises where nobody may write into it."""
+        names = {step.name for step in steps(path)}
+        if not names.isdisjoint(_SHARED_PLACES if self.session.torch else _READ_ONLY):
+            raise self._read_only(storage)
+        return storage.meta.dtype if names.isdisjoint(_PARTS) else dtypes.component(storage.meta.dtype)
+
+    def _read_only(self, storage: Storage) -> ReadOnlyError:
+        return ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
+                             f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
+
+    def _check_written(self, storage: Storage) -> None:
+        """Raise where nobody may write into a storage; refuse branches by which it may be one with others."""
         if storage.frozen:
             raise UnsupportedError(f"a write at {user_line()} changes what {storage.frozen} has given another shape or "
                                    "dtype: inside a fused function they share no memory. Write into a copy.")
-        if (storage.feed is not None and not storage.feed.writeable) or not read_only.isdisjoint(steps):
-            raise ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
-                                f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
+        if storage.feed is not None and not storage.feed.writeable:
+            raise self._read_only(storage)
         if storage.region is not self.session.region:
             region = self.session.region
             raise UntraceableError(
@@ -114,38 +142,30 @@ class Memory(Literals):
             )
         if storage.rivals is not None:
             choosing.written(self, storage)  # type: ignore[arg-type]
-        new = value
-        dtype = storage.meta.dtype if _PARTS.isdisjoint(steps) else dtypes.component(storage.meta.dtype)
-        if not path or path[-1][0] != "slice":
-            new = self.fit(value, shape, dtype)
-        prefixes = {path: new}
-        for k in range(len(path) - 1, -1, -1):
-            name, attrs, before, others = path[k]
-            if name == "slice":
-                base, metas = self.read(storage, path[:k]), self.graph.metas
-                fits = metas[new].shape in ((), attrs[0][1]) and not metas[base].weak
-                new = self.emit("update_slice", (base, new), attrs, metas[base] if fits else None, line)
-            elif name == "gather":
-                scatter = {**dict(attrs), "combine": "set"}
-                new = self.emit("scatter", (self.read(storage, path[:k]), new, *others), scatter)
-            elif name == "reshape":
-                held = self.graph.metas[new]
-                new = self.emit("reshape", (new,), (("shape", before),), Meta(before, held.dtype, held.device), line)
-            elif name == "diagonal":
-                new = self._with_diagonal(self.read(storage, path[:k]), new, attrs, before)
-            elif name in _PARTS:
-                other = self.emit("imag" if name == "real" else "real", (self.read(storage, path[:k]),))
-                new = self.emit("make_complex", (new, other) if name == "real" else (other, new))
-            else:
-                axes: Any = dict(attrs)["axes"]
-                inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-                new = self.emit("transpose", (new,), {"axes": inverse})
-            prefixes[path[:k]] = new
-        storage.value = new
-        last = self.graph.metas[prefixes[path]]
-        if last.shape != shape or last.dtype != dtype or last.weak:
-            del prefixes[path]
-        storage.cache = prefixes
+
+    def _undone(self, storage: Storage, path: Path, new: int, line: str) -> int:
+        """Return what a view is taken from, with the view holding `new`."""
+        name, attrs, metas = path.name, path.attrs, self.graph.metas
+        if name == "slice":
+            base = storage.value if path.of is None else self.read(storage, path.of)
+            held = metas[base]
+            fits = metas[new].shape in ((), path.shape) and not held.weak
+            return self.emit("update_slice", (base, new), attrs, held if fits else None, line)
+        if name == "reshape":
+            held = metas[new]
+            return self.emit("reshape", (new,), (("shape", path.before),), Meta(path.before, held.dtype, held.device),
+                             line)
+        if name == "gather":
+            scatter = {**dict(attrs), "combine": "set"}
+            return self.emit("scatter", (self.read(storage, path.of), new, *path.others), scatter)
+        if name == "diagonal":
+            return self._with_diagonal(self.read(storage, path.of), new, attrs, path.before)
+        if name in _PARTS:
+            other = self.emit("imag" if name == "real" else "real", (self.read(storage, path.of),))
+            return self.emit("make_complex", (new, other) if name == "real" else (other, new))
+        axes: Any = dict(attrs)["axes"]
+        inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+        return self.emit("transpose", (new,), {"axes": inverse})
 
     def _with_diagonal(self, matrix: int, diagonal: int, attrs: Attrs, shape: tuple[int, ...]) -> int:
         """Return matrices with a diagonal replaced: every (columns + 1)-th of their elements in a row."""

@@ -22,6 +22,7 @@ from jitfuse.tracing.counting import NEXT, is_of_traced_function, running
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.mode import ModeFlag
+from jitfuse.tracing.paths import steps
 from jitfuse.tracing.python_numbers import is_of_data
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
@@ -154,11 +155,11 @@ class _Telling:
     def _traced(self, value: TracedTensor) -> Hashable:
         place = self.places.get(id(value._storage))
         storage = ("place", place) if place is not None else self.storage(value._storage)
-        if any(t not in self.values for _, _, _, others in value._path for t in others):
+        path = steps(value._path)
+        if any(t not in self.values for step in path for t in step.others):
             raise _Untold  # an index that nobody holds is not kept
-        steps = tuple((name, repr(attrs), shape, tuple(map(self.tensor, others)))
-                      for name, attrs, shape, others in value._path)
-        return "traced", storage, value._meta, steps, value._layout, value._scalar, self._number(value)
+        told = tuple((s.name, repr(s.attrs), s.before, tuple(map(self.tensor, s.others))) for s in path)
+        return "traced", storage, value._meta, told, value._layout, value._scalar, self._number(value)
 
     def _number(self, value: Any) -> int:
         self.met.append(value)
@@ -206,14 +207,14 @@ def _told_constant(value: Any) -> Hashable:
 def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int]]:
     """Return the name of each instruction that code reaches without an exception, and how many values lie on the stack
     before it."""
-    steps = list(dis.get_instructions(code))
-    number = {step.offset: k for k, step in enumerate(steps)}
+    listed = list(dis.get_instructions(code))
+    number = {step.offset: k for k, step in enumerate(listed)}
     stacks: dict[int, tuple[str, int]] = {}
     todo = [(0, 0)]
     while todo:
         k, depth = todo.pop()
-        while k < len(steps) and steps[k].offset not in stacks:
-            step = steps[k]
+        while k < len(listed) and listed[k].offset not in stacks:
+            step = listed[k]
             stacks[step.offset] = step.opname, depth
             operand = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
             if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:

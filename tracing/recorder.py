@@ -24,7 +24,6 @@ from jitfuse.tracing.source import Lines, user_line
 
 if TYPE_CHECKING:
     from jitfuse.tracing import arms, choosing
-    from jitfuse.tracing.indexing import Indexed
     from jitfuse.tracing.observing import Site, Splitter
 else:
     arms = Later("jitfuse.tracing.arms")
@@ -77,8 +76,6 @@ class Recorder(Memory):
         """The tensors of feeds under another library's methods."""
         self.numbers: dict[int, Any] = {}
         """The tensors of Python's numbers as operands, by id; only operators hold them."""
-        self.indexed: Indexed | None = None
-        """The last index of the run that was read, and what it says."""
         self._lines = Lines()
         self.random_calls = 0
         self.random_base: int | None = None
@@ -93,7 +90,8 @@ class Recorder(Memory):
     def end(self) -> None:
         """End the run: its tensors are dead, and what it held of the call goes with its last user."""
         self.alive = False
-        self.splitter = self.view = self.indexed = None
+        self.splitter = self.view = None
+        self.paths.clear()
         self.clothed.clear()
         self.numbers.clear()
         self._lines.clear()

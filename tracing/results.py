@@ -25,6 +25,7 @@ from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.foreign import Foreign, is_torch_constant
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.mode import ModeFlag
+from jitfuse.tracing.paths import Path, steps
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
 
@@ -195,9 +196,9 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     kind = "python" if x.weak else "array" if x.shape else "scalar"
     leaf: SameLeaf | ViewLeaf | None = None
     if feed is not None:
-        if x is run.feed_tensors.get(feed.id) or (not x._path and not isinstance(feed.value, np.ndarray)):
+        if x is run.feed_tensors.get(feed.id) or (x._path is None and not isinstance(feed.value, np.ndarray)):
             leaf = SameLeaf(feed.id)
-        elif x.shape and all(_is_basic(step) for step in x._path):
+        elif x.shape and all(map(_is_basic, steps(x._path))):
             lay = x._where()
             leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)
     moved = leaf is None and x._layout is not None and not run.session.on_device
@@ -235,14 +236,10 @@ def _may_lie_elsewhere(name: str) -> bool:
     return op is None or op.kind in (ops.VIEW, ops.CREATION, ops.UPDATE, ops.CONTROL)
 
 
-def _is_basic(step: tuple[str, Any, tuple[int, ...], tuple[int, ...]]) -> bool:
-    name, attrs, before, _ = step
-    if name == "slice":
+def _is_basic(step: Path) -> bool:
+    if step.name == "slice":
         return True
-    if name != "reshape":
-        return False
-    after = dict(attrs)["shape"]
-    return [n for n in before if n != 1] == [n for n in after if n != 1]
+    return step.name == "reshape" and [n for n in step.before if n != 1] == [n for n in step.shape if n != 1]
 
 
 # ---------------------------------------------------------------- two modes

@@ -45,15 +45,16 @@ class SchedulingProblem(Record, frozen=True):
         """Return what reads what, by numbers: an op's first result has the op's position, others come behind."""
         number = {made[0]: k for k, made in enumerate(self.results) if made}
         owners = list(range(len(self.results)))
-        for k, made in enumerate(self.results):
-            if len(made) > 1:
+        if len(number) != sum(map(len, self.results)):
+            for k, made in enumerate(self.results):
                 for t in made[1:]:
                     number[t] = len(owners)
                     owners.append(k)
         reads = []
         readers: list[list[int]] = [[] for _ in owners]
+        place_of = number.get
         for k, read in enumerate(self.inputs):
-            found = [number[t] for t in read if t in number]
+            found = [p for t in read if (p := place_of(t)) is not None]
             if len(found) > 1:
                 found = list(dict.fromkeys(found))
             reads.append(found)
@@ -157,8 +158,9 @@ def _asap(before: list[list[int]]) -> list[int]:
     for needed in before:
         latest = -1
         for p in needed:
-            if level[p] > latest:
-                latest = level[p]
+            at = level[p]
+            if at > latest:
+                latest = at
         level.append(latest + 1)
     return level
 

@@ -93,10 +93,9 @@ class Lines:
     Python searches a function from its beginning for each line. Where many are asked for, its table is read once.
     """
 
-    __slots__ = ("_known", "_met")
+    __slots__ = ("_met",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], str] = {}
         self._met: dict[int, _Met] = {}
 
     def at_work(self, depth: int) -> str:
@@ -105,42 +104,45 @@ class Lines:
         library = _is_library.get
         while frame is not None:
             code = frame.f_code
-            if not library(code.co_filename) and is_user_code(code.co_filename):
-                place = id(code), frame.f_lasti
-                found = self._known.get(place)
-                if found is None:
-                    found = self._known[place] = f"{code.co_filename}:{self._number(frame, code)}"
-                return found
+            known = library(code.co_filename)
+            if not (_classify(code.co_filename) if known is None else known):
+                met = self._met.get(id(code))
+                if met is None:
+                    met = self._met[id(code)] = _Met(code)
+                found = met.lines.get(frame.f_lasti)
+                return met.line(frame) if found is None else found
             frame = frame.f_back
         return "<unknown>:0"
 
-    def _number(self, frame: types.FrameType, code: types.CodeType) -> int | None:
-        met = self._met.get(id(code))
-        if met is None:
-            met = self._met[id(code)] = _Met(code)
-        met.searches += 1
-        if met.searches <= _SEARCHES:
-            return frame.f_lineno
-        if not met.starts:
-            met.starts, _, met.numbers = zip(*code.co_lines())
-        return met.numbers[bisect_right(met.starts, frame.f_lasti) - 1]
-
     def clear(self) -> None:
         """Forget everything."""
-        self._known.clear()
         self._met.clear()
 
 
 class _Met:
-    """Code whose lines have been asked for: how often, and from which instruction on it is in which line."""
+    """Code whose lines have been asked for: those found, by instruction, and the first instruction of each line."""
 
-    __slots__ = ("code", "numbers", "searches", "starts")
+    __slots__ = ("_numbers", "_starts", "code", "lines")
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
-        self.searches = 0
-        self.starts: tuple[int, ...] = ()
-        self.numbers: tuple[int | None, ...] = ()
+        self.lines: dict[int, str] = {}
+        self._starts: list[int] = []
+        self._numbers: list[int | None] = []
+
+    def line(self, frame: types.FrameType) -> str:
+        """Find the line of a frame of the code."""
+        at = frame.f_lasti
+        if len(self.lines) < _SEARCHES:
+            number: int | None = frame.f_lineno
+        else:
+            if not self._starts:
+                lines = list(self.code.co_lines())
+                self._starts = [start for start, _, _ in lines]
+                self._numbers = [number for _, _, number in lines]
+            number = self._numbers[bisect_right(self._starts, at) - 1]
+        found = self.lines[at] = f"{self.code.co_filename}:{number}"
+        return found
 
 
 def user_line() -> str:

@@ -23,8 +23,9 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 from jitfuse.tracing.foreign import bare
 from jitfuse.tracing.look import python_operator
-from jitfuse.tracing.memory import Path, Storage
+from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.operators import Operators
+from jitfuse.tracing.paths import Path
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Feed
 from jitfuse.tracing.source import user_line
@@ -71,7 +72,7 @@ class TracedTensor(Operators):
 
     __slots__ = ("_meta", "_path", "_run", "_scalar", "_spot", "_storage")
 
-    def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: Path = (),
+    def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: Path | None = None,
                  place: layout.Layout | _Part | None = None, scalar: bool = False) -> None:
         self._run = run
         self._storage = storage
@@ -202,8 +203,11 @@ class TracedTensor(Operators):
                 f"{self._run.graph.describe(self._storage.value)}. A fused function must return what it computes; "
                 "do not keep traced values in globals, attributes or containers."
             )
-        found = self._storage.cache.get(self._path)
-        return self._run.read(self._storage, self._path) if found is None else found
+        path = self._path
+        if path is None:
+            return self._storage.value
+        found = self._storage.cache.get(path)
+        return self._run.read(self._storage, path) if found is None else found
 
     @property
     def is_contiguous(self) -> bool:
@@ -235,33 +239,30 @@ class TracedTensor(Operators):
             lay = layout.viewed(self._where(), op.name, attrs, self.shape, meta.shape, self.itemsize)
         if lay is None:
             return fresh(self._run, self._run.emit(op.name, (source,), make_attrs(attrs)), scalar=False)
-        path = indexing.extend_path(self._path, op.name, attrs, self.shape)
+        path = self._run.paths.further(self._path, self._meta.shape, op.name, attrs, meta.shape)
         view = TracedTensor(self._run, self._storage, meta, path, lay)
         view._id()
         return view
 
-    def region(self, region: indexing.Region) -> TracedTensor:
+    def at(self, place: indexing.Place) -> TracedTensor:
         """Return the view at a basic index, which is a scalar where every axis is dropped."""
-        run, storage, path = self._run, self._storage, indexing.view_path(indexing.slice_path(self, region), region)
+        run, storage = self._run, self._storage
+        if not run.alive:
+            self._id()  # raises
+        region, path = place.region, place.view(run.paths)
+        tensor = run.read(storage, path)
         if not region.shape and not region.has_ellipsis:
-            self._id()
-            return fresh(run, run.read(storage, path))
-        _, dtype, device, _, _ = self._meta
-        meta = made(Meta, (region.shape, dtype, device, False, None))
-        place = self._spot
-        in_order = place is None or (type(place) is _Part and place.in_order)
-        if type(place) is _Part and type(place.whole) is _Part:
-            place = self._layout  # parts of parts of parts: as deep as a loop is long
-        view = TracedTensor(run, storage, meta, path, made(_Part, (place, self._meta, region, in_order)))
-        if run.alive:
-            run.read(storage, path)
-        else:
-            view._id()  # raises
-        return view
+            return fresh(run, tensor)
+        lies = self._spot
+        in_order = lies is None or (type(lies) is _Part and lies.in_order)
+        if type(lies) is _Part and type(lies.whole) is _Part:
+            lies = self._layout  # parts of parts of parts: as deep as a loop is long
+        part = made(_Part, (lies, self._meta, region, in_order))
+        return TracedTensor(run, storage, run.graph.metas[tensor], path, part)
 
     def with_ones(self, shape: tuple[int, ...]) -> TracedTensor:
         """Return the value under a shape that differs in axes of extent 1, for writing it elsewhere."""
-        path = indexing.extend_path(self._path, "reshape", {"shape": shape}, self._meta.shape)
+        path = self._run.paths.reshaped(self._path, self._meta.shape, shape)
         made = TracedTensor(self._run, self._storage, Meta(shape, self._meta.dtype, self._meta.device), path)
         made._id()
         return made
@@ -272,7 +273,7 @@ class TracedTensor(Operators):
         row = ops.get("gather")
         assert row is not None
         meta = row.infer([self._meta, *(i._meta for i in indices)], attrs)
-        path = (*self._path, ("gather", make_attrs(attrs), self.shape, ids))
+        path = self._run.paths.step(self._path, self._meta.shape, "gather", make_attrs(attrs), meta.shape, ids)
         place = self._where()  # of the first of them; which one it is makes no difference to what is a view
         rest = layout.Layout(place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"]))
         view = TracedTensor(self._run, self._storage, meta, path, rest)
@@ -286,7 +287,7 @@ class TracedTensor(Operators):
             return made
         whole, dtype = self._where(), dtypes.component(self._meta.dtype)
         place = layout.Layout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
-        path = (*self._path, (name, (), self.shape, ()))
+        path = self._run.paths.step(self._path, self._meta.shape, name, (), self._meta.shape)
         view = TracedTensor(self._run, self._storage, Meta(self.shape, dtype, self._meta.device), path, place)
         view._id()
         return view
@@ -306,19 +307,24 @@ class TracedTensor(Operators):
         axes = None if self._spot is None else memory_order.of_ravel(order, self)
         return AbstractTensor.transpose(self, axes).ravel() if axes is not None else super().ravel()
 
-    def _assign(self, value: TracedTensor, path: Path | None = None, shape: tuple[int, ...] | None = None) -> None:
-        """Write into this tensor's memory, or into a view of it, by NumPy's rules of item assignment."""
+    def _assign(self, value: TracedTensor) -> None:
+        """Write into this tensor's memory by NumPy's rules of item assignment."""
+        self.assign_at(value, self._path, self._meta.shape)
+
+    def assign_at(self, value: TracedTensor, path: Path | None, shape: tuple[int, ...]) -> None:
+        """Write into a part of this tensor's memory, a path to a view of a shape."""
         if self._scalar or self._meta.weak:
             raise ArgumentError(
                 f"a scalar cannot be written into, at {user_line()}: {self._run.graph.describe(self._id())}. "
                 "Assign the name instead: x = value."
             )
-        self._id()
-        value = self._check_assigned(value, of_scalars=True)
-        if value._meta.dtype != self._meta.dtype:
-            numpy_complex.warn_of_lost_part(value._meta.dtype, self._meta.dtype)
-        self._run.write(self._storage, self._path if path is None else path, tensor_id(value),
-                        self.shape if shape is None else shape)
+        if not self._run.alive:
+            self._id()  # raises
+        dtype = self._meta.dtype
+        if value._meta.dtype != dtype:
+            value = self._check_assigned(value, of_scalars=True)
+            numpy_complex.warn_of_lost_part(value._meta.dtype, dtype)
+        self._run.write(self._storage, path, value._id(), shape)
 
     def _check_assigned(self, value: TracedTensor, of_scalars: bool = False) -> TracedTensor:
         """Refuse a Python number that this tensor's dtype does not hold; `of_scalars`: NumPy's scalars too."""
@@ -330,19 +336,22 @@ class TracedTensor(Operators):
 
     # ------------------------------------------------------------------ items and NumPy
     def __getitem__(self, index: Any) -> Any:
-        if _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN:
-            if not self._scalar and not self.weak:
-                return self.region(indexing.parsed(self._run, index, self._meta.shape))
-            return indexing.get_item(self, index)
-        index = gathering.with_numbers(index)
-        if not gathering.is_advanced(index):
-            return indexing.get_item(self, index)
-        return gathering.get_item(self, index)
+        key = indexing.key_of(index)
+        if key is None:
+            index = gathering.with_numbers(index)
+            if gathering.is_advanced(index):
+                return gathering.get_item(self, index)
+        elif not self._scalar and not self._meta.weak:
+            return self.at(indexing.place_of(self, index, key))
+        return indexing.get_item(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        plain = _PLAIN.issuperset(map(type, index)) if type(index) is tuple else type(index) in _PLAIN
-        index = index if plain else gathering.with_numbers(index)
-        if plain or not gathering.is_advanced(index):
+        key = indexing.key_of(index)
+        if key is not None:
+            indexing.set_item(self, index, value, key)
+            return
+        index = gathering.with_numbers(index)
+        if not gathering.is_advanced(index):
             indexing.set_item(self, index, value)
         elif not selection.set_item(self, index, value):
             module = indexing if indexing.is_mask(index) else gathering
@@ -353,10 +362,6 @@ class TracedTensor(Operators):
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_protocol.array_function(func, args, kwargs)
-
-
-_PLAIN: Final = frozenset({int, slice, type(None), type(...)})
-"""What the items of an index are whose result is a view."""
 
 
 # ---------------------------------------------------------------- making tensors
@@ -374,7 +379,7 @@ def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
     storage = Storage(tensor, meta, None, run.session.region)
     if run.splitter is not None:
         run.born.append(weakref.ref(storage))
-    return TracedTensor(run, storage, meta, (), None, scalar and not meta.shape)
+    return TracedTensor(run, storage, meta, None, None, scalar and not meta.shape)
 
 
 def from_feed(run: Recorder, feed: Feed) -> TracedTensor:

@@ -6,12 +6,14 @@ the side table of source lines. Does not choose levels (`jitfuse.tracing.schedul
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
+from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.records import Record, fresh, made
-from jitfuse.tracing.graph import OpNode, ProcessGraph
+from jitfuse.tracing.graph import ProcessGraph
 from jitfuse.tracing.scheduler import ILPScheduler, SchedulingProblem, size_class
 
 
@@ -34,45 +36,50 @@ class GraphTranslator:
     def __init__(self, graph: ProcessGraph, boundary: Boundary) -> None:
         self.graph = graph
         self.boundary = boundary
-        self.ops: list[OpNode] = graph.live_ops(boundary.delivered())
+        columns: Any = tuple(zip(*graph.live_ops(boundary.delivered()))) or _NONE
+        self.ids, self._names, self._inputs, self._attrs, self._results, self._modes, self._sources = columns
+        self._produced = list(chain.from_iterable(self._results))
 
     def problem(self) -> SchedulingProblem:
         """Return the live ops with their dependencies and size classes."""
         metas = self.graph.metas
-        return SchedulingProblem(
-            ids=tuple([op.id for op in self.ops]),
-            inputs=tuple([op.input_ids for op in self.ops]),
-            results=tuple([op.result_ids for op in self.ops]),
-            nbytes={t: _weight(metas[t]) for op in self.ops for t in op.result_ids},
-            kept=frozenset(self.boundary.delivered()),
-        )
+        weights: dict[int, int] = {}
+        nbytes = {}
+        for tensor in self._produced:
+            meta = metas[tensor]
+            weight = weights.get(id(meta))
+            if weight is None:
+                weight = weights[id(meta)] = _weight(meta)
+            nbytes[tensor] = weight
+        return SchedulingProblem(self.ids, self._inputs, self._results, nbytes, frozenset(self.boundary.delivered()))
 
     def program(self, levels: Mapping[int, int]) -> FusedProgram:
         """Return the program whose steps stand in the order of (level, node id)."""
-        ordered = sorted(self.ops, key=lambda op: levels[op.id])  # which have ascending ids
-        steps = tuple([
-            made(OpStep, (number, name, inputs, attrs, results, mode_sensitive, levels[number]))
-            for number, name, inputs, attrs, results, mode_sensitive, _ in ordered
-        ])
+        at = map(levels.__getitem__, self.ids)
+        fields = zip(self.ids, self._names, self._inputs, self._attrs, self._results, self._modes, at)
+        steps = sorted([made(OpStep, step) for step in fields], key=itemgetter(6))  # which have ascending ids
         b = self.boundary
-        produced = {r for op in self.ops for r in op.result_ids}
-        used = {i for op in self.ops for i in op.input_ids} | b.delivered() | b.writes.keys() | b.state_in
+        produced = set(self._produced)
+        used = set(chain.from_iterable(self._inputs)) | b.delivered() | b.writes.keys() | b.state_in
         feeds = frozenset(used - produced)
-        metas = self.graph.metas
+        metas, sources = self.graph.metas, dict(zip(self.ids, self._sources))
         return FusedProgram(
             feeds=feeds,
-            steps=steps,
+            steps=tuple(steps),
             outputs=dict(b.outputs),
             meta={i: metas[i] for i in sorted(used | produced)},
             feed_names={i: self.graph.feed_names[i] for i in sorted(feeds)},
             state_in=b.state_in,
             state_out=dict(b.state_out),
             writes=dict(b.writes),
-            sources={op.id: op.source for op in ordered},
+            sources={step[0]: sources[step[0]] for step in steps},
         )
 
 
-@lru_cache(maxsize=4096)
+_NONE: Final[tuple[tuple[()], ...]] = ((),) * 7
+"""The columns of no ops."""
+
+
 def _weight(meta: Meta) -> int:
     return size_class(meta.ndim, meta.size * itemsize(meta.dtype))
 

@@ -1,17 +1,17 @@
 """Which steps of a program a mode needs. Does not own when their values may be dropped."""
 from __future__ import annotations
 
+from jitfuse.ir.ops import HOLD_PROGRAMS
 from jitfuse.ir.program import FusedProgram, OpStep
 
 
 def looks_at_mode(program: FusedProgram) -> bool:
     """Return whether a step looks at the training flag, also within the programs that steps hold."""
-    for _, _, _, attrs, _, mode_sensitive, _ in program.steps:
+    for _, name, _, attrs, _, mode_sensitive, _ in program.steps:
         if mode_sensitive:
             return True
-        for _, value in attrs:
-            if isinstance(value, FusedProgram) and looks_at_mode(value):
-                return True
+        if name in HOLD_PROGRAMS and any(isinstance(v, FusedProgram) and looks_at_mode(v) for _, v in attrs):
+            return True
     return False
 
 

@@ -131,7 +131,7 @@ class Building:
         """Have what a state keeps at hand; return tensors for the arrays of the answer."""
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
-            storage.cache = {(): storage.value}  # views are read anew: what they held before is not kept
+            storage.cache = {}  # views are read anew: what they held before is not kept
         session.kept = {tensor: place for place, tensor in enumerate(state.kept)}
         metas: Sequence[Meta] = answer.value if answer.arrays else ()
         assert state.question is not None
