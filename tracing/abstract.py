@@ -115,15 +115,12 @@ class AbstractTensor:
     def reshape(self, *shape: Any, **attrs: Any) -> Any:
         """Return the elements in row-major order under another shape; one extent may be -1."""
         asked = shape or attrs.pop("shape", ())
-        if bool in map(type, asked if isinstance(asked, tuple) else ()):
-            raise ArgumentError("an integer is required for an extent, not a bool")
         new = _extents(asked)
         return self.call("reshape", shape=shape_rules.reshape_shape("reshape", self.shape, new), **attrs)
 
     def transpose(self, *axes: Any, **attrs: Any) -> Any:
         """Permute the axes; reverse them where none are given."""
         asked = attrs.pop("axes", None) or (axes if axes != (None,) else ())
-        shape_rules.refuse_bools(asked)
         given = _extents(asked) if asked else tuple(range(self.ndim))[::-1]
         return self.call("transpose", axes=tuple(shape_rules.normalize_axis("transpose", a, self.ndim) for a in given))
 
@@ -150,9 +147,11 @@ class AbstractTensor:
 
 
 def _extents(given: Any) -> tuple[int, ...]:
+    """Return extents or axes that are given one by one or as a sequence; raises ArgumentError for bools."""
     if isinstance(given, Sequence) and len(given) == 1 and isinstance(given[0], Sequence):
         given = given[0]
-    return tuple(int(n) for n in (given if isinstance(given, Sequence) else (given,)))
+    shape_rules.refuse_bools(given)
+    return tuple(map(shape_rules.whole, given if isinstance(given, Sequence) else (given,)))
 
 
 # ---------------------------------------------------------------- methods from the table

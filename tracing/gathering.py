@@ -182,7 +182,7 @@ def _scattered(view: Tensor, value: Tensor, found: Selection, combine: str) -> T
     assert row is not None
     metas = [t._meta for t in (view, *found.arrays)]
     region = row.infer(metas, found.attrs).shape
-    while value.ndim > len(region) and value.shape[0] == 1:
+    while combine == "set" and value.ndim > len(region) and value.shape[0] == 1:  # NumPy's `at` takes none of these
         value = value.call("reshape", shape=value.shape[1:])
     fits = value.ndim <= len(region) and all(n in (1, m) for n, m in zip(value.shape[::-1], region[::-1]))
     if not fits:
@@ -222,7 +222,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     if axis is None:
         x, axis = x.ravel(), 0
     shape_rules.refuse_bools(axis)
-    along = shape_rules.normalize_axis("take", int(axis), x.ndim)
+    along = shape_rules.normalize_axis("take", axis, x.ndim)
     if mode == "raise" and not isinstance(indices, AbstractTensor):
         index = _index_array(x, np.asarray(indices) if not _holds_tensor(indices) else indices, along)
     else:
@@ -236,7 +236,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Tensor:
     x, index = (strong(t) for t in lifted(arr, indices))
     if axis is None:
         x, axis = x.ravel(), 0
-    return x.call("take_along_axis", index, axis=int(axis))
+    return x.call("take_along_axis", index, axis=shape_rules.whole(axis))
 
 
 @implements("put")
@@ -266,7 +266,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     if index.ndim != arr.ndim:
         raise ArgumentError(f"np.put_along_axis: indices of shape {index.shape} need as many axes as {arr.shape}, "
                             f"at {user_line()}")
-    along = shape_rules.normalize_axis("put_along_axis", int(axis), arr.ndim)
+    along = shape_rules.normalize_axis("put_along_axis", axis, arr.ndim)
     key = tuple(
         index if k == along else np.arange(n).reshape(tuple(-1 if j == k else 1 for j in range(arr.ndim)))
         for k, n in enumerate(arr.shape)

@@ -13,6 +13,7 @@ import numpy as np
 
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
+from jitfuse.ir.shape_rules import whole
 from jitfuse.tracing import numpy_reductions, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, strong
@@ -20,12 +21,8 @@ from jitfuse.tracing.numpy_observed import repeat_each
 from jitfuse.tracing.source import user_line
 
 
-def _whole(value: Any) -> int:
-    return int(value.__index__())
-
-
 def _wholes(value: Any) -> tuple[int, ...]:
-    return tuple(map(_whole, value)) if isinstance(value, Sequence | np.ndarray) else (_whole(value),)
+    return tuple(map(whole, value)) if isinstance(value, Sequence | np.ndarray) else (whole(value),)
 
 
 # ---------------------------------------------------------------- moving
@@ -64,10 +61,10 @@ def _matrix(name: str, m: Any, rank: int) -> Tensor:
 @implements("rot90")
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
     """Rotate by k quarter turns in the plane of two axes; a view."""
-    x, (a, b) = _matrix("rot90", m, 2), (shape_rules.normalize_axis("rot90", int(i), m.ndim) for i in axes)
+    x, (a, b) = _matrix("rot90", m, 2), (shape_rules.normalize_axis("rot90", i, m.ndim) for i in axes)
     if a == b:
         raise ShapeError(f"np.rot90: the axes {tuple(axes)} must be two different ones, at {user_line()}")
-    turns = _whole(k) % 4
+    turns = whole(k) % 4
     if turns == 2:
         return numpy_shapes.flip(x, (a, b))
     if turns == 1:
@@ -103,7 +100,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Tensor:
     if axis is None:
         x, axis = x.ravel(), 0
     shape_rules.refuse_bools(axis)
-    along = shape_rules.normalize_axis("repeat", _whole(axis), x.ndim)
+    along = shape_rules.normalize_axis("repeat", whole(axis), x.ndim)
     if isinstance(repeats, AbstractTensor) and not repeats.weak:
         return repeat_each(x, repeats, along)
     counts = _wholes(repeats)
@@ -172,7 +169,7 @@ def _triangle(name: str, m: Any, k: Any) -> Tensor:
     x = strong(lifted(m)[0])
     if x.ndim == 1:
         x = x.call("broadcast_to", shape=(x.shape[0], x.shape[0]))
-    return x.call(name, k=_whole(k))
+    return x.call(name, k=whole(k))
 
 
 @implements("tril")
@@ -195,7 +192,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     if first == second:
         raise ShapeError(f"axis1 and axis2 cannot be the same, at {user_line()}")
     order = [k for k in range(x.ndim) if k not in (first, second)]
-    return x.call("transpose", axes=(*order, first, second)).call("diagonal", offset=_whole(offset))
+    return x.call("transpose", axes=(*order, first, second)).call("diagonal", offset=whole(offset))
 
 
 @implements("linalg.diagonal")
@@ -210,13 +207,13 @@ def diag(v: Any, k: int = 0) -> Tensor:
     x = strong(lifted(v)[0])
     if x.ndim not in (1, 2):
         raise ShapeError(f"np.diag: the input must be 1- or 2-d, not of shape {x.shape}, at {user_line()}")
-    return x.call("diag", k=_whole(k)) if x.ndim == 1 else diagonal(x, k)
+    return x.call("diag", k=whole(k)) if x.ndim == 1 else diagonal(x, k)
 
 
 @implements("diagflat")
 def diagflat(v: Any, k: int = 0) -> Tensor:
     """Return a matrix with all elements on its k-th diagonal."""
-    return strong(lifted(v)[0]).ravel().call("diag", k=_whole(k))
+    return strong(lifted(v)[0]).ravel().call("diag", k=whole(k))
 
 
 @implements("trace")
@@ -243,7 +240,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """Cut into parts that are as equal as can be, or at given positions; views."""
     if isinstance(indices_or_sections, Sequence | np.ndarray):
         return numpy_shapes.split(ary, indices_or_sections, axis)
-    parts = _whole(indices_or_sections)
+    parts = whole(indices_or_sections)
     if parts <= 0:
         raise ShapeError(f"number sections must be larger than 0, at {user_line()}")
     size, larger = divmod(ary.shape[shape_rules.normalize_axis("array_split", axis, ary.ndim)], parts)

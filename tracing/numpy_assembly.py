@@ -71,7 +71,7 @@ def _places(name: str, obj: Any, extent: int) -> np.ndarray[Any, Any]:
 
 def _flattened(arr: Any, axis: Any, *near: Any) -> tuple[Tensor, int]:
     x = strong(lifted(arr, *near)[0])
-    return (x.ravel(), 0) if axis is None else (x, shape_rules.normalize_axis("axis", int(axis), x.ndim))
+    return (x.ravel(), 0) if axis is None else (x, shape_rules.normalize_axis("axis", axis, x.ndim))
 
 
 @implements("delete")
@@ -216,7 +216,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
 def lexsort(keys: Any, axis: int = -1) -> Tensor:
     """Return the order by several keys, the last one first: stable sorts one after the other."""
     parts = [strong(t) for t in lifted(*(keys if isinstance(keys, Sequence) else [keys[k] for k in range(len(keys))]))]
-    along = shape_rules.normalize_axis("lexsort", int(axis), parts[0].ndim)
+    along = shape_rules.normalize_axis("lexsort", axis, parts[0].ndim)
     order = numpy_library.argsort(parts[0], along, stable=True)
     for key in parts[1:]:
         step = numpy_library.argsort(key.call("take_along_axis", order, axis=along), along, stable=True)

@@ -221,7 +221,7 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: b
         raise UnsupportedError(f"sliding_window_view(writeable=True) is not available, at {user_line()}")
     t, shape = strong(lifted(x)[0]), extents(window_shape)
     axes = tuple(range(t.ndim)) if axis is None else tuple(
-        shape_rules.normalize_axis("sliding_window_view", int(k), t.ndim) for k in extents(axis))
+        shape_rules.normalize_axis("sliding_window_view", k, t.ndim) for k in extents(axis))
     if len(axes) != len(shape):
         raise ShapeError(f"sliding_window_view: a window of {shape} for the axes {axes}, at {user_line()}")
     made = t

@@ -171,7 +171,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 def apply_along_axis(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Return what a function makes of each part along an axis, in the place of that axis."""
     x = strong(lifted(arr)[0])
-    along = shape_rules.normalize_axis("apply_along_axis", int(axis), x.ndim)
+    along = shape_rules.normalize_axis("apply_along_axis", axis, x.ndim)
     others = tuple(n for k, n in enumerate(x.shape) if k != along)
     parts = numpy_shapes.moveaxis(x, along, -1).reshape((int(np.prod(others, dtype="int64")), x.shape[along]))
     if not parts.shape[0]:

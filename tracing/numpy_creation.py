@@ -14,6 +14,7 @@ import numpy as np
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
 from jitfuse.ir import shape_rules
+from jitfuse.ir.shape_rules import refuse_bools, whole
 from jitfuse.later import Later
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_class import array_class
@@ -50,11 +51,12 @@ def run_of_call() -> Recorder:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
+    refuse_bools(shape)
     if isinstance(shape, list | tuple):
-        return tuple(int(n.__index__()) for n in shape)
+        return tuple(map(whole, shape))
     if isinstance(shape, np.ndarray):  # traced arrays of known values too
         return tuple(int(n) for n in np.asarray(shape))
-    return (int(shape.__index__()),)
+    return (whole(shape),)
 
 
 def _order(name: str, order: Any, like: Any = None) -> None:
@@ -110,11 +112,11 @@ def arange(*args: Any, start: Any = None, stop: Any = None, step: Any = None, dt
     first, by = (0 if first is None else first), (1 if by is None else by)
     if last is None:
         raise ArgumentError(f"np.arange needs a stop, at {user_line()}")
-    whole = all(isinstance(v, int) for v in (first, last, by))
-    name = dtype_name(("int64" if whole else "float64") if dtype is None else dtype, "np.arange")
+    ints = all(isinstance(v, int) for v in (first, last, by))
+    name = dtype_name(("int64" if ints else "float64") if dtype is None else dtype, "np.arange")
     if by == 0:
         raise ZeroDivisionError("division by zero")
-    count = max(0, -((first - last) // by) if whole else math.ceil((last - first) / by))
+    count = max(0, -((first - last) // by) if ints else math.ceil((last - first) / by))
     run = run_of_call()
     attrs = {"start": first, "step": by, "count": int(count), "dtype": name}
     return fresh(run, run.emit("arange", (), attrs), scalar=False)
@@ -162,8 +164,9 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = float, order: str = "C",
         like: Any = None) -> Any:
     """Return ones on the k-th diagonal."""
     _order("eye", order, like)
-    rows, columns = int(N), int(N if M is None else M)
-    on = (arange(rows) + int(k)).reshape((rows, 1)) == arange(columns)
+    refuse_bools((N, M))
+    rows, columns = whole(N), whole(N if M is None else M)
+    on = (arange(rows) + whole(k)).reshape((rows, 1)) == arange(columns)
     return on.astype(dtype_name(float if dtype is None else dtype, "np.eye"), copy=False).ordered("eye", order)
 
 

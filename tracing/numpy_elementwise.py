@@ -11,6 +11,7 @@ import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import UnsupportedError
+from jitfuse.ir import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import deliver, implements, lifted, strong
 from jitfuse.tracing.source import user_line
@@ -21,7 +22,7 @@ Tensor = Any
 @implements("round", "around")
 def round_(a: Tensor, decimals: int = 0, out: Any = None) -> Tensor:
     """Round to a number of decimals, halves to even; an `out` of another dtype holds what is scaled, as in NumPy."""
-    x, places = strong(lifted(a)[0]), int(decimals)
+    x, places = strong(lifted(a)[0]), shape_rules.whole(decimals)
     target = out[0] if isinstance(out, tuple) else out
     if places and isinstance(target, AbstractTensor) and dtypes.kind(str(x.dtype)) == "float" and (
             str(target.dtype) != str(x.dtype)):

@@ -27,7 +27,7 @@ def _along_one(name: str, doc: str) -> Callable[..., Tensor]:
     def function(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Tensor:
         refuse(f"fft.{name}", {"out": out}, "Assign the result.")
         x = strong(lifted(a)[0])
-        along = shape_rules.normalize_axis(name, int(axis), x.ndim)
+        along = shape_rules.normalize_axis(name, axis, x.ndim)
         return x.call(name, n=_points(name, n, x.shape[along]), axis=along, norm=norm or "backward")
 
     function.__name__ = function.__qualname__ = name
@@ -47,7 +47,7 @@ def _along_several(name: str, doc: str, default: Any = None) -> Callable[..., Te
             if count > x.ndim:
                 raise ShapeError(f"np.fft.{name}: {count} axes of an array of {x.ndim}, at {user_line()}")
             axes = range(x.ndim - count, x.ndim)
-        along = tuple(shape_rules.normalize_axis(name, int(k), x.ndim) for k in axes)
+        along = tuple(shape_rules.normalize_axis(name, k, x.ndim) for k in axes)
         counts = _counts(base, x.shape, s, along)
         return x.call(base, s=counts, axes=along, norm=norm or "backward")
 

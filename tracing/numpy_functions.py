@@ -17,6 +17,7 @@ import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import DTypeError, UnsupportedError
+from jitfuse.ir import shape_rules
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.source import user_line
 
@@ -107,7 +108,7 @@ def deliver(function: str, result: Tensor, out: Any) -> Tensor:
 
 def extents(shape: Any) -> tuple[int, ...]:
     """Return a shape given as an int or a sequence as a tuple of ints."""
-    return tuple(int(n) for n in shape) if isinstance(shape, Sequence) else (int(shape),)
+    return tuple(map(shape_rules.whole, shape)) if isinstance(shape, Sequence) else (shape_rules.whole(shape),)
 
 
 # ---------------------------------------------------------------- choices and copies

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, NumericError, ShapeError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, refuse, strong
 from jitfuse.tracing.source import user_line
@@ -27,7 +27,7 @@ def sorting(name: str, kind: str | None, stable: bool | None) -> str:
 def _one_axis(a: Any, axis: Any) -> tuple[Tensor, int]:
     """Return an array and the axis to order along; None flattens."""
     x = strong(lifted(a)[0])
-    return (x.ravel(), -1) if axis is None else (x, int(axis))
+    return (x.ravel(), -1) if axis is None else (x, shape_rules.whole(axis))
 
 
 @implements("sort")
@@ -61,6 +61,7 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
     """Return the indices of a partition."""
     refuse("argpartition", {"order": order})
+    shape_rules.refuse_bools(axis)
     x, along = _one_axis(a, axis)
     return x.call("argpartition", axis=along, positions=_positions(x, along, kth))
 
@@ -68,6 +69,8 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 def _positions(x: Tensor, axis: int, kth: Any) -> tuple[int, ...]:
     extent = x.shape[shape_rules.normalize_axis("partition", axis, x.ndim)]
     given = tuple(kth) if isinstance(kth, Sequence | np.ndarray) else (kth,)
+    if any(isinstance(k, bool | np.bool_) for k in given):
+        raise NumericError(f"Booleans unacceptable as partition index, at {user_line()}")
     return tuple(int(k) + extent if -extent <= int(k) < 0 else int(k) for k in given)
 
 

@@ -58,7 +58,7 @@ def _picked(x: Tensor, places: Tensor, axis: int) -> Tensor:
 
 def _along(name: str, a: Any, axis: Any) -> tuple[Tensor, int]:
     x = strong(lifted(a)[0])
-    return (x.ravel(), 0) if axis is None else (x, shape_rules.normalize_axis(name, int(axis), x.ndim))
+    return (x.ravel(), 0) if axis is None else (x, shape_rules.normalize_axis(name, axis, x.ndim))
 
 
 # ---------------------------------------------------------------- places
@@ -104,6 +104,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Tenso
     c, x = lifted(condition, a)
     if c.ndim != 1:
         np.compress(np.zeros(c.shape, bool), np.zeros(3))  # raises
+    shape_rules.refuse_bools(axis)
     x, along = _along("compress", x, axis)
     return _picked(x, flatnonzero(c), along)
 

@@ -100,6 +100,8 @@ def _over_pairs(a: Any, b: Any, axes: Any) -> Tensor:
             raise ShapeError(f"np.tensordot: {axes} axes of {x.shape} and {y.shape}, at {user_line()}")
         axes = (range(x.ndim - axes, x.ndim), range(axes))
     lists = [tuple(given) if isinstance(given, range) else given for given in axes]
+    for given in lists:
+        shape_rules.refuse_bools(given)
     first, second = (
         [shape_rules.normalize_axis("tensordot", k, t.ndim) for k in extents(given)]
         for given, t in zip(lists, (x, y), strict=True)

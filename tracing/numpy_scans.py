@@ -40,7 +40,7 @@ def scan(name: str, a: Tensor, axis: Any, dtype: Any = None, out: Any = None) ->
     if axis is None:
         x, axis = x.reshape((x.size,)), 0
     shape_rules.refuse_bools(axis)
-    result = x.call(name, axis=shape_rules.normalize_axis(name, int(axis), x.ndim))
+    result = x.call(name, axis=shape_rules.normalize_axis(name, axis, x.ndim))
     result = cast(result, dtype if given(dtype) else None, name)
     if isinstance(target, AbstractTensor):
         result = cast(result, target.dtype, name)
@@ -102,7 +102,8 @@ def _cumulative(
         raise ArgumentError(
             f"np.cumulative_{name[3:]}: an axis is required for an array of {x.ndim} dimensions, at {user_line()}"
         )
-    axis = shape_rules.normalize_axis(name, 0 if axis is None else int(axis), x.ndim)
+    shape_rules.refuse_bools(axis)
+    axis = shape_rules.normalize_axis(name, 0 if axis is None else axis, x.ndim)
     if not include_initial:
         return scan(name, x, axis, dtype, out)
     result = scan(name, x, axis, dtype)

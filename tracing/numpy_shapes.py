@@ -92,6 +92,7 @@ def squeeze(a: Tensor, axis: Any = None) -> Tensor:
 @implements("broadcast_to")
 def broadcast_to(array: Tensor, shape: Any, subok: bool = False) -> Tensor:
     """Repeat along axes of extent 1 and new leading axes; a read-only view."""
+    shape_rules.refuse_bools(shape)
     return strong(array).call("broadcast_to", shape=extents(shape))
 
 
@@ -216,7 +217,7 @@ def split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     axis = shape_rules.normalize_axis("split", axis, ary.ndim)
     extent = ary.shape[axis]
     if isinstance(indices_or_sections, Sequence | np.ndarray) and not isinstance(indices_or_sections, str):
-        cuts = [0, *[int(k) for k in indices_or_sections], extent]
+        cuts = [0, *map(shape_rules.whole, indices_or_sections), extent]
     else:
         parts = int(indices_or_sections)
         if extent % parts:

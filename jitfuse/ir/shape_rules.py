@@ -5,6 +5,7 @@ They take shapes and attributes, and raise typed errors that say what fits.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,22 +32,29 @@ def broadcast(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def normalize_axis(name: str, axis: int, ndim: int) -> int:
-    """Return a non-negative axis; raises AxisError out of range, and ArgumentError for NumPy's bools."""
-    if isinstance(axis, np.bool_):
-        raise ArgumentError(f"{name}: an axis is an integer, not a bool")
-    if not -ndim <= axis < ndim:
-        raise AxisError(f"{name}: axis {axis} is out of bounds for an array of {ndim} dimension(s)")
-    return axis % ndim
+def whole(value: Any) -> int:
+    """Return what Python takes for an index as an int; raises ArgumentError for NumPy's bools and for floats."""
+    try:
+        return operator.index(value)
+    except TypeError as error:
+        raise ArgumentError(f"an integer is required: {error}") from None
+
+
+def normalize_axis(name: str, axis: Any, ndim: int) -> int:
+    """Return a non-negative axis; raises AxisError out of range, and ArgumentError for what is no integer."""
+    index = whole(axis)
+    if not -ndim <= index < ndim:
+        raise AxisError(f"{name}: axis {index} is out of bounds for an array of {ndim} dimension(s)")
+    return index % ndim
 
 
 def refuse_bools(axis: Any) -> None:
-    """Raise ArgumentError for an axis that is a bool, or axes of which one is, as NumPy does."""
+    """Raise ArgumentError for an axis or extent that is a bool, or several of which one is, as NumPy does."""
     if type(axis) is int or axis is None:
         return
     for a in axis if isinstance(axis, tuple | list) else (axis,):
         if isinstance(a, bool | np.bool_):
-            raise ArgumentError("an integer is required for the axis, not a bool")
+            raise ArgumentError("an integer is required, not a bool")
 
 
 def normalize_axes(name: str, axis: Any, ndim: int) -> tuple[int, ...]:

@@ -71,16 +71,57 @@ def test_an_element_takes_no_array(value: Any) -> None:
     lambda m, axis: np.multiply.accumulate(m, axis), lambda m, axis: np.trapezoid(m, axis=axis),
     lambda m, axis: np.average(m, axis), lambda m, axis: np.roll(m, 1, axis), lambda m, axis: np.expand_dims(m, axis),
     lambda m, axis: np.vecdot(m, m, axis=axis), lambda m, axis: np.unwrap(m, axis=axis),
-    lambda m, axis: np.sort(m, axis),
+    lambda m, axis: np.sort(m, axis), lambda m, axis: np.roll(m, (1, 1), (axis, 0)), lambda m, axis: m.sort(axis),
+    lambda m, axis: np.partition(m, 1, axis), lambda m, axis: m.argpartition(1, axis),
+    lambda m, axis: np.moveaxis(m, axis, 0), lambda m, axis: np.delete(m, 0, axis),
+    lambda m, axis: np.insert(m, 0, 0, axis), lambda m, axis: np.transpose(m, (axis, 0)),
+    lambda m, axis: np.take_along_axis(m, np.zeros((3, 1), int), axis), lambda m, axis: np.fft.fft(m, axis=axis),
+    lambda m, axis: np.fft.fft2(m, axes=(0, axis)), lambda m, axis: np.fft.fftshift(m, axis),
+    lambda m, axis: np.apply_along_axis(np.sum, axis, m), lambda m, axis: np.compress([True], m, axis),
+    lambda m, axis: np.tensordot(m, m, ([axis], [1])), lambda m, axis: np.lexsort((m, m), axis),
+    lambda m, axis: np.unstack(m, axis=axis)[0], lambda m, axis: np.lib.stride_tricks.sliding_window_view(m, 2, axis),
+    lambda m, axis: np.add.reduceat(m, [0], axis), lambda m, axis: np.fmax.reduce(m, axis),
+    lambda m, axis: np.cumulative_sum(m, axis=axis), lambda m, axis: np.linalg.norm(m, axis=axis),
 ])
 def test_an_axis_is_no_bool(function: Any) -> None:
-    same(lambda m: function(m, True), M)
-    same(lambda m: function(m, 1), M)
+    for axis in (True, np.True_, np.False_, 1, np.int8(1), 1.0):
+        same(lambda m, axis=axis: function(m, axis), M)
 
 
-def test_an_axis_is_no_bool_of_numpys() -> None:
-    for function in (lambda m: m.sum(np.True_), lambda m: np.min(m, (np.True_,)), lambda m: np.stack([m, m], np.True_)):
-        same(function, M)
+@pytest.mark.parametrize("function", [
+    lambda m, n: m.reshape((n, 12)), lambda m, n: m.reshape(n, -1), lambda m, n: np.broadcast_to(m, (n, 3, 4)),
+    lambda m, n: np.zeros((n, 3)) + m[0, 0], lambda m, n: np.ones(n) + m[0, 0], lambda m, n: np.eye(n) + m[0, 0],
+    lambda m, n: np.partition(m, n), lambda m, n: np.split(m, [n])[0], lambda m, n: np.round(m / 7, n),
+    lambda m, n: np.tile(m, (n, 2)), lambda m, n: np.diff(m, n=n),
+])
+def test_an_extent_is_no_bool(function: Any) -> None:
+    for n in (True, np.True_, 1, np.int8(1)):
+        same(lambda m, n=n: function(m, n), M)
+
+
+@pytest.mark.parametrize("index, shape", [
+    ([0, 1], (1, 2)), ([0, 1], (2, 2)), ([[0, 1]], (1, 2)), ([[0, 1]], (2,)), (1, (1,)), (1, ()), ([], (1, 0)),
+    ([0, 1], (1, 1)), ([0, 1], ()), ([0, 1], (1,)), ([0, 0], (2,)),
+])
+def test_ufunc_at_takes_no_values_of_more_axes(index: Any, shape: tuple[int, ...]) -> None:
+    value = np.ones(shape)
+
+    def picked(x: Any, v: Any) -> Any:
+        np.add.at(x, index, v)
+        return x * 2
+
+    def rows(m: Any, v: Any) -> Any:
+        np.maximum.at(m, (slice(None), index), v)
+        return m * 2
+
+    def assigned(x: Any, v: Any) -> Any:
+        x[index] = v
+        return x * 2
+
+    same(picked, X, value)
+    same(picked, X, value.tolist())
+    same(rows, M.reshape(1, 12), value)
+    same(assigned, X, value)
 
 
 def test_the_first_axis_that_an_index_leaves_is_named() -> None:
