@@ -20,7 +20,7 @@ INVALID = """
     n.add_(0.5); n.mul_(x); n.div_(2); (n + 0).__iadd__(x); (b.clone()).add_(1); (n + 0).__itruediv__(2); n.exp_()
     n.sigmoid_(); (x + 0).add_(q); (x + 0).__iadd__(v); (x + 0).copy_(v); torch.add(x, y, out=torch.zeros(4, 5).long())
     x + v; x * q[0, 0, 0, :3]; torch.maximum(x, v); torch.where(b, x, v); torch.where(x, x, y); x < v
-    x.view(3, 7); x.view(-1, 3); x.reshape(7, -1); x.reshape(-1, -1); x.view(4, -5)
+    x.view(3, 7); x.view(-1, 3); x.reshape(7, -1); x.reshape(-1, -1); x.view(4, -5); x.t().view(-1); x[:, 1:].view(-1)
     x.expand(4, 6); x.expand(5); x.expand(3, 4, 6); v.expand(6, 5); x.expand(-1, 4, 5); x.expand_as(v)
     torch.cat([x, v]); torch.cat([x, q]); torch.cat([x, m]); torch.cat([]); torch.stack([x, v]); torch.cat([x, y], 2)
     torch.stack([x, y], 4); torch.stack([]); x.sum(2); x.sum(-3); x.mean(5); x.max(2); x.argmax(3); x.sum((0, 0))
@@ -60,7 +60,8 @@ INVALID = """
     torch.arange(0, 5, -1); torch.arange(0, 5, 0); torch.full((2, -1), 1.0); torch.zeros(-1); torch.eye(-1)
     torch.linspace(0, 1, -2); x.repeat(2); x.repeat(-1, 1); torch.tile(x, (-1,)); x.topk(9); v.kthvalue(7)
     v.kthvalue(0)
-    torch.sort(x, 2); torch.searchsorted(x, v); torch.quantile(x, 1.5); torch.quantile(n, 0.5); x.roll(1, 2); x.flip(2)
+    torch.sort(x, 2); torch.searchsorted(x, v); torch.searchsorted(v, x, right=True, side="left")
+    torch.quantile(x, 1.5); torch.quantile(n, 0.5); x.roll(1, 2); x.flip(2)
     torch.diff(x, dim=2); torch.trace(v); torch.tril(v); torch.diag(q); torch.diagonal(v); torch.meshgrid(x, y)
     v.unfold(0, 9, 1); v.unfold(0, 2, 0); v.unflatten(0, (4, 2)); v.unflatten(0, (-1, 4)); torch.lerp(x, m, 0.5)
     torch.lerp(x, y.double(), 0.5); torch.isclose(x, y.double()); torch.addcmul(x, y, v); torch.atan2(x, v); x.item()

@@ -1,6 +1,7 @@
 """torch in fused functions beyond single functions: modules, attributes, views, kinds of results, errors."""
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import Any
@@ -339,3 +340,50 @@ def test_sorted_sequences_are_searched_in_the_dtype_that_both_have_in_common(
     for got, want in zip(jf.fuse(f)(sequence, v), f(sequence, v), strict=True):
         assert got.dtype is want.dtype
         torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 33])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_sequences_with_nan_are_searched_as_torch_does(size: int, dtype: torch.dtype) -> None:
+    draws = torch.Generator().manual_seed(size)
+    sequence = torch.rand(3, size, generator=draws, dtype=torch.float64).to(dtype)
+    sequence[torch.rand(3, size, generator=draws) < 0.4] = torch.nan
+    v = torch.tensor([[0.1, torch.nan, 0.5, -torch.inf, 0.9, torch.inf, 0.0]] * 3).to(dtype)
+
+    def f(sequence: Any, v: Any) -> Any:
+        return (torch.searchsorted(sequence, v), torch.searchsorted(sequence, v, right=True),
+                torch.searchsorted(sequence[0], v), torch.searchsorted(sequence[0], v, side="right", out_int32=True),
+                torch.searchsorted(sequence.flip(1), v[:, :0]), torch.bucketize(v, sequence[1]),
+                torch.searchsorted(sequence[:, ::2].contiguous(), v.repeat(1, 9)))
+
+    for got, want in zip(jf.fuse(f, strict=True)(sequence, v), f(sequence, v), strict=True):
+        assert got.dtype is want.dtype
+        assert torch.equal(got, want)
+
+
+@pytest.mark.parametrize("move", [
+    lambda x: x, lambda x: x[1:], lambda x: x[..., :0], lambda x: x.flip(0), lambda x: x.unsqueeze(1),
+    lambda x: x[:1], lambda x: x[..., :1], lambda x: x.transpose(0, -1).contiguous(), lambda x: x.narrow(0, 0, 1),
+    lambda x: x.transpose(0, -1).reshape(-1), lambda x: x.expand(1, *x.shape), lambda x: x.flatten(),
+    lambda x: x.transpose(0, -1).reshape(x.shape),
+])
+@pytest.mark.parametrize("shape", [(4, 6), (2, 3, 4), (1, 4), (6,)])
+def test_tensors_that_torch_views_are_viewed(move: Any, shape: tuple[int, ...]) -> None:
+    for target in ((-1,), (2, -1), (-1, 1)):
+        x = torch.arange(math.prod(shape)).reshape(shape)
+        try:
+            want = move(x).view(*target)
+        except RuntimeError:
+            with pytest.raises((RuntimeError, jf.ShapeError)):
+                jf.fuse(lambda x, target=target: move(x).view(*target), strict=True)(x)
+            continue
+        got = jf.fuse(lambda x, target=target: move(x).view(size=target), strict=True)(x)
+        assert torch.equal(got, want)
+
+
+def test_views_that_torch_refuses_raise_its_error() -> None:
+    f = jf.fuse(lambda x: x.t().view(-1) + 1)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="view size is not compatible"):
+            f(torch.zeros(4, 6))
+    assert f(torch.zeros(1, 6)).shape == (6,)

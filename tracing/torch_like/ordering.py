@@ -4,11 +4,11 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. Sorting is stable, als
 """
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import torch
 
-from jitfuse.errors import ShapeError, UnsupportedError
+from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_library, numpy_shapes
 from jitfuse.tracing.numpy_functions import Tensor
@@ -124,26 +124,32 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
     given = operand(sorted_sequence), operand(input)
     common = result_dtype(list(given))
     x, values = (cast(t, common) for t in given)
-    where = "right" if right or side == "right" else "left"
-    made = numpy_library.searchsorted(x, values, where) if x.ndim == 1 else _placed(x, values, where == "right")
+    if x.ndim != 1 and (x.ndim != values.ndim or x.shape[:-1] != values.shape[:-1]):
+        raise ShapeError(f"searchsorted: sequences of shape {x.shape} and values of shape {values.shape} have the same "
+                         f"axes but the last, at {user_line()}")
+    if right and side == "left":
+        raise ArgumentError(f"searchsorted: side='left' and right=True contradict each other, at {user_line()}")
+    made = _placed(x, values, bool(right) or side == "right")
     return wrap(made.astype("int32") if out_int32 else made)
 
 
-_FEW: Final = 32
-"""Up to so many values for each sequence are compared with all of it; more would be searched in less time."""
-
-
 def _placed(x: Tensor, values: Tensor, right: bool) -> Tensor:
-    """Return where values would be inserted into sequences along the last axis: how many elements lie before them."""
-    if x.ndim != values.ndim or not x.ndim or x.shape[:-1] != values.shape[:-1]:
-        raise ShapeError(f"searchsorted: sequences of shape {x.shape} and values of shape {values.shape} have the same "
-                         f"axes but the last, at {user_line()}")
-    if values.shape[-1] > _FEW:
-        raise UnsupportedError(f"searchsorted of more than {_FEW} values in each of many sequences is not available, "
-                               f"at {user_line()}")
-    behind = numpy_shapes.expand_dims(x, -2).call("greater" if right else "greater_equal",
-                                                  numpy_shapes.expand_dims(values, -1))
-    return behind.call("logical_not").call("sum", axis=-1).astype("int64", copy=False)
+    """Return where values would be inserted into sequences, by halving as torch does: NaN in these is no exception.
+
+    A round is a few operators, all of them in one kernel: several times as fast as the library's search.
+    """
+    size = x.shape[-1]
+    low = x.create("zeros", shape=values.shape, dtype="int64")
+    high = x.create("full", shape=values.shape, value=size, dtype="int64")
+    for _ in range(size.bit_length()):
+        middle = low + ((high - low) >> 1)
+        at = middle.call("minimum", size - 1)
+        element = x.call("take", at, axis=0, mode="clip") if x.ndim == 1 else x.call("take_along_axis", at, axis=-1)
+        found = element.call("greater" if right else "greater_equal", values)
+        is_open = low.call("less", high)
+        low = is_open.call("logical_and", found.call("logical_not")).call("where", middle + 1, low)
+        high = is_open.call("logical_and", found).call("where", middle, high)
+    return low
 
 
 @implements("bucketize")

@@ -38,19 +38,44 @@ def reshape(input: Any, *shape: Any) -> Any:
     return wrap(strong(input).reshape(extents(shape)))
 
 
-@method("reshape", "view")
-def view(self: Any, *shape: Any, **options: Any) -> Any:
-    """Return the elements under another shape, or with a dtype as `to`."""
-    shape = shape or (options["shape"],)
-    if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-        raise ArgumentError(f"Tensor.view(dtype) is not available inside a fused function, at {user_line()}")
-    return reshape(self, *shape)
+@method("reshape")
+def reshape_method(self: Any, *shape: Any, **options: Any) -> Any:
+    """Return the elements under another shape, as the function does."""
+    return reshape(self, *(shape or (options["shape"],)))
 
 
-@method("view_as", "reshape_as")
-def view_as(self: Any, other: Any) -> Any:
+@method("reshape_as")
+def reshape_as(self: Any, other: Any) -> Any:
     """Return the elements under another tensor's shape."""
     return reshape(self, tuple(operand(other).shape))
+
+
+@method("view")
+def view(self: Any, *shape: Any, **options: Any) -> Any:
+    """Return a view under another shape; a dtype is refused."""
+    shape = shape or tuple(options.values())
+    if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+        raise ArgumentError(f"Tensor.view(dtype) is not available inside a fused function, at {user_line()}")
+    return _viewed(strong(self), extents(shape))
+
+
+@method("view_as")
+def view_as(self: Any, other: Any) -> Any:
+    """Return a view under another tensor's shape."""
+    return _viewed(strong(self), tuple(operand(other).shape))
+
+
+def _viewed(x: Tensor, shape: tuple[int, ...]) -> Any:
+    """Return a view under another shape; raises ShapeError where an argument's memory has none.
+
+    Where torch lays out what it has computed, nobody knows here: those are viewed or copied.
+    """
+    made = x.reshape(shape)
+    storage = getattr(x, "_storage", None)
+    if getattr(storage, "feed", None) is not None and made._storage is not storage:
+        raise ShapeError(f"view: the elements of shape {tuple(x.shape)} do not lie so that {shape} could be a view of "
+                         f"them; use reshape, at {user_line()}")
+    return wrap(made)
 
 
 @implements("permute")
