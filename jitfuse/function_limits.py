@@ -5,7 +5,7 @@ then (`jitfuse.function_splits`).
 """
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from jitfuse.later import Later
@@ -36,6 +36,8 @@ MAX_ADDED: Final = 256
 """The same for few calls that add many looks each."""
 MAX_CHANGES: Final = 3
 """Times that a function may ask other questions in the same situation before it runs as plain Python."""
+MAX_BRANCHINGS: Final = 8
+"""Times that a function may be traced anew for its branches, to go both ways or no more; then Python decides in all."""
 
 
 class Limits:
@@ -48,8 +50,9 @@ class Limits:
         """Calls in a row that could not be traced, and that plain Python has answered."""
         self.states = 0
         """Looks in the tree."""
-        self.decided: set[Site] = set()
+        self._decided: set[Site] = set()
         """Branches in which Python decides, because both ways cannot be computed."""
+        self._branchings = 0
         self._changes = 0
         self._values: dict[tuple[str, str], set[Hashable]] = {}
         self._run_through: dict[str, int] = {}
@@ -90,6 +93,24 @@ class Limits:
         if (calls >= MAX_GROWING and looks >= MAX_GROWN) or (calls >= MAX_LONG and looks >= MAX_ADDED):
             self.plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
+
+    # ------------------------------------------------------------------ branches that go both ways
+    @property
+    def may_branch(self) -> bool:
+        """Whether branches of the function may go both ways at all."""
+        return self._branchings < MAX_BRANCHINGS
+
+    def decides(self, place: Site) -> bool:
+        """Return whether Python decides in a branch, or looks at a number where it is made."""
+        return place in self._decided or not self.may_branch
+
+    def note_branching(self, refused: Iterable[Site] = ()) -> None:
+        """Hear of a run that ends because branches are to go both ways, or Python is to decide in those refused.
+
+        After so many of them Python decides everywhere, so that nothing is left to be refused.
+        """
+        self._branchings += 1
+        self._decided.update(refused)
 
     # ------------------------------------------------------------------ looks within a call
     def note_rounds(self, question: Question) -> None:

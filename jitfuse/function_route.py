@@ -5,7 +5,7 @@ Owns how far a call has come. Does not own when a function runs once more (`jitf
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitfuse.frameworks import as_eager, as_torch
@@ -114,14 +114,13 @@ class Route:
             raise signals.ChangedSignal
         return made
 
-    @property
-    def decided(self) -> Collection[Site]:
-        """The branches in which Python decides which way to go."""
-        return self.function._limits.decided
+    def decides(self, place: Site) -> bool:
+        """Return whether Python decides in a branch which way to go."""
+        return self.function._limits.decides(place)
 
     def decide(self, places: Iterable[Site]) -> NoReturn:
         """Have Python decide in branches from now on, and end this run of the function."""
-        self.function._limits.decided.update(places)
+        self.function._limits.note_branching(places)
         self._branching = signals.BranchSignal()
         raise self._branching
 

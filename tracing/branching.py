@@ -33,7 +33,7 @@ def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) 
     """Return the branch for the truth of traced data, the value itself where Python decides."""
     if run is None or run.splitter is None or type(value) is not TracedTensor or value._meta.size != 1:
         return value
-    if place in run.splitter.decided or not may_split(run):
+    if run.splitter.decides(place) or not may_split(run):
         return value
     try:
         known_value(run.session, value._id())

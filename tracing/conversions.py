@@ -65,7 +65,7 @@ def _goes(value: TracedTensor, what: str) -> bool:
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
     place = (what, "" if frame is None else frame.f_code.co_filename, 0 if frame is None else frame.f_lineno)
-    if place in run.splitter.decided:
+    if run.splitter.decides(place):
         return False
     try:
         known_value(run.session, value._id())

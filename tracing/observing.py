@@ -6,7 +6,7 @@ Does not own splitting (`jitfuse.splitting`) or values that are known while trac
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
@@ -55,9 +55,8 @@ class Splitter(Protocol):
     training: bool
     """The mode of the call that is traced."""
 
-    @property
-    def decided(self) -> Collection[Site]:
-        """The branches in which Python decides which way to go, and the numbers that it looks at when they are made."""
+    def decides(self, place: Site) -> bool:
+        """Return whether Python decides in a branch which way to go, or looks at a number when it is made."""
         ...
 
     def decide(self, places: Iterable[Site]) -> NoReturn:

@@ -92,7 +92,7 @@ class Building:
             often = self._often[question.place] = self._often.get(question.place, 0) + 1
             if nth - len(self._known) >= TRACED:
                 self._limits.note_length(question)
-            if often == BRANCHED and nth >= len(self._known) and question.number is bool and _branches_here():
+            if often == BRANCHED and nth >= len(self._known) and self._go_both_ways(question):
                 raise BranchSignal
             if often == REPLAYED and nth < len(self._known):
                 self._limits.note_rounds(question)
@@ -102,6 +102,13 @@ class Building:
         except BaseException as error:
             self._stopped = error
             raise
+
+    def _go_both_ways(self, question: Question) -> bool:
+        """Have the branches where data is looked at go both ways; False where they do already, or cannot."""
+        if question.number is not bool or not self._limits.may_branch or not _branches_here():
+            return False
+        self._limits.note_branching()
+        return True
 
     def _note_state(self, run: Recorder, question: Question, python: Hashable | None) -> None:
         """Tell the run whether it may be in a loop that comes back to where it was but for its counters."""
