@@ -22,6 +22,9 @@ MAX_TABLE: Final = 64
 """Elements of an array from a global, a closure or an attribute whose values Python may look at: all are compared at
 each call."""
 
+MAX_KNOWN_BYTES: Final = 2**26
+"""Bytes of the values that a trace keeps because Python has asked for them, or for what is computed of them."""
+
 _PYTHON: Final[dict[str, Callable[..., Any]]] = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
     "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow,
@@ -51,15 +54,18 @@ def known_value(session: Session, tensor: int) -> Any:
     stack = [tensor]
     entered: set[int] = set()  # what of the stack leads to its top
     try:
-        return _evaluated(session, stack, entered)
+        value = _evaluated(session, stack, entered)
     except UnknownValueError:
         session.unknown.update(entered.intersection(stack))
         raise
+    return value.copy() if isinstance(value, np.ndarray) else value  # it is kept
 
 
 def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
+    """Return the value of the tensor on the stack; each is computed once, however often Python asks for it."""
     guards: dict[int, Any] = {}
     values: dict[int, Any] = {}
+    known = session.known
     tensor = stack[0]
     while stack:
         t = stack[-1]
@@ -68,6 +74,9 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
             continue
         if t in session.kept or t in session.unknown:
             raise UnknownValueError
+        if t in known:
+            values[t] = known[t]
+            continue
         entered.add(t)
         node = session.graph.node(t)
         if node is None:
@@ -87,7 +96,18 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
         else:
             values[t] = _evaluate(session, node, [values[i] for i in node.input_ids])
     session.guarded_values.update(guards)
+    _keep(session, values)
     return values[tensor]
+
+
+def _keep(session: Session, values: dict[int, Any]) -> None:
+    """Keep values for later looks, as far as there is room; what they depend on is guarded."""
+    for t, value in values.items():
+        if t not in session.known:
+            size = getattr(value, "nbytes", 32)
+            if session.known_bytes + size <= MAX_KNOWN_BYTES:
+                session.known[t] = value
+                session.known_bytes += size
 
 
 def _is_table(session: Session, feed: Feed) -> bool:

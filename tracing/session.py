@@ -73,6 +73,9 @@ class Session:
         """Whether an eager array, or one on another device, is among the feeds."""
         self.found: dict[Any, tuple[int, ...]] = {}
         """What splits have found for a function and its operands, as long as it is kept."""
+        self.known: dict[int, Any] = {}
+        """Values that Python has asked for, and what they were computed from: constants and what is guarded alone."""
+        self.known_bytes = 0
         self.unknown: set[int] = set()
         """Tensors that have turned out to depend on data."""
         self.of_data: dict[int, bool] = {}

@@ -113,11 +113,58 @@ def train(x, y, epochs, batch=64, seed=0):
     return np.array(losses), weights
 
 
+# ---------------------------------------------------------------- a genetic algorithm, individual by individual
+def rastrigin(population):
+    return 10 * population.shape[1] + np.sum(population ** 2 - 10 * np.cos(2 * np.pi * population), axis=1)
+
+
+def tournament(population, fitness, k, rng):
+    winners = np.empty_like(population)
+    for i in range(len(population)):
+        rivals = rng.integers(0, len(population), k)
+        winners[i] = population[rivals[np.argmin(fitness[rivals])]]
+    return winners
+
+
+def crossover(parents, rate, rng):
+    children = parents.copy()
+    for i in range(0, len(parents) - 1, 2):
+        if rng.random() < rate:
+            alpha = rng.random(parents.shape[1])
+            children[i] = alpha * parents[i] + (1 - alpha) * parents[i + 1]
+            children[i + 1] = alpha * parents[i + 1] + (1 - alpha) * parents[i]
+    return children
+
+
+def mutate(population, rate, sigma, rng):
+    mask = rng.random(population.shape) < rate
+    noise = rng.normal(0, sigma, population.shape)
+    population[mask] += noise[mask]
+    return np.clip(population, -5.12, 5.12)
+
+
+def genetic(generations, size, dims, seed=0):
+    rng = np.random.default_rng(seed)
+    population = rng.uniform(-5.12, 5.12, (size, dims))
+    best, best_x = np.inf, None
+    history = []
+    for _ in range(generations):
+        fitness = rastrigin(population)
+        i = np.argmin(fitness)
+        if fitness[i] < best:
+            best, best_x = fitness[i], population[i].copy()
+        history.append(best)
+        population = mutate(crossover(tournament(population, fitness, 3, rng), 0.9, rng), 0.1, 0.3, rng)
+        population[0] = best_x
+    return best_x, best, np.array(history)
+
+
 # ---------------------------------------------------------------- the list
 PROGRAMS = [
     Program(ising_chain, lambda n, r: (r.choice([-1, 1], size=(n, n)), 0.44, 3 if n < 20 else 20), 8, 64),
     Program(particle_filter, lambda n, r: (r.normal(size=5 if n < 50 else 50), n, 1.0, 1.0, 5), 20, 500),
     Program(bootstrap, lambda n, r: (r.normal(size=n), 20 if n < 50 else 200), 30, 500),
     Program(random_walks, lambda n, r: (n, 5 * n, 7), 12, 200),
+    Program(genetic, lambda n, r: (3 if n < 20 else 20, n, 5), 10, 40, needs="values"),
     Program(train, lambda n, r: (r.normal(size=(n, 20)), r.integers(0, 10, n), 1), 80, 512),
 ]

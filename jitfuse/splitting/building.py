@@ -139,6 +139,8 @@ class Building:
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
             storage.cache = {}  # views are read anew: what they held before is not kept
+        session.known.clear()  # from here on values that are kept are data, and what is computed of them
+        session.known_bytes = 0
         session.kept = {tensor: place for place, tensor in enumerate(state.kept)}
         metas: Sequence[Meta] = answer.value if answer.arrays else ()
         assert state.question is not None

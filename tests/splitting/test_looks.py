@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
+from jitfuse.tracing import look
 
 UP, DOWN = np.arange(1.0, 6.0), -np.arange(1.0, 6.0)
 MIXED = np.array([3.0, -1.0, 2.0, -5.0, 0.0])
@@ -333,3 +334,30 @@ def test_nested_fused_functions_are_inlined() -> None:
         expected = (a + 1 if a.sum() > 0 else a - 1) * (2 if x[0] > 0 else 1)
         np.testing.assert_array_equal(outer(x), expected)
         np.testing.assert_array_equal(inner(x), x + 1 if x.sum() > 0 else x - 1)
+
+
+def test_what_python_knows_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at what depends on earlier looks computes what is new, not all from the beginning."""
+    computed: list[int] = []
+    evaluate = look._evaluate
+
+    def counting(session: Any, node: Any, inputs: list[Any]) -> Any:
+        computed.append(node.id)
+        return evaluate(session, node, inputs)
+
+    def chain(n: int) -> Any:
+        x, met = np.arange(4.0), 0
+        for _ in range(n):
+            x = x * 1.5 - 1
+            if x[1] < x[3] - 9:
+                met += 1
+                x[1] = -met
+        return x, met
+
+    monkeypatch.setattr(look, "_evaluate", counting)
+    got, met = jf.fuse(chain)(30)
+    assert len(computed) == len(set(computed)) > 60
+    monkeypatch.undo()
+    want, expected = chain(30)
+    assert met == expected
+    np.testing.assert_array_equal(got, want)
