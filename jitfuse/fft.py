@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jitfuse.errors import ArgumentError
 from jitfuse.standard import creation
 from jitfuse.standard.dispatch import over_tensors
+from jitfuse.standard.faces import face
 from jitfuse.tracing import numpy_fft
+from jitfuse.tracing.recorder import active
 
 Tensor = Any
 
@@ -65,17 +69,22 @@ def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
     """Return the frequencies of fft's points, `d` apart in time: 0, positive ones, negative ones."""
     half = (n - 1) // 2 + 1
-    whole = creation.arange(n, dtype="int64", device=device)
-    return _scaled(whole - (whole >= half) * n, n, d, dtype)
+    return _frequencies(n, d, dtype, device, lambda: np.fft.fftfreq(n, d), lambda k: k - (k >= half) * n, n)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
     """Return the frequencies of rfft's points, `d` apart in time."""
-    return _scaled(creation.arange(n // 2 + 1, dtype="int64", device=device), n, d, dtype)
+    return _frequencies(n, d, dtype, device, lambda: np.fft.rfftfreq(n, d), lambda k: k, n // 2 + 1)
 
 
-def _scaled(numbers: Tensor, n: int, d: float, dtype: Any) -> Tensor:
+def _frequencies(n: int, d: float, dtype: Any, device: str | None, eager: Callable[[], Any],
+                 traced: Callable[[Tensor], Tensor], count: int) -> Tensor:
     if n < 1:
         raise ArgumentError(f"the frequencies of {n} points; there must be at least one")
-    result = numbers * (1.0 / (n * d))
+    if active() is None:
+        return creation.asarray(eager(), dtype, device=device)
+    result = traced(creation.arange(count, dtype="int64", device=device)) * (1.0 / (n * d))
     return result if dtype is None else result.astype(dtype, copy=False)
+
+
+globals().update({name: face(f"fft.{name}", globals()[name]) for name in __all__})

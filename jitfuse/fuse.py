@@ -32,6 +32,7 @@ from jitfuse.function_route import Returned
 from jitfuse.function_signatures import raise_status, random_state
 from jitfuse.options import Options, refuse_unknown
 from jitfuse.tracing import output
+from jitfuse.tracing.fronts import behind
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
 from jitfuse.tracing.source import hide_own_frames, raised_by_user
@@ -78,7 +79,7 @@ def _make(options: Options, fn: Callable[..., Any]) -> FusedFunction:
         raise ArgumentError(f"put @{type(fn).__name__} above @jf.fuse: it must be the outer decorator")
     if not callable(fn):
         raise ArgumentError(f"jf.fuse decorates functions; got a {type(fn).__name__}")
-    return FusedFunction(fn, options)
+    return FusedFunction(behind(fn), options)
 
 
 class FusedFunction(Faces):

@@ -13,6 +13,7 @@ import numpy as np
 from jitfuse.errors import DTypeError
 from jitfuse.standard import functions
 from jitfuse.standard.dispatch import over_tensors
+from jitfuse.standard.faces import face
 from jitfuse.tracing import numpy_linalg
 
 Tensor = Any
@@ -67,3 +68,6 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     if any(str(t.dtype) == "bool" for t in (x1, x2) if hasattr(t, "dtype")):
         raise DTypeError("cross takes numbers, not bool; cast first with astype")
     return _library.cross(x1, x2, axis=axis)
+
+
+globals().update({name: face(f"linalg.{name}", globals()[name]) for name in __all__})

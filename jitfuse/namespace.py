@@ -7,8 +7,8 @@ is NumPy's function, which asks the array how it is carried out; the rest is in 
 """
 from __future__ import annotations
 
+import functools
 import math
-import operator
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,8 +17,7 @@ import numpy as np
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.ir import ops
 from jitfuse.standard import creation, data_types, functions
-from jitfuse.tracing.array_methods import ArrayMethods
-from jitfuse.tracing.device_array import HostArray
+from jitfuse.standard.faces import face
 from jitfuse.tracing.dtype_name import DType
 from jitfuse.tracing.numpy_functions import lifted, strong, traced_among
 
@@ -48,17 +47,11 @@ def operate(name: str, *operands: Any, **attrs: Any) -> Any:
 
 def _operator(op: ops.Op) -> Callable[..., Any]:
     name = op.name
-    # an eager array's method of this name, which is faster; ArrayMethods has some with other parameters
-    method = operator.methodcaller(name) if name not in vars(ArrayMethods) and not op.attrs else None
 
     def unary(x: Any, /) -> Any:
-        if method is not None and isinstance(x, HostArray):
-            return method(x)
         return operate(name, x)
 
     def binary(x1: Any, x2: Any, /) -> Any:
-        if method is not None and isinstance(x1, HostArray):
-            return getattr(x1, name)(x2)
         return operate(name, x1, x2)
 
     def function(*operands: Any, **attrs: Any) -> Any:
@@ -115,16 +108,21 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "cummin": cummin,
     "__array_namespace_info__": data_types.namespace_info,
 }
-"""Every function of the namespace by name; `jitfuse` re-exports them."""
+"""Every function of the namespace by name; `jitfuse` shows them with their ways for eager arrays."""
 
 CONSTANTS: Final[dict[str, Any]] = {"e": math.e, "pi": math.pi, "inf": math.inf, "nan": math.nan, "newaxis": None,
                                   **{name: DType(name) for name in SUPPORTED}}
 """Every constant and dtype of the namespace by name."""
 
 
+@functools.cache
+def _shown(name: str) -> Callable[..., Any]:
+    return face(name, FUNCTIONS[name])
+
+
 def __getattr__(name: str) -> Any:
     if name in FUNCTIONS:
-        return FUNCTIONS[name]
+        return _shown(name)
     if name in CONSTANTS:
         return CONSTANTS[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from jitfuse.later import Later
 from jitfuse.tracing import counting
 from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
+from jitfuse.tracing.fronts import behind
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Feed
@@ -102,11 +103,12 @@ class TracingHooks:
 
         Where the function sees torch tensors, functions of jitfuse's take them and give them back.
         """
-        found = substitute(value)
-        if found is None and self.run.session.torch and type(value) is types.FunctionType and (
-                str(value.__module__).startswith("jitfuse.")):
-            return _torch_modules().over_tensors(value)
-        return found
+        function = behind(value)
+        found = substitute(function)
+        if found is None and self.run.session.torch and type(function) is types.FunctionType and (
+                str(function.__module__).startswith("jitfuse.")):
+            return _torch_modules().over_tensors(function)
+        return function if found is None and function is not value else found
 
     def concrete(self, value: Any) -> Any:
         """Return the value of a traced number, which becomes a guard; raises TracedValueError for arrays."""

@@ -31,6 +31,11 @@ class EagerArray(HostArray, ArrayMethods):
         """Return a number, array, nested sequence or tensor as a tensor of this class; weak where Python's."""
         raise NotImplementedError
 
+    @classmethod
+    def way(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the direct way of a function of the namespace (`jitfuse.standard.faces`), or None."""
+        return None
+
     def as_tensor(self, value: Any) -> Any:
         """Return anything that NumPy functions take for an array as a tensor of this class."""
         return self._operand(np.asarray(unwrap(value)) if isinstance(value, list | tuple) else value)

@@ -6,13 +6,13 @@ Whatever an operator raises goes through `call`, which finds the typed error.
 """
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.arrays.base import EagerArray
+from jitfuse.arrays.direct import PASSED, floor_divide, over_arrays
 from jitfuse.arrays.making import unwrap
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype
@@ -23,6 +23,8 @@ from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
 
 _NAMES: Final[dict[Any, DTypeName]] = {numpy_dtype(n): DTYPES[n] for n in SUPPORTED if n != "bfloat16"}
+_NUMPYS: Final = (np.ndarray, np.generic)
+_SEQUENCES: Final = (tuple, list)
 _new = object.__new__
 
 
@@ -61,26 +63,30 @@ class NumPyArray(EagerArray, NumPyTensor):
             return self
         return _wrapped(self.array.astype(numpy_dtype(name), order, casting, subok, copy))
 
-    def floor_divided(self, other: Any) -> Any:
-        """Return the quotient rounded down, or NotImplemented for operands at which that may not be NumPy's.
+    @classmethod
+    def way(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
+        """Return the direct way of a function of the namespace: what carries it out over ndarrays."""
+        carried_out = over_arrays(name, function)
+        return None if carried_out is None else _way(carried_out)
 
-        It is not where a float is infinite (`jitfuse.standard.functions.floor_divide`): the sum of the squares of an
-        operand tells, which costs less than a look at each element. It is infinite or NaN for NaN and large numbers,
-        too.
-        """
-        value = other.value if type(other) is NumPyArray else other
-        if not all(type(v) in _SCALARS or getattr(v, "dtype", None) in _SUMMED for v in (self.value, value)):
-            return NotImplemented
-        if type(self.value) in _SCALARS or not (_is_bounded(self.value) and _is_bounded(value)):
-            return NotImplemented
-        try:
-            return _wrapped(np.floor_divide(self.value, value))
-        except _ERRORS:
-            return NotImplemented
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """All axes reversed."""
+        return _wrapped(self.array.T)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        """The last two axes exchanged."""
+        array = self.array
+        return _wrapped(array.mT) if array.ndim > 1 else super().mT
 
     def __floordiv__(self, other: Any) -> Any:
-        found = self.floor_divided(other)
+        found = _floor_divided(self, other)
         return super().__floordiv__(other) if found is NotImplemented else found
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        found = _floor_divided(other, self)
+        return super().__rfloordiv__(other) if found is NotImplemented else found
 
     def reshape(self, *shape: Any, **options: Any) -> Any:
         """Return the elements under another shape: a view where the memory allows it."""
@@ -110,25 +116,70 @@ def _delivered(result: Any, out: Any = None) -> Any:
         given = out[0] if isinstance(out, tuple) else out
         if isinstance(given, NumPyArray):
             return given
-    if isinstance(result, np.ndarray | np.generic):
-        return NumPyArray(result)
-    if isinstance(result, tuple | list):
-        parts = [_delivered(part) for part in result]
-        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
+    kind = type(result)
+    if kind is np.ndarray or isinstance(result, _NUMPYS):
+        return placed(result)
+    if isinstance(result, _SEQUENCES):
+        parts = [_wrapped(p) if type(p) is np.ndarray and p.dtype in _NAMES else _delivered(p) for p in result]
+        return tuple(parts) if kind is tuple else kind(*parts) if hasattr(kind, "_fields") else kind(parts)
     return result
 
 
 _SCALARS: Final = frozenset({int, float, bool, complex})
 _ERRORS: Final = (TypeError, ValueError, OverflowError, IndexError)
-_SUMMED: Final = frozenset({np.dtype("float64"), np.dtype("float32"), np.dtype("int64"), np.dtype("int32")})
-"""Dtypes whose products BLAS or plain integers add up: without warnings."""
 
 
-def _is_bounded(value: Any) -> bool:
-    """Return whether an operand has no infinite element, for sure."""
-    if type(value) in _SCALARS:
-        return type(value) is not complex and math.isfinite(value)
-    return value.dtype.kind == "i" or math.isfinite(np.vdot(value, value))
+class _UndecidedError(Exception):
+    """An operand that is nothing for the direct way."""
+
+
+def _taken(value: Any) -> Any:
+    """Return what NumPy takes in place of an argument; raises _UndecidedError for what NumPy alone cannot decide."""
+    kind = type(value)
+    if kind is NumPyArray:
+        if type(value.value) in _SCALARS:
+            raise _UndecidedError
+        return value.array
+    if kind in PASSED:
+        return value
+    if kind is tuple or kind is list:
+        return kind([_taken(v) for v in value])
+    raise _UndecidedError
+
+
+def _way(carried_out: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what carries out a function over ndarrays as one over arrays of this class."""
+    def way(*args: Any, **options: Any) -> Any:
+        if options:
+            if "out" in options:
+                return NotImplemented
+            options = {k: v if type(v) in PASSED else _taken(v) for k, v in options.items()}
+        first = args[0]
+        array = first.value if type(first) is NumPyArray else first
+        if type(array) is not np.ndarray:
+            array = _taken(first)
+        if len(args) == 1:
+            found = carried_out(array, **options)
+        elif len(args) == 2:
+            second = args[1]
+            found = carried_out(array, second if type(second) in PASSED else _taken(second), **options)
+        else:
+            found = carried_out(array, *[v if type(v) in PASSED else _taken(v) for v in args[1:]], **options)
+        if type(found) is np.ndarray and found.dtype in _NAMES:
+            return first if found is array else _wrapped(found)
+        return found if found is NotImplemented else _delivered(found)
+
+    return way
+
+
+def _floor_divided(left: Any, right: Any) -> Any:
+    a = left.value if type(left) is NumPyArray else left
+    b = right.value if type(right) is NumPyArray else right
+    try:
+        found = floor_divide(a, b)
+    except _ERRORS:
+        return NotImplemented
+    return found if found is NotImplemented else _wrapped(found)
 
 
 def placed(array: Any) -> NumPyArray:
@@ -171,6 +222,24 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool, named: boo
     return method
 
 
+def _inplace(function: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Python's in-place operator: a result of the array's own shape and dtype is written as it is."""
+    def operator(self: NumPyArray, other: Any) -> Any:
+        kind = type(other)
+        array, value = self.value, other.value if kind is NumPyArray else other
+        if (kind is NumPyArray or kind in _SCALARS or kind is np.ndarray) and type(array) is np.ndarray:
+            try:
+                result = function(array, value)
+            except _ERRORS:
+                return usual(self, other)  # which says what is wrong
+            if result is not NotImplemented and result.dtype is array.dtype and result.shape == array.shape:
+                array[...] = result
+                return self
+        return usual(self, other)
+
+    return operator
+
+
 def _own(name: str) -> Callable[..., Any]:
     def method(self: NumPyArray, *args: Any, **kwargs: Any) -> Any:
         return _delivered(getattr(self.array, name)(*unwrap(args), **unwrap(kwargs)), kwargs.get("out"))
@@ -194,6 +263,15 @@ def _take_from_table() -> None:
             setattr(NumPyArray, method, _binary(name, op.numpy, method in reflected, method == name))
 
 
+def _take_inplace() -> None:
+    """Give the in-place operators a short way."""
+    for dunder, name in BINARY.items():
+        op, method = ops.get(name), f"__i{dunder}__"
+        assert op is not None
+        function = floor_divide if name == "floor_divide" else op.numpy
+        setattr(NumPyArray, method, _inplace(function, getattr(EagerArray, method)))
+
+
 def _take_from_ndarray() -> None:
     """Give every method of an ndarray's that traced arrays have as NumPy's own."""
     for name, method in vars(ArrayMethods).items():
@@ -203,4 +281,5 @@ def _take_from_ndarray() -> None:
 
 
 _take_from_table()
+_take_inplace()
 _take_from_ndarray()

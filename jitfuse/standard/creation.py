@@ -4,7 +4,7 @@ assignment; eager arrays outside; NumPy arrays where a fused function runs as pl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -25,6 +25,8 @@ else:
     numpy_array = Later("jitfuse.arrays.numpy_array")
 
 Shape = int | Sequence[int]
+_NUMPYS: Final = frozenset({int, float, bool, complex, list, tuple, np.ndarray})
+"""What NumPy makes an array of by itself; eager arrays in sequences have `__array__`."""
 
 
 def _numpy(dtype: Any) -> Any:
@@ -115,6 +117,8 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: str | None = None, copy: 
 
     With device="gpu" an array on the GPU; see `jitfuse.gpu.asarray`. copy=False raises ValueError where it must copy.
     """
+    if type(obj) in _NUMPYS and device is None and active() is None:
+        return _placed(np.asarray(obj, _numpy(dtype), copy=copy), None)
     if active() is not None:
         require_device("asarray", device)
         return numpy_creation.asarray(obj, dtype, copy=copy)

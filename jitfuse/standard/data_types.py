@@ -5,6 +5,7 @@ A dtype of the namespace is a `DType`, an array's is a `DTypeName`, which is equ
 """
 from __future__ import annotations
 
+import functools
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -89,7 +90,11 @@ def _of(type: Any, name: str) -> str:
 
 def finfo(type: Any, /) -> FloatLimits:
     """Return the limits of a floating-point dtype, or of an array's."""
-    name = dtypes.component(_of(type, "finfo"))
+    return _float_limits(dtypes.component(_of(type, "finfo")))
+
+
+@functools.cache
+def _float_limits(name: str) -> FloatLimits:
     if dtypes.kind(name) != "float":
         raise DTypeError(f"finfo: {name} is no floating-point dtype; use iinfo")
     dtype = dtypes.numpy_dtype(name)
@@ -106,7 +111,11 @@ def finfo(type: Any, /) -> FloatLimits:
 
 def iinfo(type: Any, /) -> IntLimits:
     """Return the limits of an integer dtype, or of an array's."""
-    name = _of(type, "iinfo")
+    return _int_limits(_of(type, "iinfo"))
+
+
+@functools.cache
+def _int_limits(name: str) -> IntLimits:
     if not dtypes.is_integer(name):
         raise DTypeError(f"iinfo: {name} is no integer dtype; use finfo")
     low, high = dtypes.integer_range(name)

@@ -47,10 +47,6 @@ def round(x: Tensor, /, decimals: int = 0) -> Tensor:
 @over_tensors
 def floor_divide(x1: Any, x2: Any, /) -> Tensor:
     """Return the quotient rounded down; where a float is infinite the quotient itself: NumPy has NaN or -1 there."""
-    quick = getattr(x1, "floor_divided", None) if isinstance(x1, HostArray) else None
-    found = NotImplemented if quick is None else quick(x2)
-    if found is not NotImplemented:
-        return found
     a, b = (strong(t) for t in lifted(x1, x2)) if _all_weak(x1, x2) else lifted(x1, x2)
     result = a.call("floor_divide", b)
     if kind(str(result.dtype)) != "float":

@@ -1,0 +1,266 @@
+"""What carries out a function of the namespace over ndarrays alone: the direct way of eager arrays.
+
+NumPy's own implementation behind its dispatch, the op table's reference, the function's body where it is written over
+NumPy's functions, or one of the few here that say for ndarrays what the function says for tensors. One that finds
+something it does not decide returns NotImplemented or raises, and the function itself is called. Does not own the way
+from eager arrays to ndarrays and back (`way` of their classes).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.dtypes import numpy_dtype
+from jitfuse.ir import ops
+from jitfuse.later import Later
+from jitfuse.standard import functions
+from jitfuse.tracing.dtype_name import DType, DTypeName, dtype_name
+from jitfuse.tracing.numpy_functions import NO_VALUE
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import numpy_linalg
+else:
+    numpy_linalg = Later("jitfuse.tracing.numpy_linalg")
+
+Function = Callable[..., Any]
+Array = np.ndarray[Any, Any]
+
+PASSED: Final = frozenset({
+    int, float, bool, complex, NoneType, str, type, np.ndarray, DType, DTypeName, type(NO_VALUE), slice,
+})
+"""What is passed on as it is."""
+_BODIES: Final = frozenset({
+    "clip", "searchsorted", "take", "take_along_axis", "tile", "diff", "where", "unstack", "repeat",
+    "linalg.matrix_rank",
+})
+"""Functions whose bodies call NumPy's functions only."""
+_OPERATORS: Final = {"pow": "power"}
+def over_arrays(name: str, function: Function) -> Function | None:
+    """Return what carries out a function of the namespace over ndarrays, or None where nothing does."""
+    if name in _OWN:
+        return _OWN[name]
+    if name.startswith("fft.") and "freq" not in name:
+        return _transform(getattr(np.fft, name.removeprefix("fft.")))
+    if name in _BODIES:
+        return getattr(function, "__wrapped__", function)
+    implementation = getattr(function, "_implementation", None)
+    if implementation is not None:
+        return implementation  # type: ignore[no-any-return]
+    op = ops.get(_OPERATORS.get(name, name)) if function.__module__ == "jitfuse.namespace" else None
+    if op is None or op.kind != ops.ELEMENTWISE or op.attrs or op.arity > 2 or name == "python_number":
+        return None
+    return op.numpy
+
+
+def _behind_dispatch(function: Any) -> Any:
+    return function._implementation
+
+
+# ---------------------------------------------------------------- elements
+def _conj(x: Array, /) -> Any:
+    return np.conjugate(x) if x.dtype.kind == "c" else x
+
+
+def _round(x: Array, /, decimals: int = 0) -> Any:
+    return x.round(decimals)
+
+
+def _but_complex(function: Function) -> Function:
+    def real(x: Array, /) -> Any:
+        return NotImplemented if x.dtype.kind == "c" else function(x)
+
+    return real
+
+
+_SUMMED: Final = frozenset({np.dtype("float64"), np.dtype("float32")})
+"""Dtypes of floats whose products BLAS adds up: without warnings."""
+_WHOLE: Final = frozenset({np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)})
+
+
+def _is_bounded(value: Any) -> bool:
+    """Return whether an operand has no infinite element, for sure.
+
+    The sum of the squares tells, which costs less than a look at each element: it is infinite or NaN for NaN and large
+    numbers, too.
+    """
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is int:
+        return True
+    dtype = getattr(value, "dtype", None)
+    return dtype in _WHOLE or (dtype in _SUMMED and math.isfinite(np.vdot(value, value)))
+
+
+def floor_divide(a: Any, b: Any, /) -> Any:
+    """Return the quotient rounded down, or NotImplemented for operands at which that may not be NumPy's.
+
+    It is not where a float is infinite (`jitfuse.standard.functions.floor_divide`).
+    """
+    if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.shape == b.shape:
+        bounded = a.dtype in _WHOLE or (a.dtype in _SUMMED and math.isfinite(np.vdot(a, b)))  # 0 times infinity is NaN
+    else:
+        bounded = (type(a) is np.ndarray or type(b) is np.ndarray) and _is_bounded(a) and _is_bounded(b)
+    return np.floor_divide(a, b) if bounded else NotImplemented
+
+
+# ---------------------------------------------------------------- shapes and creation
+def _reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
+    return x.reshape(shape) if copy is None else NotImplemented
+
+
+def _astype(x: Array, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
+    return x.astype(numpy_dtype(dtype_name(dtype))) if copy and device is None else NotImplemented
+
+
+def _like(plain: Function) -> Function:
+    def like(x: Array, /, dtype: Any = None, *, device: str | None = None) -> Any:
+        if device is not None:
+            return NotImplemented
+        return plain(x.shape, x.dtype if dtype is None else numpy_dtype(dtype_name(dtype)))
+
+    return like
+
+
+_FILLS: Final = {bool: "bfciu", int: "fciu", float: "fc"}
+"""The kinds of dtypes that hold a Python number."""
+
+
+def _full_like(x: Array, /, fill_value: Any, dtype: Any = None, *, device: str | None = None) -> Any:
+    own = x.dtype if dtype is None else numpy_dtype(dtype_name(dtype))
+    if device is not None or own.kind not in _FILLS.get(type(fill_value), ""):
+        return NotImplemented
+    made = np.empty(x.shape, own)
+    made.fill(fill_value)
+    return made
+
+
+# ---------------------------------------------------------------- order
+def _sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    made = x.copy()
+    made.sort(axis, stable=bool(stable))
+    return _turned(made, axis) if descending else made
+
+
+def _argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    if not descending:
+        return x.argsort(axis, stable=bool(stable))
+    return x.shape[axis] - 1 - _turned(_turned(x, axis).argsort(axis, stable=bool(stable)), axis)
+
+
+def _turned(x: Array, axis: int) -> Array:
+    return x[..., ::-1] if axis == -1 else np.flip(x, axis)
+
+
+# ---------------------------------------------------------------- shapes that depend on data
+def _nonzero(x: Array, /) -> Any:
+    return x.nonzero() if x.ndim else NotImplemented
+
+
+def _unique(make: Function, **asked: bool) -> Function:
+    function = _behind_dispatch(np.unique)
+
+    def unique(x: Array, /) -> Any:
+        return make(*function(x, equal_nan=False, **asked))
+
+    return unique
+
+
+def _isin(x1: Array, x2: Any, /, *, invert: bool = False) -> Any:
+    if type(x2) is not np.ndarray or not x2.size or x1.dtype != x2.dtype:
+        return NotImplemented
+    found = (x1.reshape((*x1.shape, 1)) == x2.reshape(-1)).any(-1)
+    return ~found if invert else found
+
+
+# ---------------------------------------------------------------- products and decompositions
+_NUMBERS: Final = "fciu"
+_numpy_vecdot: Any = np.vecdot
+_cross_numbers = _behind_dispatch(np.linalg.cross)
+_library_eig, _library_eigvals = _behind_dispatch(np.linalg.eig), _behind_dispatch(np.linalg.eigvals)
+_library_svd, _library_qr, _library_pinv = (_behind_dispatch(f) for f in (np.linalg.svd, np.linalg.qr, np.linalg.pinv))
+
+
+def _vecdot(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
+    if type(x2) is not np.ndarray or x1.dtype is not x2.dtype or x1.dtype.kind not in _NUMBERS or type(axis) is not int:
+        return NotImplemented
+    return _numpy_vecdot(x1, x2, axis=axis) if x1.shape[axis] == x2.shape[axis] else NotImplemented
+
+
+def _cross(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
+    numbers = type(x2) is np.ndarray and x1.dtype.kind in _NUMBERS and x2.dtype.kind in _NUMBERS
+    return _cross_numbers(x1, x2, axis=axis) if numbers else NotImplemented
+
+
+def _matmul(x1: Array, x2: Any, /) -> Any:
+    numbers = type(x2) is np.ndarray and x1.dtype.kind in _NUMBERS and x2.dtype.kind in _NUMBERS
+    return np.matmul(x1, x2) if numbers else NotImplemented
+
+
+_SINGLE: Final = frozenset({np.dtype("float32"), np.dtype("complex64")})
+_COMPLEX64, _COMPLEX128 = np.dtype("complex64"), np.dtype("complex128")
+
+
+def _complex(values: Array, x: Array) -> Array:
+    return values.astype(_COMPLEX64 if x.dtype in _SINGLE else _COMPLEX128, copy=False)
+
+
+def _eig(x: Array, /) -> Any:
+    found = _library_eig(x)
+    return numpy_linalg.EigResult(_complex(found[0], x), _complex(found[1], x))
+
+
+def _eigvals(x: Array, /) -> Any:
+    return _complex(_library_eigvals(x), x)
+
+
+def _without_options(function: Function) -> Function:
+    implementation = _behind_dispatch(function)
+
+    def one(x: Array, /) -> Any:
+        return implementation(x)
+
+    return one
+
+
+def _svd(x: Array, /, *, full_matrices: bool = True) -> Any:
+    return _library_svd(x, full_matrices=full_matrices)
+
+
+def _qr(x: Array, /, *, mode: str = "reduced") -> Any:
+    return _library_qr(x, mode=mode)
+
+
+def _pinv(x: Array, /, *, rtol: Any = None) -> Any:
+    return _library_pinv(x, rtol=rtol)
+
+
+_HALF: Final = np.dtype("float16")
+
+
+def _transform(function: Function) -> Function:
+    implementation = _behind_dispatch(function)
+
+    def along(x: Array, /, **options: Any) -> Any:
+        if x.dtype is _HALF or not x.size or not x.ndim:  # NumPy's dtypes are others; without points, what memory held
+            return NotImplemented
+        return implementation(x, **options)
+
+    return along
+
+
+_OWN: Final[dict[str, Function]] = {
+    "conj": _conj, "round": _round, "floor_divide": floor_divide, "expm1": _but_complex(np.expm1),
+    "tanh": _but_complex(np.tanh), "reshape": _reshape, "astype": _astype, "zeros_like": _like(np.zeros),
+    "ones_like": _like(np.ones), "empty_like": _like(np.empty), "full_like": _full_like, "sort": _sort,
+    "argsort": _argsort, "nonzero": _nonzero, "isin": _isin, "unique_values": np.unique_values,
+    "unique_all": _unique(functions.UniqueAll, return_index=True, return_inverse=True, return_counts=True),
+    "unique_counts": _unique(functions.UniqueCounts, return_counts=True),
+    "unique_inverse": _unique(functions.UniqueInverse, return_inverse=True),
+    "vecdot": _vecdot, "matmul": _matmul, "linalg.vecdot": _vecdot, "linalg.matmul": _matmul, "linalg.cross": _cross,
+    "linalg.eig": _eig,    "linalg.eigvals": _eigvals, "linalg.eigh": _without_options(np.linalg.eigh),
+    "linalg.eigvalsh": _without_options(np.linalg.eigvalsh), "linalg.svd": _svd, "linalg.qr": _qr, "linalg.pinv": _pinv,
+}
