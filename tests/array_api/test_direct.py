@@ -141,6 +141,14 @@ def test_in_place_operators_agree_with_the_usual_ones(name: str, other: Any) -> 
         np.testing.assert_array_equal(quick.array, usual.array)
 
 
+def test_large_sets_are_not_compared_pair_by_pair() -> None:
+    x = jf.asarray(np.r_[np.arange(200_000.0), np.nan, -0.0])
+    among = jf.asarray(np.r_[np.arange(0.0, 400_000.0, 3.0), np.nan])
+    want = np.isin(x.array, among.array)
+    np.testing.assert_array_equal(np.asarray(jf.isin(x, among)), want)
+    np.testing.assert_array_equal(np.asarray(jf.isin(x, among, invert=True)), ~want)
+
+
 def test_what_users_see_keeps_its_name_and_pickles() -> None:
     import inspect
     import pickle
