@@ -237,7 +237,9 @@ def publish(*entries: Entry, now: SourcesNow | None = None) -> None:
             store.memory.put(entry)
 
 
-def find_entry(key: Callable[[], str], canonical: bytes, *, count: bool = True) -> Entry | None:
+def find_entry(
+    key: Callable[[], str], canonical: bytes, *, count: bool = True, accept: Callable[[Entry], bool] | None = None,
+) -> Entry | None:
     """Return the entry of a key and a canonical form, as `Store.load` does.
 
     The key is asked for only where anything is stored: a process that starts with an empty cache need not read the
@@ -247,7 +249,7 @@ def find_entry(key: Callable[[], str], canonical: bytes, *, count: bool = True) 
     if nothing_stored(store):
         store.misses += count
         return None
-    return store.load(key(), canonical, count=count)
+    return store.load(key(), canonical, count=count, accept=accept)
 
 
 def nothing_stored(store: Store) -> bool:

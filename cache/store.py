@@ -14,6 +14,7 @@ import re
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator
 
 from jitfuse.cache import folder as files
 from jitfuse.cache import location
@@ -64,16 +65,20 @@ class Store:
         self._seen_filled = False
         _stores.add(self)
 
-    def load(self, key: str, canonical: bytes | None, *, count: bool = True) -> Entry | None:
+    def load(
+        self, key: str, canonical: bytes | None, *, count: bool = True, accept: Callable[[Entry], bool] | None = None,
+    ) -> Entry | None:
         """Return the entry of `key` whose canonical form is `canonical` (None: whichever it is), or None.
 
-        None where it is absent, unreadable, damaged, another's, or made from something else. Raises
+        None where it is absent, unreadable, damaged, another's, made from something else, or where `accept` says no:
+        an entry that is of no use in one folder, such as one that names another that is gone, hides no other. Raises
         ValueError for a `key` that is none, before any path is made of it. `count` says whether the hit
         or miss counts in `stats`; the cache's own records do not.
         """
         if not is_key(key):
             raise ValueError(f"not a cache key: {key!r}")
-        entry = self._find(key, canonical)
+        found = self._found(key, canonical)
+        entry = next(found if accept is None else filter(accept, found), None)
         if count:
             self.hits += entry is not None
             self.misses += entry is None
@@ -81,15 +86,15 @@ class Store:
                 self.unwritten_hits[key] = self.unwritten_hits.get(key, 0) + 1
         return entry
 
-    def _find(self, key: str, canonical: bytes | None) -> Entry | None:
+    def _found(self, key: str, canonical: bytes | None) -> Iterator[Entry]:
+        """Yield the entries of a key, from memory and from folder after folder."""
         entry = self.memory.get(key)
         if entry is not None and canonical in (None, entry.canonical):
-            return entry
+            yield entry
         for layer in self.read_folders():
             entry = self._load_from(layer, key)
             if entry is not None and canonical in (None, entry.canonical):
-                return entry
-        return None
+                yield entry
 
     def read_folders(self) -> tuple[str, ...]:
         """Return the folders in the order in which they are looked up."""
@@ -108,15 +113,15 @@ class Store:
         return not self._seen_filled
 
     def refuse(self, key: str, reason: str, *, count: bool = True) -> None:
-        """Take note that the entry of `key`, which `load` has just returned, is of no use: a miss after all.
+        """Take note that an entry of `key` is of no use: a miss after all, where `load` has counted it.
 
         For what the checksum cannot find: a writer whose memory was damaged, or a loader that has become stricter.
-        The next store writes it anew. `count` is what `load` was given.
+        The next store writes it anew. `count` is what `load` was given, False inside of its `accept`.
         """
         self.memory.discard(key)
-        self.hits -= count
-        self.misses += count
-        self.unwritten_hits.pop(key, None)
+        if count:
+            self.hits, self.misses = self.hits - 1, self.misses + 1
+            self.unwritten_hits.pop(key, None)
         warn_once(
             "refused",
             f"the kernel cache entry {key[:16]} cannot be used ({reason}); the kernel is compiled again. "

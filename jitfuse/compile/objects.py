@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from jitfuse.backends.llvm.loader import link
 from jitfuse.cache import (
@@ -32,6 +32,7 @@ from jitfuse.errors import CompileError
 if TYPE_CHECKING:
     from jitfuse.ir.kernel import KernelForm
 
+_Made = TypeVar("_Made")
 _lock = threading.RLock()
 _objects: weakref.WeakValueDictionary[bytes, KernelObject] = weakref.WeakValueDictionary()
 """By canonical form: the rest of a key is the same for all objects of a process."""
@@ -52,13 +53,24 @@ def find_object(key: Callable[[], str], canonical: bytes, origin: Origin) -> tup
         home = _homes.get(canonical)
         if home is not None:
             return home, home.members[canonical]
-        entry = find_entry(key, canonical)
-        if entry is None:
-            return None
-        if not entry.code.startswith(REFERENCE):
-            made = _loaded(entry, origin)
-            return None if made is None else (made, 0)
-        return _referred(entry, origin)
+        return first_of(lambda accept: find_entry(key, canonical, accept=accept), lambda entry: _place(entry, origin))
+
+
+def first_of(find: Callable[[Callable[[Entry], bool]], object], make: Callable[[Entry], _Made | None]) -> _Made | None:
+    """Return what `make` returns for the first of the entries that `find` offers to what it is given; None if nothing.
+
+    An entry in a folder that is only read may name what has been removed there: it hides no entry of a later folder.
+    """
+    made: list[_Made] = []
+
+    def accept(entry: Entry) -> bool:
+        found = make(entry)
+        if found is not None:
+            made.append(found)
+        return found is not None
+
+    find(accept)
+    return made[0] if made else None
 
 
 def kernels_for(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool = True) -> Kernels:
@@ -124,7 +136,7 @@ def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
     try:
         made = KernelObject(entry.canonical, entry.code, entry)
     except CompileError as error:
-        default_store().refuse(entry.key, str(error))
+        default_store().refuse(entry.key, str(error), count=False)
         return None
     made.load_ms = (time.perf_counter() - begin) * 1e3
     _keep(made)
@@ -133,18 +145,27 @@ def _loaded(entry: Entry, origin: Origin) -> KernelObject | None:
     return made
 
 
-def _referred(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
-    """Return the object that an entry says its kernel is in, and the kernel's number; None where it is not there."""
+def _place(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
+    """Return the object that an entry is, or says its kernel is in, and the kernel's number; None if it is gone."""
+    if not entry.code.startswith(REFERENCE):
+        made = _loaded(entry, origin)
+        return None if made is None else (made, 0)
+    store = default_store()
     try:
         key, number = marshal.loads(entry.code[len(REFERENCE) :])
-        whole = default_store().load(key, None)
+        return first_of(lambda accept: store.load(key, None, accept=accept),
+                        lambda whole: _member(whole, entry.canonical, number, origin))
     except (EOFError, TypeError, ValueError) as error:  # not what we write
-        default_store().refuse(entry.key, f"it names no object: {error}")
+        store.refuse(entry.key, f"it names no object: {error}", count=False)
         return None
-    if whole is None or whole.code.startswith(REFERENCE):
+
+
+def _member(whole: Entry, form: bytes, number: object, origin: Origin) -> tuple[KernelObject, int] | None:
+    """Return the object of an entry, and the kernel's number where it is the one that is named; None if it is not."""
+    if whole.code.startswith(REFERENCE):
         return None
     made = _objects.get(whole.canonical) or _loaded(whole, origin)
-    return None if made is None or made.members.get(entry.canonical) != number else (made, number)
+    return None if made is None or made.members.get(form) != number else (made, made.members[form])
 
 
 def _keep(made: KernelObject) -> None:

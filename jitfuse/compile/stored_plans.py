@@ -16,7 +16,7 @@ from jitfuse.cache import Entry, cache_key, default_store, find_entry
 from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
 from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.keys import environment, kernel_parts
-from jitfuse.compile.objects import find_object
+from jitfuse.compile.objects import find_object, first_of
 from jitfuse.compile.origin import Origin
 from jitfuse.ir import ops
 from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
@@ -105,9 +105,12 @@ def _attribute(value: AttrValue) -> Any:
 
 def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
     """Return the plan of this name and its kernels, or None where either is missing from process and disk."""
-    entry = find_entry(lambda: name.key, name.canonical, count=False)
-    if entry is None:
-        return None
+    return first_of(lambda accept: find_entry(lambda: name.key, name.canonical, count=False, accept=accept),
+                    lambda entry: _plan_of(entry, name, origin))
+
+
+def _plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
+    """Return the plan of an entry, or None where one of its objects is missing."""
     try:
         made_of, places, written = marshal.loads(entry.code)
         call = decode(written, name.lines)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import marshal
+import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -99,11 +100,15 @@ def test_kernels_are_found_on_the_disk_one_by_one() -> None:
 
 
 def references() -> list[tuple[Path, Entry]]:
+    return entries_of("reference")
+
+
+def entries_of(kind: str) -> list[tuple[Path, Entry]]:
     store = default_store()
     found = []
     for path in Path(store.layers.write or "").glob("*.jfc"):
         entry = store.load(path.stem, None, count=False)
-        if entry is not None and entry.metadata.get("kind") == "reference":
+        if entry is not None and entry.metadata.get("kind") == kind:
             found.append((path, entry))
     return found
 
@@ -163,3 +168,25 @@ def test_what_was_compiled_without_a_cache_is_stored_for_who_uses_it() -> None:
     forget()
     assert counts(called(part)) == (0, 1)
     del alone
+
+
+@pytest.mark.parametrize("wanted", [part, first])
+@pytest.mark.parametrize("gone", ["objects", "references", "plans"])
+def test_what_a_folder_that_is_only_read_lacks_is_compiled_once(
+    wanted: Callable[..., Any], gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {made_for(f).objects[0].key for f in (called(first), called(part))}
+    read = tmp_path / "cache"
+    kind = gone[:-1]
+    lacking = made if kind == "object" else {path.stem for path, _ in entries_of(kind)}
+    assert lacking
+    for key in lacking:
+        (read / f"{key}.jfc").unlink()
+    monkeypatch.setenv("JITFUSE_CACHE_PATH", f"{read}{os.pathsep}{tmp_path / 'written'}")
+    forget()
+    assert called(wanted).stats()["compiles"] == (gone == "objects")
+    for _ in range(2):
+        forget()
+        again = called(wanted)
+        assert counts(again) == (0, 1) and again.stats()["cache_misses"] == 0
+        assert "runtime" not in vars(again._specs[0].plans[False])  # the plan was found too
