@@ -130,6 +130,12 @@ class TracingHooks:
         """Return what makes numbers of Python's of traced data, in place of `float` and `int`."""
         return conversions.CALLED.get(value, value) if type(value) is type else value
 
+    def identified(self, *values: Any) -> None:
+        """Refuse all branches where a traced value may be what they chose: that is neither of the two."""
+        if self.run.branched and any(isinstance(bare(v), TracedTensor) for v in values):
+            assert self.run.splitter is not None
+            self.run.splitter.decide(self.run.branched)
+
     def writes(self) -> None:
         """Refuse a branch whose arm writes state."""
         if self.run.arms:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
@@ -278,7 +279,43 @@ def large(x: Any) -> Any:
     return n
 
 
-REFUSED = [appended, called, filled, aliased, unbound, mixed_kinds, raising, truth_arithmetic, large]
+def is_one(a: Any, b: Any) -> int:
+    return int(a is b)
+
+
+def have_one_id(a: Any, b: Any) -> int:
+    return int(id(a) == id(b))
+
+
+def are_two(a: Any, b: Any) -> int:
+    return int(operator.is_not(a, b))
+
+
+def identified(x: Any, ask: Callable[[Any, Any], int]) -> Any:
+    first, last = x[0] * 2, x[-1] * 3
+    best, place, found = first, 0, 0
+    for i in range(len(x)):
+        one = first if x[i] > 0.3 else last
+        if x[i] > 1:
+            best, place = last, i
+        found = found + ask(best, first) + 3 * ask(one, last) + 50 * ask(place, i)
+    return found
+
+
+def identified_by_is(x: Any) -> Any:
+    return identified(x, is_one)
+
+
+def identified_by_id(x: Any) -> Any:
+    return identified(x, have_one_id)
+
+
+def identified_by_operator(x: Any) -> Any:
+    return identified(x, are_two)
+
+
+REFUSED = [appended, called, filled, aliased, unbound, mixed_kinds, raising, truth_arithmetic, large,
+           identified_by_is, identified_by_id, identified_by_operator]
 
 
 def data(seed: int, dtype: str = "float64") -> Any:

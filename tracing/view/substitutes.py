@@ -179,12 +179,20 @@ class CachedCall:
         return view.adopt_result(result)
 
 
+def _id(value: Any, /) -> int:
+    view = gate.current.get()
+    if view is not None:
+        view.hooks.identified(value)
+    return id(value)
+
+
 def _table() -> dict[int, Any]:
     pairs = [
         (gc.get_threshold, PAUSED.threshold),
         (builtins.getattr, _getattr), (builtins.hasattr, _hasattr), (builtins.setattr, _setattr),
         (builtins.eval, _eval), (builtins.exec, _exec),
         (builtins.delattr, _delattr), (builtins.vars, _vars), (builtins.globals, _globals),
+        (operator.is_, gate.same), (operator.is_not, gate.not_same), (builtins.id, _id),
         (operator.attrgetter, _attrgetter), (object.__setattr__, _object_setattr),
     ]
     return {id(real): seen for real, seen in pairs}

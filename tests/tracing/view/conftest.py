@@ -110,6 +110,9 @@ class FakeHooks:
     def called(self, value: Any) -> Any:
         return value
 
+    def identified(self, *values: Any) -> None:
+        pass
+
     def writes(self) -> None:
         pass
 
