@@ -8,6 +8,7 @@ windows (`jitfuse.ir.rolled`), nor the body (`jitfuse.tracing.rolled_body`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from jitfuse.ir.program import Attrs, Meta, make_attrs
 from jitfuse.ir.rolled import Access
@@ -23,7 +24,7 @@ class Region(NamedTuple):
     steps: tuple[int, ...]
     moves: tuple[int, ...]
 
-    def access(self, operand: int, shape: Sequence[int]) -> Access:
+    def access(self, operand: int, shape: tuple[int, ...]) -> Access:
         """Return the region as a window of an array of this shape; one element is a window without axes."""
         strides = in_order(shape)
         offset, step = (sum(a * s for a, s in zip(by, strides, strict=True)) for by in (self.starts, self.moves))
@@ -77,7 +78,8 @@ class Piece(NamedTuple):
     written: Region
 
 
-def in_order(shape: Sequence[int]) -> tuple[int, ...]:
+@lru_cache(maxsize=1024)
+def in_order(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the strides of C order, in elements."""
     strides: list[int] = []
     stride = 1

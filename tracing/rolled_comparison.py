@@ -155,25 +155,37 @@ def _regions(line: list[OpNode]) -> tuple[Any, Any]:
     """Return where regions start, axis by axis, and a number for each op: of equal ones all but this and tensors is
     equal, with the metas of operands beyond those that are compared for all ops at once."""
     numbers: dict[Any, int] = {}
+    known: dict[str, dict[int, tuple[int, Any]]] = {name: {} for name in _MOVING}
     codes: list[int] = []
     places: list[int] = []
     starts: list[tuple[int, ...]] = []
     rank = 0
     for k, (_, name, inputs, attrs, results, _, source) in enumerate(line):
-        key: Any = attrs
-        if name in _MOVING:
-            (_, counts), (_, begins), (_, steps) = key  # in alphabetical order
-            if len(begins) <= _AXES:
-                rank = max(rank, len(begins))
-                places.append(k)
-                starts.append((*begins, *_ZEROS[len(begins)]))
-                key = counts, steps
-        elif _may_raise(name):
-            key = attrs, source  # an error names the line: what stands elsewhere is another op
-        codes.append(numbers.setdefault((name, key, len(inputs), len(results)), len(numbers)))
+        met = known.get(name)
+        if met is None:
+            key = (attrs, source) if _may_raise(name) else attrs  # an error names the line: elsewhere it is another op
+            codes.append(numbers.setdefault((name, key, len(inputs), len(results)), len(numbers)))
+            continue
+        found = met.get(id(attrs))  # equal regions of a trace are mostly one object
+        if found is None:
+            key, start = _moving(attrs)
+            found = met[id(attrs)] = numbers.setdefault((name, key), len(numbers)), start
+            rank = max(rank, 0 if start is None else len(attrs[1][1]))  # type: ignore[arg-type]
+        codes.append(found[0])
+        if found[1] is not None:
+            places.append(k)
+            starts.append(found[1])
     table = np.zeros((_AXES, len(line)), np.int64)
     table[:, places] = np.fromiter(itertools.chain.from_iterable(starts), np.int64).reshape(-1, _AXES).T
     return table[:rank], np.array(codes, np.int64)
+
+
+def _moving(attrs: Any) -> tuple[Any, tuple[int, ...] | None]:
+    """Return what of a region stays, and where it starts; all of it stays where there are too many axes."""
+    (_, counts), (_, begins), (_, steps) = attrs  # in alphabetical order
+    if len(begins) > _AXES:
+        return attrs, None
+    return (counts, steps), (*begins, *_ZEROS[len(begins)])
 
 
 @lru_cache(maxsize=1024)

@@ -71,17 +71,16 @@ class _Loop:
 
     def _swept(self, access: Access, shape: tuple[int, ...]) -> Region | None:
         """Return the box of all that a window touches in all iterations, None where its axes are not the array's."""
-        if not access.shape:  # one element
-            access = access._replace(shape=(1,) * len(shape), strides=in_order(shape))
-        if len(access.shape) != len(shape) or 0 in access.shape or 0 in shape or not self.length:
+        _, offset, step, _, extents, strides = access
+        rows = in_order(shape)
+        if not extents:  # one element
+            extents, strides = (1,) * len(shape), rows
+        if len(extents) != len(shape) or 0 in extents or 0 in shape or not self.length:
             return None
-        last = access.offset + (self.length - 1) * access.step
+        begins, ends_at = _places(offset, rows), _places(offset + (self.length - 1) * step, rows)
         low: list[int] = []
         high: list[int] = []
-        for n, stride, extent, place, end in zip(
-            access.shape, access.strides, shape, _places(access.offset, shape), _places(last, shape), strict=True
-        ):
-            whole = in_order(shape)[len(low)]
+        for n, stride, extent, place, end, whole in zip(extents, strides, shape, begins, ends_at, rows, strict=True):
             if n > 1 and stride % whole:
                 return None
             reach = (n - 1) * (stride // whole)
@@ -136,7 +135,7 @@ class _Loop:
         """Return a window of an operand as one of a part of it."""
         shape = self.metas[self.sources[access.operand]].shape
         whole, part = in_order(shape), in_order(box.counts)
-        first, second = (_places(access.offset + k * access.step, shape) for k in (0, min(1, self.length - 1)))
+        first, second = (_places(access.offset + k * access.step, whole) for k in (0, min(1, self.length - 1)))
         offset = sum((p - s) * stride for p, s, stride in zip(first, box.starts, part, strict=True))
         step = sum((b - a) * stride for a, b, stride in zip(first, second, part, strict=True))
         strides = tuple(s // w * p for s, w, p in zip(access.strides, whole, part, strict=bool(access.shape)))
@@ -151,10 +150,10 @@ class _Loop:
         return result
 
 
-def _places(offset: int, shape: Sequence[int]) -> list[int]:
-    """Return the place along each axis of an element of an array in C order."""
+def _places(offset: int, strides: Sequence[int]) -> list[int]:
+    """Return the place along each axis of an element of an array in C order, which has these strides."""
     found = []
-    for stride in in_order(shape):
+    for stride in strides:
         place, offset = divmod(offset, stride)
         found.append(place)
     return found

@@ -163,6 +163,7 @@ class Iterations:
             raise NoLoopError
         self.used = self._used(line)
         self._sample = min(SAMPLE, self.count - 1)
+        self._made: dict[tuple[int, int], list[int]] = {}
         self.ops = [self.op(r, self._sample) for r in range(self.period)]
         self.inputs = [[self._source(r, j) for j in range(len(op.input_ids))] for r, op in enumerate(self.ops)]
         self.moves = [self._move(r) for r in range(self.period)]
@@ -213,7 +214,9 @@ class Iterations:
             raise NoLoopError
         iteration, producer, result = self.place_of(sample)
         lag = self._sample - iteration
-        made = [op.result_ids[result] for op in self._over_iterations(producer)]
+        made = self._made.get((producer, result))
+        if made is None:
+            made = self._made[producer, result] = [op.result_ids[result] for op in self._over_iterations(producer)]
         if made[: self.count - lag] != column[lag:]:
             raise NoLoopError
         return Inner(producer, result, lag)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, Final
 
 from jitfuse.ir.program import Meta
+from jitfuse.records import made
 from jitfuse.tracing.graph import OpNode
 
 _VIEWS: Final = ("slice", "reshape")
@@ -24,20 +25,34 @@ def written_out(line: list[OpNode], metas: list[Meta], delivered: Collection[int
     reads = Counter(itertools.chain.from_iterable([op.input_ids for op in line]))
     views: dict[int, OpNode] = {}
     kept = set(delivered)
-    made: list[OpNode] = []
+    ops: list[OpNode] = []
     for op in line:
-        if op.op_name in _VIEWS and _is_view(op, views) and op.result_ids[0] not in kept:
-            views[op.result_ids[0]] = op
+        _, name, inputs, _, results, _, _ = op
+        if name in _VIEWS and results[0] not in kept and _is_view(name, inputs[0], views):
+            views[results[0]] = op
+            continue
+        if views.keys().isdisjoint(inputs):
+            ops.append(op)
             continue
         again: dict[int, int] = {}
-        for t in op.input_ids:
+        for t in inputs:
             if t in views and t not in again:
-                for view in _chain(t, views):
-                    (old,) = view.result_ids
-                    again[old] = new = _copied(old, metas) if max(reads[old], reads[t]) > 1 else old
-                    made.append(_renamed(view, again) if new == old else _renamed(view, again, (new,)))
-        made.append(_renamed(op, again) if again else op)
-    return made
+                _write_again(t, views, reads, metas, again, ops)
+        ops.append(_renamed(op, again, results))
+    return ops
+
+
+def _write_again(
+    tensor: int, views: dict[int, OpNode], reads: Counter[int], metas: list[Meta], again: dict[int, int],
+    ops: list[OpNode],
+) -> None:
+    """Write a view, and the slice that it reshapes, as new tensors where they are read more than once."""
+    view = views[tensor]
+    of = views.get(view.input_ids[0])
+    for op in (view,) if of is None else (of, view):
+        (old,) = op.result_ids
+        again[old] = new = _copied(old, metas) if reads[old] > 1 or reads[tensor] > 1 else old
+        ops.append(_renamed(op, again, (new,)))
 
 
 def _copied(tensor: int, metas: list[Meta]) -> int:
@@ -45,26 +60,19 @@ def _copied(tensor: int, metas: list[Meta]) -> int:
     return len(metas) - 1
 
 
-def _renamed(op: OpNode, again: dict[int, int], results: tuple[int, ...] | None = None) -> OpNode:
+def _renamed(op: OpNode, again: dict[int, int], results: tuple[int, ...]) -> OpNode:
     """Return an op that reads what has been made again, itself where all of that has kept its name."""
-    inputs = tuple([again.get(t, t) for t in op.input_ids])
-    if results is None and inputs == op.input_ids:
+    number, name, old, attrs, before, mode_sensitive, source = op
+    inputs = tuple([again.get(t, t) for t in old])
+    if results == before and inputs == old:
         return op
-    return op._replace(input_ids=inputs, result_ids=op.result_ids if results is None else results)
+    return made(OpNode, (number, name, inputs, attrs, results, mode_sensitive, source))
 
 
-def _is_view(op: OpNode, views: dict[int, OpNode]) -> bool:
-    """Return whether an op is a slice of what is no such view, or a reshape of such a slice."""
-    if op.op_name == "slice":
-        return op.input_ids[0] not in views
-    return op.op_name == "reshape" and op.input_ids[0] in views and views[op.input_ids[0]].op_name == "slice"
-
-
-def _chain(tensor: int, views: dict[int, OpNode]) -> Iterator[OpNode]:
-    view = views[tensor]
-    if view.input_ids[0] in views:
-        yield views[view.input_ids[0]]
-    yield view
+def _is_view(name: str, of: int, views: dict[int, OpNode]) -> bool:
+    """Return whether a slice is one of what is no such view, a reshape one of such a slice."""
+    found = views.get(of)
+    return found is None if name == "slice" else found is not None and found.op_name == "slice"
 
 
 def made_once(line: list[OpNode]) -> list[OpNode]:
