@@ -164,12 +164,10 @@ def remove_abandoned(folder: str) -> tuple[int, int]:
     return files, size
 
 
-def _listing(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as listing:
-            return list(listing)
-    except OSError:
-        return []
+def _listing(folder: str) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in a folder, never all of it at once: of 65,000 entries that would be 40 MB."""
+    with contextlib.suppress(OSError), os.scandir(folder) as listing:
+        yield from listing
 
 
 def evict(folder: str, max_bytes: int, max_files: int, keep: str) -> tuple[int, int]:
@@ -181,11 +179,12 @@ def evict(folder: str, max_bytes: int, max_files: int, keep: str) -> tuple[int, 
     A stamp from the future (the clock was set back) counts as the oldest, or it would stay for ever.
     """
     files, size = remove_abandoned(folder)
-    horizon = time.time() + DAY
-    found = sorted(records(folder), key=lambda record: record.used if record.used < horizon else 0.0)
-    files, size = files + len(found), size + sum(record.size for record in found)
+    for record in records(folder):
+        files, size = files + 1, size + record.size
     if files <= max_files and size <= max_bytes:
         return files, size
+    horizon = time.time() + DAY
+    found = sorted(records(folder), key=lambda record: record.used if record.used < horizon else 0.0)
     for record in found:
         if files <= max_files * 7 // 8 and size <= max_bytes * 7 // 8:
             break

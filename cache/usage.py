@@ -64,7 +64,8 @@ def counts(folder: str) -> dict[str, int]:
 def fold(folder: str, keep: Collection[str] | None = None) -> None:
     """Write one line for each key, of those to `keep`; by default those whose entries are there. Never raises."""
     found = counts(folder)
-    keep = {record.key for record in files.records(folder)} if keep is None else keep
+    if keep is None:  # never the keys of all entries: most have no count
+        keep = {record.key for record in files.records(folder) if record.key in found} if found else ()
     text = "".join([f"{key} {found[key]}\n" for key in sorted(found) if key in keep])
     with contextlib.suppress(OSError):
         if text:

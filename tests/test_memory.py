@@ -25,7 +25,7 @@ from jitfuse.compile import objects
 SOAK = Path(__file__).resolve().parent.parent / "benchmarks" / "soak.py"
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 WEIGHTS = {"w": np.ones((4, 4)), "b": np.zeros(4)}
-MEBIBYTES_PER_10_000 = 20.0
+MEBIBYTES_PER_10_000 = 5.0
 
 
 def soak(work: str, count: int, warm: int, folder: Path) -> list[dict[str, float]]:

@@ -5,12 +5,13 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from jitfuse.cache import Entry, Store
+from jitfuse.cache import Entry, Store, usage
 from jitfuse.cache import folder as files
 from jitfuse.cache.location import Layers
 
@@ -207,3 +208,18 @@ def test_stats_list_the_folder_only_after_a_change(
     time.sleep(0.02)
     Store(store.layers).store(make_entry(2))  # another process
     assert store.stats().files == 3
+
+
+def test_looking_at_a_folder_within_its_bounds_holds_no_list_of_it(tmp_path: Path) -> None:
+    for k in range(2000):
+        (tmp_path / f"{k:064x}.jfc").touch()
+    usage.record(str(tmp_path), {f"{7:064x}": 2, f"{2**200:064x}": 1})
+    tracemalloc.start()
+    try:
+        assert files.evict(str(tmp_path), 1 << 30, 2000, f"{0:064x}") == (2000, 0)
+        usage.fold(str(tmp_path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 200_000  # a list of the entries takes 2 MB
+    assert usage.counts(str(tmp_path)) == {f"{7:064x}": 2}
