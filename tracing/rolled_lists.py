@@ -1,14 +1,15 @@
 """Lists that a loop fills and an array is made of: each value goes into the array where it is made.
 
 `np.array(kept)` after ten thousand `kept.append(x)` joins ten thousand values, of each iteration one. Written as an
-array that each iteration writes a row of, the loop is one that can be rolled. Owns this rewriting, which is given up
-where the writes do not disappear in loops. Does not own runs (`jitfuse.tracing.rolling`).
+array that each iteration writes a row of, the loop is one that can be rolled. A list of numbers that is returned as it
+is is such an array too, of which each number is read in the end. Owns this rewriting, which is given up where the
+writes do not disappear in loops. Does not own runs (`jitfuse.tracing.rolling`).
 """
 from __future__ import annotations
 
 import itertools
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.records import NamedTuple
@@ -17,6 +18,13 @@ from jitfuse.tracing.rolled_run import FEW_ITERATIONS, Limits, attr
 
 _LEFT: Final = 16
 """Writes outside of loops for each list with which the rewriting is still good."""
+
+
+class Joined(NamedTuple):
+    """Ops that join returned numbers, and read them from there: these tensors stand for theirs."""
+
+    line: list[OpNode]
+    renamed: dict[int, int]
 
 
 class Rewritten(NamedTuple):
@@ -30,6 +38,39 @@ class Rewritten(NamedTuple):
         """Return whether most of the writes have disappeared in loops."""
         left = sum(op.result_ids[0] in self.writes for op in line)
         return left <= _LEFT * self.lists and 2 * left <= len(self.writes)
+
+
+def numbers_joined(
+    line: list[OpNode], metas: list[Meta], limits: Limits, delivered: Collection[int]
+) -> Joined | None:
+    """Return the ops with joins of the numbers that are delivered and that as many iterations make; None for none."""
+    if len(delivered) < FEW_ITERATIONS:
+        return None
+    wanted = set(delivered)
+    groups: dict[Any, list[int]] = {}
+    position: dict[int, int] = {}
+    for k, op in enumerate(line):
+        for t in op.result_ids:
+            position[t] = k
+            if t in wanted and metas[t].shape == () and not metas[t].weak:
+                groups.setdefault((op.op_name, op.attrs, op.source, metas[t]), []).append(t)
+    made: list[OpNode] = []
+    renamed: dict[int, int] = {}
+    for (*_, meta), numbers in groups.items():
+        count = len(numbers)
+        if count < FEW_ITERATIONS:
+            continue
+        if count < limits.least((position[numbers[-1]] - position[numbers[0]]) // (count - 1)):
+            continue
+        last = line[position[numbers[-1]]]
+        whole = _new(metas, Meta((count,), meta.dtype, meta.device))
+        made.append(OpNode(0, "stack", tuple(numbers), make_attrs({"axis": 0}), (whole,), False, last.source))
+        for k, number in enumerate(numbers):
+            row, renamed[number] = _new(metas, Meta((1,), meta.dtype, meta.device)), _new(metas, meta)
+            region = make_attrs({"starts": (k,), "counts": (1,), "steps": (1,)})
+            made.append(OpNode(0, "slice", (whole,), region, (row,), False, last.source))
+            made.append(OpNode(0, "reshape", (row,), make_attrs({"shape": ()}), (renamed[number],), False, last.source))
+    return Joined(line + made, renamed) if renamed else None
 
 
 def lists_written(

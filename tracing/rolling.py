@@ -10,7 +10,7 @@ from typing import Any, Final
 from jitfuse.ir.program import Meta, OpStep
 from jitfuse.tracing.graph import OpNode, ProcessGraph
 from jitfuse.tracing.rolled_comparison import Comparison, Numbers
-from jitfuse.tracing.rolled_lists import lists_written
+from jitfuse.tracing.rolled_lists import lists_written, numbers_joined
 from jitfuse.tracing.rolled_literals import literals_inside
 from jitfuse.tracing.rolled_narrow import narrowed
 from jitfuse.tracing.rolled_run import LITERALS, Limits, Workplace, attr, is_literal
@@ -23,18 +23,16 @@ _DEPTH: Final = 4
 
 def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
     """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none."""
-    live, delivered = graph.live_ops(boundary.delivered()), boundary.delivered()
+    live = graph.live_ops(boundary.delivered())
     literals = [op for op in live if op.op_name in LITERALS and is_literal(op)]
     own = {op.id for op in literals}
     line = [op for op in live if op.id not in own]
+    for join in (True, False):
+        work = _Work(graph, boundary, limits)
+        if work.roll_lists(line, limits, join=join):
+            return work.finished(literals)
     work = _Work(graph, boundary, limits)
-    written = lists_written(line, work.metas, limits, delivered)
-    if written is not None:
-        work.roll_all(written_out(written.line, work.metas, delivered), limits)
-        if not written.fits(work.line):
-            written, work = None, _Work(graph, boundary, limits)
-    if written is None:
-        work.roll_all(written_out(line, work.metas, delivered), limits)
+    work.roll_all(written_out(line, work.metas, boundary.delivered()), limits)
     return work.finished(literals) if work.line else (graph, boundary)
 
 
@@ -57,6 +55,23 @@ class _Work:
         """The metas of all tensors, to which new ones are added."""
         return self._graph.metas
 
+    def roll_lists(self, line: list[OpNode], limits: Limits, *, join: bool) -> bool:
+        """Replace runs that fill lists, too; False where none fits. `join`: lists of numbers that are returned."""
+        if join:
+            joined = numbers_joined(line, self.metas, limits, self._boundary.delivered())
+            if joined is None:
+                return False
+            line, self._renamed = joined.line, joined.renamed
+        written = lists_written(line, self.metas, limits, self._delivered())
+        if written is None:
+            return False
+        self.roll_all(written_out(written.line, self.metas, self._delivered()), limits)
+        return bool(self.line) and written.fits(self.line)
+
+    def _delivered(self) -> list[int]:
+        """Return what stands for what is delivered."""
+        return [self._renamed.get(t, t) for t in self._boundary.delivered()]
+
     def roll_all(self, line: list[OpNode], limits: Limits) -> None:
         """Replace runs by loops, then runs of these."""
         for _ in range(_DEPTH):
@@ -66,9 +81,8 @@ class _Work:
 
     def roll(self, line: list[OpNode], limits: Limits) -> bool:
         """Replace runs by loops; returns whether there are any."""
-        delivered = [self._renamed.get(t, t) for t in self._boundary.delivered()]
         numbers = self._numbers.of(self._graph.metas)
-        comparison = Comparison(line, numbers, self._place.literals, delivered)
+        comparison = Comparison(line, numbers, self._place.literals, self._delivered())
         taken: list[Rolled] = []
         for run in comparison.runs(limits):
             for loop in roll_run(self._place, comparison.line, run):
