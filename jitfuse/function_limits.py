@@ -25,6 +25,10 @@ MAX_SEGMENTS: Final = 512
 """Segments that a function keeps ready; past that it starts over, with every kernel still cached."""
 MAX_STATES: Final = 20_000
 """Looks in a tree; past that the function starts over."""
+MAX_STEPS: Final = 16_384
+"""Steps of a program, loops counted as one: more take many seconds to plan."""
+MAX_STEPS_BETWEEN_LOOKS: Final = 4096
+"""The same for the segments that one call adds, which share little."""
 MAX_REFUSALS: Final = 3
 """Calls in a row that cannot be traced before the function runs as plain Python without another try."""
 WATCHED: Final = 16
@@ -126,6 +130,12 @@ class Limits:
         self.give_up(f"Python looks at data more than {signals.TRACED} times in a call, last at {question.place}, and "
                       "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
+
+    def note_steps(self, steps: int, most: int) -> None:
+        """Hear of the steps of what is to be compiled for one call; raises GiveUpSignal where they are too many."""
+        if steps > most:
+            self.give_up(f"its calls come to more than {most:,} steps that are no equal rounds of loops, and each is "
+                          "planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def note_answer(self, question: Question, answer: Answer) -> None:
         """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""

@@ -10,11 +10,11 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
 from jitfuse.errors import VolatileError
-from jitfuse.function_limits import Limits
+from jitfuse.function_limits import MAX_STEPS, Limits
 from jitfuse.function_route import Route
 from jitfuse.function_signatures import Signatures, raise_status
 from jitfuse.later import Later
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from jitfuse.tracing.cutting import Part
 else:
     signals = Later("jitfuse.splitting.signals")
+
+
+MANY_SEGMENTS: Final = 8
+"""Segments of a function after which further ones are rolled into loops as far as they can be: so little is compiled
+for each."""
 
 
 class Splits(Signatures):
@@ -125,6 +130,8 @@ class Splits(Signatures):
         try:
             with self._counting():
                 made = route.grow()
+                if isinstance(made, Trace):
+                    self._limits.note_steps(len(made.program.steps), MAX_STEPS)
         except signals.LoopClosedSignal:
             return None
         except signals.GiveUpSignal:
@@ -158,7 +165,8 @@ class Splits(Signatures):
             if self._limits.are_full(len(self._segments)):
                 self._forget_segments()
             note = weakref.WeakMethod(self._note_fallback)
-            found = self._segments[key] = Segment(part, training, self._origin(), self._options, note)
+            many = len(self._segments) >= MANY_SEGMENTS
+            found = self._segments[key] = Segment(part, training, self._origin(), self._options, note, many=many)
         return found
 
     def _forget_segments(self) -> None:
@@ -189,13 +197,19 @@ class Splits(Signatures):
         self._limits.states += 1
 
     def _explain_split(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-        """Return the report of a function whose calls with such arguments have been split; None where they were not."""
-        tree = self._tree
+        """Return the report of a function whose calls with such arguments have been split, or run as plain Python.
+
+        None of any other.
+        """
+        tree, plain = self._tree, ""
+        if self._limits.plain is not None and self._known_signature(training, args, kwargs) is None:
+            plain = f"{self.name} runs as plain Python: {self._limits.plain}"
         if tree is None or not Route(self, training, args, kwargs).is_split(tree):
-            return None
+            return plain or None
         from jitfuse.splitting.report import tree_report
 
         title = f"{self.name}, {'training' if training else 'evaluation'}, split where Python looks at data"
+        title += f"\n{plain}" if plain else ""
         return f"{title}\n\n{tree_report(tree, {s: k for k, s in enumerate(self._segments.values())})}"
 
     def _renew_locks(self) -> None:

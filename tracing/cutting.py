@@ -44,9 +44,9 @@ class Part(Record, frozen=True):
     inputs: tuple[Input, ...]
     places: tuple[Place, ...]
 
-    def program(self, method: str) -> FusedProgram:
-        """Return the part as a program; its outputs are named by their order."""
-        return schedule(*roll_long(self.graph, self.boundary, on_host=True), method)
+    def program(self, method: str, *, many: bool = False) -> FusedProgram:
+        """Return the part as a program; its outputs are named by their order. `many`: it is one of many parts."""
+        return schedule(*roll_long(self.graph, self.boundary, on_host=True, many=many), method)
 
 
 def cut(session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, kept: bool = False) -> Part:

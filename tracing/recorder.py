@@ -30,6 +30,10 @@ else:
     choosing = Later("jitfuse.tracing.choosing")
 
 
+MAX_OPS: Final = 100_000
+"""Operators that one run of a function may record where plain Python can take over: they take seconds to trace."""
+
+
 class Recorder(Memory):
     """Records the operators of one run. `mode` is the value of the training flag in this run."""
 
@@ -136,6 +140,9 @@ class Recorder(Memory):
             meta = _inferred(row, metas, attrs) if once else row.infer(metas, dict(attrs))
         if source is None:
             source = self.line()
+        if len(graph.ops) >= MAX_OPS and self.splitter is not None:
+            self.splitter.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
+                                  "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
         return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
 
     def line(self, above: int = 4) -> str:

@@ -62,6 +62,8 @@ else:
 
 ROLLED_OPS = 256
 """Ops from which on equal iterations become a loop: fewer compile in tenths of a second, and fuse better."""
+ROLLED_OPS_OF_MANY = 64
+"""The same where many programs are compiled for one call."""
 ROLLED_OPS_ELSEWHERE = 4096
 """The same for a GPU, where loops go through the host."""
 ROLLED_ITERATIONS = 16
@@ -419,9 +421,11 @@ def feed_sources(session: Session) -> dict[int, FeedSource]:
     return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
 
 
-def roll_long(graph: ProcessGraph, boundary: Boundary, on_host: bool) -> tuple[ProcessGraph, Boundary]:
-    """Return the graph and what it delivers, with long runs of equal iterations as loops."""
-    least = ROLLED_OPS if on_host else max(ROLLED_OPS, ROLLED_OPS_ELSEWHERE)
+def roll_long(
+    graph: ProcessGraph, boundary: Boundary, on_host: bool, *, many: bool = False
+) -> tuple[ProcessGraph, Boundary]:
+    """Return the graph and what it delivers, with long runs of equal iterations as loops; `many`: shorter ones too."""
+    least = ROLLED_OPS_OF_MANY if many else ROLLED_OPS if on_host else max(ROLLED_OPS, ROLLED_OPS_ELSEWHERE)
     if len(graph.ops) < least:
         return graph, boundary
     from jitfuse.tracing.rolled_run import Limits  # few programs have long runs

@@ -15,7 +15,7 @@ import numpy as np
 
 from jitfuse.compile.matching import Conditions
 from jitfuse.errors import OverlapError
-from jitfuse.function_limits import Limits
+from jitfuse.function_limits import MAX_STEPS_BETWEEN_LOOKS, Limits
 from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import (
@@ -67,6 +67,7 @@ class Building:
         self._ops = 0
         self._mark: Hashable = None
         self._guards = 0
+        self._steps = 0
         self._checked: dict[int, Any] = {}
         self._stopped: BaseException | None = None
         self._pythons: dict[str, Hashable | None] = {}
@@ -244,8 +245,15 @@ class Building:
             self._call.bound[feed] = session.feeds[feed].value  # not read again: the function may have written there
         self._call.eager = self._call.eager or session.eager
         draws = session.random_feed is not None
-        segment = None if empty else self._host.segment_of(part, self._training)
+        segment = None if empty else self._segment(part)
         return Edge(conditions, feeds, draws, segment, () if empty else part.places, **rest)
+
+    def _segment(self, part: Part) -> Segment:
+        """Return the segment of a part, unless the call comes to more than is worth compiling."""
+        segment = self._host.segment_of(part, self._training)
+        self._steps += segment.steps
+        self._limits.note_steps(self._steps, MAX_STEPS_BETWEEN_LOOKS)
+        return segment
 
     def _attach(self, edge: Edge) -> None:
         self.position.state.edges.setdefault(self.position.key, []).append(edge)

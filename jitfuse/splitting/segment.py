@@ -34,8 +34,12 @@ Note = Callable[[], Callable[[str, JitfuseError], None] | None]
 class Segment(NativeCallable):
     """Called with the part's inputs in order; returns a tuple of new arrays, one for each output, of any rank."""
 
-    def __init__(self, part: Part, training: bool, origin: compiler.Origin, options: Options, note: Note) -> None:
-        program = part.program(options.schedule)
+    def __init__(
+        self, part: Part, training: bool, origin: compiler.Origin, options: Options, note: Note, *,
+        many: bool = False,
+    ) -> None:
+        """`many`: it is one of many, so that fewer equal iterations become a loop."""
+        program = part.program(options.schedule, many=many)
         leaves = tuple(OutputLeaf(path, "array", program.meta[i].dtype) for path, i in program.outputs.items())
         spec: Any = optree.tree_structure((0,) * len(leaves), none_is_leaf=True)  # type: ignore[arg-type]
         trace = Trace(
@@ -58,6 +62,11 @@ class Segment(NativeCallable):
     def launches(self) -> int:
         """Kernels that were launched so far."""
         return self._direct_launches + (self._state.launches if self._state is not None else 0)
+
+    @property
+    def steps(self) -> int:
+        """Steps that are still to be compiled."""
+        return 0 if self._training in self.spec.plans else len(self.spec.trace.program.steps)
 
     def prepare(self) -> None:
         """Compile the segment; raises CompileError."""

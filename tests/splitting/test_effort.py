@@ -1,0 +1,69 @@
+"""Bounds on what is traced and compiled for one call, and plain Python past them."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+X = np.array([0.3, -1.5, np.nan, -0.0, 2.0])
+
+
+def chain(x: Any) -> Any:
+    for k in range(30):
+        x = (np.sin(x), x + k, np.abs(x), x * x, np.exp(-x))[k % 5] if k % 7 else x / (k + 1)
+    return x
+
+
+def looking(x: Any) -> Any:
+    seen = []
+    for k in range(30):
+        x = np.sin(x) + 1 / (k + 2) if k % 3 else np.sqrt(np.abs(x - k))
+        if x[0] > 0.5:
+            seen.append(k)
+    return x, seen
+
+
+@pytest.mark.parametrize(("limit", "value", "fn", "what"), [
+    ("jitfuse.tracing.recorder.MAX_OPS", 20, chain, "more than 20 operators, last at "),
+    ("jitfuse.tracing.recorder.MAX_OPS", 20, looking, "more than 20 operators, last at "),
+    ("jitfuse.function_splits.MAX_STEPS", 20, chain, "more than 20 steps"),
+    ("jitfuse.splitting.building.MAX_STEPS_BETWEEN_LOOKS", 20, looking, "more than 20 steps"),
+])
+def test_plain_python_takes_over(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, fn: Any, what: str) -> None:
+    monkeypatch.setattr(limit, value)
+    fused = jf.fuse(fn)
+    with pytest.warns(jf.FallbackWarning, match=what):
+        first = fused(X)
+    with np.errstate(all="ignore"):
+        want = fn(X)
+        for got in (first, fused(X), fused(X)):
+            for a, b in zip(got if isinstance(got, tuple) else (got,), want if isinstance(want, tuple) else (want,),
+                            strict=True):
+                np.testing.assert_array_equal(a, b)
+    counts = fused.stats()
+    assert (counts["traces"], counts["fallbacks"]) == (1, 3)
+    assert what.split(",")[0] in str(fused.explain(X))
+
+
+def test_what_is_asked_for_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where plain Python must not take over, or there is no call to answer, all is traced."""
+    monkeypatch.setattr("jitfuse.tracing.recorder.MAX_OPS", 20)
+    monkeypatch.setattr("jitfuse.function_splits.MAX_STEPS", 20)
+    assert len(jf.fuse(chain).program(X).steps) > 20
+    np.testing.assert_allclose(jf.fuse(chain, strict=True)(X), chain(X), rtol=1e-12)
+
+
+def test_code_that_catches_all_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def catching(x: Any) -> Any:
+        try:
+            return chain(x)
+        except BaseException:
+            return x
+
+    monkeypatch.setattr("jitfuse.tracing.recorder.MAX_OPS", 20)
+    with pytest.warns(jf.FallbackWarning):
+        got = jf.fuse(catching)(X)
+    np.testing.assert_array_equal(got, chain(X))
