@@ -102,16 +102,16 @@ class Making:
     """What the entry of an object says that LLVM makes now, and once it is made, the entry.
 
     Most of a first entry is reading sources for its key: it is made beside the compilation where they are known
-    already, else when somebody asks.
+    already, else when somebody asks. Where nobody is likely to, as without a cache, it keeps neither forms nor text
+    until then: both can be made again.
     """
 
-    def __init__(self, canonical: bytes, forms: Sequence[KernelForm], origin: Origin, text: str) -> None:
+    def __init__(self, canonical: bytes, origin: Origin, made_of: tuple[Sequence[KernelForm], str] | None) -> None:
         self.canonical = canonical
         self.code = b""
         self.milliseconds = 0.0
-        self._forms = forms
         self._origin = origin
-        self._text = text
+        self._made_of = made_of
         self._said: tuple[str, dict[str, Any]] | None = None
 
     def say(self) -> tuple[str, dict[str, Any]]:
@@ -119,19 +119,39 @@ class Making:
         from jitfuse.cache.parts import describe
 
         if self._said is None:
-            forms = self._forms
+            forms, text = self._made_of or self._again()
             self._said = object_key(self.canonical), {
-                **entry_metadata(self._origin), "ir": compress_text(self._text),
+                **entry_metadata(self._origin), "ir": compress_text(text),
                 "kernels": [f"k{k}" for k in range(len(forms))],
                 "forms": compress_text("\n\n".join(str(f) for f in forms)), "program": self._origin.program_text,
                 **describe(kernel_parts(), "forms"),
             }
+            self._made_of = None
         return self._said
+
+    def _again(self) -> tuple[Sequence[KernelForm], str]:
+        """Return the forms, and their text."""
+        from jitfuse.ir.form_codec import form_of
+
+        forms = [form_of(data) for data in self.canonical.split(b"\0")]
+        return forms, kernel_text(forms)
 
     def entry(self) -> Entry:
         """Return the entry of the object, which is compiled."""
         key, metadata = self.say()
         return Entry(key, {**metadata, "compile_ms": round(self.milliseconds, 3)}, self.canonical, self.code)
+
+
+def kernel_text(forms: Sequence[KernelForm]) -> str:
+    """Return the LLVM IR of kernel forms; the same in every process on this kind of machine."""
+    from jitfuse.backends.llvm.builder import Module
+    from jitfuse.backends.llvm.codegen.kernel import emit_kernel
+    from jitfuse.backends.llvm.jit import host_target
+
+    module = Module()
+    for k, form in enumerate(forms):
+        emit_kernel(module, f"k{k}", form, host_target())
+    return module.text()
 
 
 def references(entry: Entry, key_of: Callable[[bytes], str]) -> Iterator[Entry]:

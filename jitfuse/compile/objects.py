@@ -23,7 +23,7 @@ from jitfuse.cache import (
     sources_known,
     sources_now,
 )
-from jitfuse.compile.kernel_object import REFERENCE, KernelObject, Kernels, Making
+from jitfuse.compile.kernel_object import REFERENCE, KernelObject, Kernels, Making, kernel_text
 from jitfuse.compile.keys import LEVEL, object_key
 from jitfuse.compile.origin import Origin
 from jitfuse.compile.totals import count
@@ -89,7 +89,7 @@ def kernels_for(forms: Sequence[KernelForm], origin: Origin, *, use_cache: bool 
         if lacking:
             count("cache_misses")
             canonical = b"\0".join(form.canonical_bytes for form in lacking)
-            compiled = _compiled(canonical, lacking, origin)
+            compiled = _compiled(canonical, lacking, origin, use_cache)
             made = KernelObject(canonical, compiled.code, compiled)
             made.unpublished = True
             _keep(made)
@@ -175,8 +175,8 @@ def _keep(made: KernelObject) -> None:
         _homes[form] = made
 
 
-def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> Making:
-    """Have the forms compiled, and beside it what their entry says, if that takes no reading of sources."""
+def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use_cache: bool) -> Making:
+    """Have the forms compiled, and beside it what their entry says, if it is wanted and takes no reading of sources."""
     from jitfuse.backends.llvm.jit import emitter
     from jitfuse.beside import Beside
 
@@ -184,8 +184,8 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> 
     text = kernel_text(forms)
     emit = emitter(text, level=LEVEL)
     count("compiles")
-    making = Making(canonical, forms, origin, text)
-    if sources_known():
+    making = Making(canonical, origin, (forms, text) if use_cache else None)
+    if use_cache and sources_known():
         made = Beside(lambda: (emit(), time.perf_counter()))
         making.say()
         sources_now()  # last: what is imported after it has it done again
@@ -194,18 +194,6 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin) -> 
         code, end = emit(), time.perf_counter()
     making.code, making.milliseconds = link(code), (end - begin) * 1e3
     return making
-
-
-def kernel_text(forms: Sequence[KernelForm]) -> str:
-    """Return the LLVM IR of kernel forms; the same in every process on this kind of machine."""
-    from jitfuse.backends.llvm.builder import Module
-    from jitfuse.backends.llvm.codegen.kernel import emit_kernel
-    from jitfuse.backends.llvm.jit import host_target
-
-    module = Module()
-    for k, form in enumerate(forms):
-        emit_kernel(module, f"k{k}", form, host_target())
-    return module.text()
 
 
 def kernel_code(forms: Sequence[KernelForm]) -> bytes:

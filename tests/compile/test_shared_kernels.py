@@ -1,6 +1,7 @@
 """Kernels are found by their forms: in this process and on the disk, whichever program they were first made for."""
 from __future__ import annotations
 
+import gc
 import marshal
 import os
 import warnings
@@ -16,6 +17,8 @@ from jitfuse.cache import Entry, default_store
 from jitfuse.compile import kernel_object, objects
 from jitfuse.compile.keys import object_key
 from jitfuse.errors import CacheWarning
+from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.program import FusedProgram
 
 X = np.linspace(-2.0, 2.0, 24).reshape(4, 6)
 
@@ -158,6 +161,27 @@ def test_without_a_cache_kernels_are_shared_too() -> None:
     a, b = jf.fuse(first, cache=False), jf.fuse(part, cache=False)
     a(X), b(X)
     assert counts(a) == (1, 0) and counts(b) == (0, 0) and not references()
+
+
+def test_what_was_compiled_without_a_cache_keeps_no_text_and_is_the_same_entry() -> None:
+    def own(x: Any) -> Any:
+        return np.cumsum(x * 1.5, axis=1), np.cos(x).max(axis=0)
+
+    alone = jf.fuse(own, cache=False)
+    alone(X)
+    (made,) = made_for(alone).objects
+    reachable, todo = set(), [vars(made._entry)]
+    while todo:
+        value = todo.pop()
+        if id(value) not in reachable and not isinstance(value, FusedProgram | type):
+            reachable.add(id(value))
+            assert not isinstance(value, KernelForm) and not (isinstance(value, str) and "define" in value)
+            todo += gc.get_referents(value) if not hasattr(value, "__globals__") else []
+    text, forms = made.source, made.entry.metadata["forms"]
+    forget()
+    (stored,) = made_for(called(own)).objects
+    assert stored is not made
+    assert (stored.key, stored.source, stored.entry.metadata["forms"]) == (made.key, text, forms)
 
 
 def test_what_was_compiled_without_a_cache_is_stored_for_who_uses_it() -> None:
