@@ -30,8 +30,9 @@ else:
     choosing = Later("jitfuse.tracing.choosing")
 
 
-MAX_OPS: Final = 100_000
-"""Operators that one run of a function may record where plain Python can take over: they take seconds to trace."""
+MAX_OPS: Final = 500_000
+"""Operators that one run of a function may record where plain Python can take over: they take seconds to trace, as ten
+thousand rounds of a loop of fifty do, of which Python itself takes a tenth."""
 
 
 class Recorder(Memory):
