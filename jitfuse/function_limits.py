@@ -1,4 +1,5 @@
-"""How often a function may look at the values of traced data before its calls run as plain Python.
+"""How often a function may look at the values of traced data, and how much a call may come to, before its calls run as
+plain Python.
 
 Owns the limits, what is counted against them, and what is said where one is reached. Does not own what a function does
 then (`jitfuse.function_splits`).
@@ -12,9 +13,12 @@ from jitfuse.later import Later
 from jitfuse.tracing.look import way_out
 
 if TYPE_CHECKING:
+    from jitfuse.ir import effort
+    from jitfuse.ir.program import FusedProgram
     from jitfuse.splitting import signals
     from jitfuse.tracing.observing import Answer, Question, Site
 else:
+    effort = Later("jitfuse.ir.effort")
     signals = Later("jitfuse.splitting.signals")
 
 MAX_VALUES: Final = 8
@@ -130,6 +134,15 @@ class Limits:
         self.give_up(f"Python looks at data more than {signals.TRACED} times in a call, last at {question.place}, and "
                       "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
+
+    def note_writes(self, program: FusedProgram) -> None:
+        """Hear of what is to be compiled; raises GiveUpSignal where its writes go over what Python leaves alone."""
+        if "scatter" in program.op_names or "rolled_loop" in program.op_names:
+            found = effort.touched(program)
+            if found.is_waste:
+                self.give_up(f"{found.writes:,} writes at places that data says (x[i] = v) would go over "
+                              f"{found.over >> 20:,} MiB of arrays, and there is little else to compile. Write at all "
+                              "places at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
 
     def note_steps(self, steps: int, most: int) -> None:
         """Hear of the steps of what is to be compiled for one call; raises GiveUpSignal where they are too many."""

@@ -132,6 +132,7 @@ class Splits(Signatures):
                 made = route.grow()
                 if isinstance(made, Trace):
                     self._limits.note_steps(len(made.program.steps), MAX_STEPS)
+                    self._limits.note_writes(made.program)
         except signals.LoopClosedSignal:
             return None
         except signals.GiveUpSignal:

@@ -253,6 +253,7 @@ class Building:
         segment = self._host.segment_of(part, self._training)
         self._steps += segment.steps
         self._limits.note_steps(self._steps, MAX_STEPS_BETWEEN_LOOKS)
+        self._limits.note_writes(segment.spec.trace.program)
         return segment
 
     def _attach(self, edge: Edge) -> None:

@@ -1,6 +1,7 @@
 """Bounds on what is traced and compiled for one call, and plain Python past them."""
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -67,3 +68,27 @@ def test_code_that_catches_all_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -
     with pytest.warns(jf.FallbackWarning):
         got = jf.fuse(catching)(X)
     np.testing.assert_array_equal(got, chain(X))
+
+
+def test_writes_at_places_of_data_into_large_arrays_are_plain_pythons() -> None:
+    """Compiled they would go over the whole array each; where that is little beside the rest, or short, they are."""
+    def count(x: Any, i: Any) -> Any:
+        for k in range(len(i)):
+            x[i[k]] += 1
+        return x
+
+    def count_and_compute(x: Any, i: Any) -> Any:
+        for k in range(len(i)):
+            x = np.tanh(x) * 0.25 + np.sqrt(x * x + 1) * 0.25
+            x[i[k]] += 1
+        return x
+
+    places = np.random.default_rng(0).integers(0, 100_000, 100)
+    for fn, size, fallbacks in ((count, 1000, 0), (count, 100_000, 2), (count_and_compute, 100_000, 0)):
+        want, fused = fn(np.zeros(size), places % size), jf.fuse(fn)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                np.testing.assert_allclose(fused(np.zeros(size), places % size), want, rtol=1e-12)
+        assert fused.stats()["fallbacks"] == fallbacks
+        assert ["np.add.at" in str(w.message) for w in said] == [True] * bool(fallbacks)
