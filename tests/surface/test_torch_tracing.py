@@ -387,3 +387,21 @@ def test_views_that_torch_refuses_raise_its_error() -> None:
         with pytest.raises(RuntimeError, match="view size is not compatible"):
             f(torch.zeros(4, 6))
     assert f(torch.zeros(1, 6)).shape == (6,)
+
+
+@pytest.mark.parametrize("width", [1, 3, 7, 14, 33, 70])
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2)])
+def test_convolutions_of_single_channels_sum_slices_of_rows_of_any_width(
+    width: int, stride: int, dilation: int
+) -> None:
+    draws = torch.Generator().manual_seed(width)
+    x, w = torch.rand(2, 5, 6, width, generator=draws), torch.rand(5, 1, 3, 3, generator=draws)
+    x[0, 1, 2, width // 2], x[1, 3, 0, 0] = torch.inf, torch.nan
+
+    def f(x: Any, w: Any) -> Any:
+        return F.conv2d(x, w, stride=stride, dilation=dilation, padding=2, groups=5)
+
+    fused = jf.fuse(f, strict=True)
+    for given in (x, x.flip(0), x.transpose(0, 1).contiguous().transpose(0, 1)):
+        torch.testing.assert_close(fused(given, w), f(given, w), equal_nan=True)
+    assert "matmul" not in fused.explain(x, w)

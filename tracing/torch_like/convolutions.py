@@ -114,7 +114,7 @@ def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents
     samples, channels = x.shape[:2]
     spatial = _counts(x, sizes, strides, dilations)
     outs, ins, places = w.shape[0] // groups, channels // groups, math.prod(sizes)
-    if outs == ins == 1 < places <= _FEW_PLACES and spatial[-1] >= _WIDE and str(x.dtype) in ("float32", "float64"):
+    if outs == ins == 1 < places <= _FEW_PLACES and str(x.dtype) in ("float32", "float64"):
         return _sum_of_slices(x, w, strides, dilations)
     lead = (samples, groups) if groups > 1 else (samples,)
     if places > 1:
@@ -127,9 +127,8 @@ def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents
 
 
 _FEW_PLACES: Final = 128
-_WIDE: Final = 64
-"""A convolution of single channels with up to so many weights, over rows as wide as this, is one kernel that sums
-slices: it reads the image where it lies, and a product would wait for memory."""
+"""A convolution of single channels with up to so many weights is one kernel that sums slices, over short rows too: it
+reads the image where it lies, and a product would wait for memory."""
 
 
 def _sum_of_slices(x: Tensor, w: Tensor, strides: Extents, dilations: Extents) -> Tensor:
