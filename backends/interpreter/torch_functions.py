@@ -31,6 +31,18 @@ def call(name: str, operands: Sequence[Tensor], attrs: dict[str, Any]) -> Tensor
     return _FUNCTIONS[name](*operands, **attrs)
 
 
+def is_native(name: str, dtype: Any) -> bool:
+    """Return whether an operator on operands of one dtype is a function of torch's (`function_of`)."""
+    if dtype in _UNSIGNED or (name == "matmul" and dtype == torch.bool):
+        return False
+    return name in NATIVE and (name in _COMPLEX_IN_TORCH or not dtype.is_complex)
+
+
+def function_of(name: str) -> Callable[..., Tensor]:
+    """Return the function of an operator over operands of its loop's dtypes."""
+    return _FUNCTIONS[name]
+
+
 def names() -> frozenset[str]:
     """Return the operators that have a function here."""
     return frozenset(_FUNCTIONS)
@@ -294,3 +306,5 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "diagonal": lambda x, *, offset: torch.diagonal(x, offset, -2, -1),
     "slice": _slice, "windows": _windows, "update_slice": _update_slice,
 }
+NATIVE = frozenset({*_SAME, *_RENAMED, "abs", "floor", "ceil", "trunc", "power"}) - {"where"}
+"""Operators that are one function of torch's on each of their dtypes."""

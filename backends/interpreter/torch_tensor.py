@@ -22,7 +22,7 @@ from jitfuse.ir import loops, meta_rules, ops
 from jitfuse.ir.program import Meta
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in SUPPORTED}
-_NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
+NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
 
 
 class TorchTensor(EagerTensor):
@@ -37,7 +37,7 @@ class TorchTensor(EagerTensor):
                 value = torch_functions.from_numpy(value)
             if not isinstance(value, torch.Tensor):
                 raise ArgumentError(f"{type(value).__name__} is no tensor, float, int or bool")
-            if value.dtype not in _NAMES:
+            if value.dtype not in NAMES:
                 raise DTypeError(f"dtype {value.dtype} is not supported; use one of {', '.join(SUPPORTED)}")
         self.value = value
 
@@ -49,7 +49,7 @@ class TorchTensor(EagerTensor):
     @property
     def dtype(self) -> str:
         """The dtype's name."""
-        return weak_dtype(self.value) if self.weak else _NAMES[self.value.dtype]
+        return weak_dtype(self.value) if self.weak else NAMES[self.value.dtype]
 
     @property
     def device(self) -> str:
@@ -87,7 +87,7 @@ class TorchTensor(EagerTensor):
         metas = [Meta((), "bool" if op.name == "where" and k == 0 else common) for k in range(len(inputs))]
         loop = op.loop(op.name, metas)
         if kind(common) != "float" and loop.result == "float64":  # torch's default instead of NumPy's
-            default = _NAMES.get(torch.get_default_dtype(), "float32")
+            default = NAMES.get(torch.get_default_dtype(), "float32")
             return loops.Loop((default,) * len(inputs), default)
         return loop
 
@@ -143,7 +143,7 @@ class TorchProgramTensor(TorchTensor):
 
 def _supported(dtype: Any) -> str:
     """Return the name of a dtype; raises DTypeError for those that torch alone has, such as complex32."""
-    found = _NAMES.get(dtype)
+    found = NAMES.get(dtype)
     if found is None:
         raise DTypeError(f"dtype {dtype} is not supported; use one of {', '.join(SUPPORTED)}")
     return found

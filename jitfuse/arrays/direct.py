@@ -38,7 +38,8 @@ _BODIES: Final = frozenset({
     "linalg.matrix_rank",
 })
 """Functions whose bodies call NumPy's functions only."""
-_OPERATORS: Final = {"pow": "power"}
+OPERATORS: Final = {"pow": "power"}
+"""The operators of functions with another name."""
 
 
 def over_arrays(name: str, function: Function) -> Function | None:
@@ -52,7 +53,7 @@ def over_arrays(name: str, function: Function) -> Function | None:
     implementation = getattr(function, "_implementation", None)
     if implementation is not None:
         return implementation  # type: ignore[no-any-return]
-    op = ops.get(_OPERATORS.get(name, name)) if function.__module__ == "jitfuse.namespace" else None
+    op = ops.get(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.namespace" else None
     if op is None or op.kind != ops.ELEMENTWISE or op.attrs or op.arity > 2 or name == "python_number":
         return None
     return op.numpy

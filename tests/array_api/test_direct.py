@@ -113,15 +113,22 @@ def _agree(got: Any, want: Any, exact: bool) -> None:
         assert got == want
 
 
+def _of_torch(array: np.ndarray[Any, Any]) -> Any:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    return jf.asarray(torch.from_numpy(np.ascontiguousarray(array)))
+
+
+@pytest.mark.parametrize("make", [jf.asarray, _of_torch])
 @pytest.mark.parametrize("name", sorted(n for n in CALLS if n.startswith("linalg.") or "." in n or hasattr(jf, n)))
-def test_a_function_and_its_direct_way_agree(name: str) -> None:
+def test_a_function_and_its_direct_way_agree(name: str, make: Callable[[Any], Any]) -> None:
     module, _, last = name.rpartition(".")
     function = getattr(getattr(jf, module) if module else jf, last)
-    itself, exact = function.__wrapped__, name not in ("vecdot", "mean", "std", "var")
+    assert isinstance(make(np.ones(2)), EagerArray)
+    itself, exact = function.__wrapped__, make is jf.asarray and name not in ("vecdot", "mean", "std", "var")
     for array in ARRAYS.values():
         for call in CALLS[name]:
-            want = _outcome(lambda c=call, a=array: c(itself, jf.asarray(a())))
-            _agree(_outcome(lambda c=call, a=array: c(function, jf.asarray(a()))), want, exact)
+            want = _outcome(lambda c=call, a=array: c(itself, make(a())))
+            _agree(_outcome(lambda c=call, a=array: c(function, make(a()))), want, exact)
 
 
 @pytest.mark.parametrize("name", sorted(ARRAYS))

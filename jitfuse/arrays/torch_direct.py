@@ -1,0 +1,268 @@
+"""What carries out a function of the namespace over torch tensors alone: the direct way of arrays over them.
+
+An operator that the interpreter leaves to one function of torch's is that function, wherever operands have the dtype
+that the operator computes in: decided once for each dtype. The others here say in torch what the function says for
+tensors, for float32 and float64 alone where NumPy's rules for other dtypes are not torch's. What is not here, or
+returns NotImplemented, may go through NumPy (`jitfuse.arrays.direct`). Importing this module imports torch.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from jitfuse.arrays.direct import OPERATORS
+from jitfuse.backends.interpreter import torch_functions
+from jitfuse.backends.interpreter.torch_tensor import NAMES, TORCH_DTYPES
+from jitfuse.dtypes import WEAK_DTYPE
+from jitfuse.ir import ops
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.dtype_name import dtype_name
+
+Function = Callable[..., Any]
+Tensor = Any
+FLOATS: Final = frozenset({torch.float32, torch.float64})
+
+
+def over_tensors(name: str, function: Function) -> Function | None:
+    """Return what carries out a function of the namespace over tensors, or None where nothing does."""
+    if name in _OWN:
+        return _OWN[name]
+    return operator(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.namespace" else None
+
+
+def operator(name: str) -> Function | None:
+    """Return an operator of the table over tensors and Python numbers, or None where it is not one of torch's."""
+    op = ops.get(name)
+    if op is None or name not in torch_functions.NATIVE or op.loop is None or op.attrs or op.arity > 2:
+        return None
+    return _unary(op) if op.arity == 1 else _binary(op)
+
+
+# ---------------------------------------------------------------- operators
+def _fits(op: ops.Op, metas: list[Meta], dtype: str) -> bool:
+    assert op.loop is not None
+    loop = op.loop(op.name, metas)
+    return all(d == dtype for d in loop.inputs) and torch_functions.is_native(op.name, TORCH_DTYPES[dtype])
+
+
+def _unary(op: ops.Op) -> Function:
+    function, plans = torch_functions.function_of(op.name), dict[Any, bool]()
+
+    def unary(x: Tensor, /) -> Any:
+        dtype = x.dtype
+        fits = plans.get(dtype)
+        if fits is None:
+            fits = plans[dtype] = _fits(op, [Meta((), NAMES[dtype])], NAMES[dtype])
+        return function(x) if fits else NotImplemented
+
+    return unary
+
+
+_constants: dict[tuple[type, Any, Any], Tensor] = {}
+
+
+def constant(value: Any, dtype: Any) -> Tensor:
+    """Return a Python number as a tensor of rank 0 that nobody writes into; raises where the dtype does not hold it."""
+    key = (type(value), value or str(value), dtype)  # 0.0 and -0.0 are equal
+    found = _constants.get(key)
+    if found is None:
+        if len(_constants) > 1024:
+            _constants.clear()
+        found = _constants[key] = torch.tensor(value, dtype=dtype)
+    return found
+
+
+def _binary(op: ops.Op) -> Function:
+    function, plans = torch_functions.function_of(op.name), dict[Any, bool]()
+
+    def binary(a: Any, b: Any, /) -> Any:
+        if type(a) is torch.Tensor:
+            dtype = a.dtype
+            other = b.dtype if type(b) is torch.Tensor else type(b)
+            key = (dtype, other, True)
+        else:
+            dtype, other = b.dtype, type(a)
+            key = (dtype, other, False)
+        fits = plans.get(key)
+        if fits is None:
+            fits = plans[key] = _both_fit(op, *key)
+        if not fits:
+            return NotImplemented
+        if dtype is not other:
+            if key[2]:
+                b = constant(b, dtype)
+            else:
+                a = constant(a, dtype)
+        return function(a, b)
+
+    return binary
+
+
+def _both_fit(op: ops.Op, dtype: Any, other: Any, first: bool) -> bool:
+    if type(other) is type:
+        if other not in WEAK_DTYPE:
+            return False
+        metas = [Meta((), NAMES[dtype]), Meta((), WEAK_DTYPE[other], weak=True)]
+    elif dtype is not other:
+        return False
+    else:
+        metas = [Meta((), NAMES[dtype])] * 2
+    return _fits(op, metas if first else metas[::-1], NAMES[dtype])
+
+
+def _where(condition: Tensor, a: Any, b: Any, /) -> Any:
+    if condition.dtype is not torch.bool:
+        return NotImplemented
+    dtype = (a if type(a) is torch.Tensor else b).dtype
+    if dtype not in FLOATS:
+        return NotImplemented
+    a, b = (v if type(v) is torch.Tensor else constant(v, dtype) if type(v) in _REAL else None for v in (a, b))
+    return torch.where(condition, a, b) if a.dtype is dtype and b.dtype is dtype else NotImplemented
+
+
+_REAL: Final = frozenset({int, float})
+
+
+def _clip(x: Tensor, /, min: Any = None, max: Any = None) -> Any:
+    plain = x.dtype in FLOATS and type(min) in _REAL and type(max) in _REAL and min <= max
+    return torch.clamp(x, min, max) if plain else NotImplemented
+
+
+# ---------------------------------------------------------------- reductions
+def _reduction(function: Function, dtypes: frozenset[Any] = FLOATS) -> Function:
+    """Return a reduction over one axis or all."""
+    def reduce(x: Tensor, /, axis: Any = None, *, keepdims: bool = False) -> Any:
+        if x.dtype not in dtypes or not x.numel():
+            return NotImplemented
+        if axis is None and not keepdims:
+            return function(x)
+        return function(x, dim=axis, keepdim=keepdims) if type(axis) is int else NotImplemented
+
+    return reduce
+
+
+_TRUTHS: Final = FLOATS | {torch.bool}
+
+
+def _moment(function: Function) -> Function:
+    def reduce(x: Tensor, /, axis: Any = None, *, correction: float = 0, keepdims: bool = False) -> Any:
+        one = (axis is None and not keepdims) or type(axis) is int
+        count = x.numel() if axis is None else x.shape[axis]
+        if x.dtype not in FLOATS or not one or not count > correction >= 0 or not x.numel():
+            return NotImplemented
+        return function(x, dim=axis, correction=correction, keepdim=keepdims)
+
+    return reduce
+
+
+# ---------------------------------------------------------------- shapes
+def _expand_dims(a: Tensor, axis: Any) -> Any:
+    return torch.unsqueeze(a, axis) if type(axis) is int else NotImplemented
+
+
+def _squeeze(a: Tensor, axis: Any = None) -> Any:
+    return torch.squeeze(a, axis) if type(axis) is int and a.shape[axis] == 1 else NotImplemented
+
+
+def _flip(m: Tensor, axis: Any = None) -> Any:
+    if axis is None:
+        return torch.flip(m, tuple(range(m.ndim)))
+    return torch.flip(m, (axis,)) if type(axis) is int else NotImplemented
+
+
+def _broadcast_to(array: Tensor, shape: Any) -> Any:
+    return torch.broadcast_to(array, shape) if type(shape) is tuple and -1 not in shape else NotImplemented
+
+
+def _broadcast_arrays(*args: Tensor) -> Any:
+    return torch.broadcast_tensors(*args)
+
+
+def _reshape(x: Tensor, /, shape: Any, *, copy: bool | None = None) -> Any:
+    plain = copy is None and type(shape) is tuple and bool not in map(type, shape) and x.numel()
+    return torch.reshape(x, shape) if plain else NotImplemented
+
+
+def _permute_dims(a: Tensor, axes: Any = None) -> Any:
+    return torch.permute(a, axes) if type(axes) is tuple else NotImplemented
+
+
+def _matrix_transpose(x: Tensor, /) -> Any:
+    return x.mT
+
+
+def _moveaxis(a: Tensor, source: Any, destination: Any) -> Any:
+    return torch.movedim(a, source, destination)
+
+
+def _joined(function: Function) -> Function:
+    def join(arrays: Any, /, axis: int = 0) -> Any:
+        dtype, ndim = arrays[0].dtype, arrays[0].ndim
+        same = type(axis) is int and all(a.dtype is dtype and a.ndim == ndim and a.numel() for a in arrays)
+        return function(arrays, axis) if same else NotImplemented
+
+    return join
+
+
+def _triangle(function: Function) -> Function:
+    def triangle(m: Tensor, k: int = 0) -> Any:
+        return function(m, k)
+
+    return triangle
+
+
+def _roll(a: Tensor, shift: Any, axis: Any = None) -> Any:
+    return torch.roll(a, shift, axis) if type(shift) is int else NotImplemented
+
+
+def _unstack(x: Tensor, /, *, axis: int = 0) -> Any:
+    return torch.unbind(x, axis)
+
+
+# ---------------------------------------------------------------- creation
+def _like(function: Function) -> Function:
+    def like(x: Tensor, /, dtype: Any = None, *, device: str | None = None) -> Any:
+        if device is not None:
+            return NotImplemented
+        return function(x.shape, dtype=x.dtype if dtype is None else TORCH_DTYPES[dtype_name(dtype)], device=x.device)
+
+    return like
+
+
+def _full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: str | None = None) -> Any:
+    if dtype is not None or device is not None or x.dtype not in FLOATS or type(fill_value) not in _REAL:
+        return NotImplemented
+    return torch.full_like(x, fill_value, memory_format=torch.contiguous_format)
+
+
+# ---------------------------------------------------------------- products
+def _product(function: Function) -> Function:
+    def product(a: Tensor, b: Tensor, /) -> Any:
+        return function(a, b) if a.dtype is b.dtype and a.dtype in FLOATS else NotImplemented
+
+    return product
+
+
+def _vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Any:
+    same = x1.dtype is x2.dtype and x1.dtype in FLOATS and x1.shape[axis] == x2.shape[axis]
+    return torch.linalg.vecdot(x1, x2, dim=axis) if same else NotImplemented
+
+
+_OWN: Final[dict[str, Function]] = {
+    "where": _where, "clip": _clip,
+    **{name: _product(torch.matmul) for name in ("matmul", "linalg.matmul")},
+    **dict.fromkeys(("vecdot", "linalg.vecdot"), _vecdot), "linalg.outer": _product(torch.outer),
+    "sum": _reduction(torch.sum), "max": _reduction(torch.amax), "min": _reduction(torch.amin),
+    "mean": _reduction(torch.mean), "any": _reduction(torch.any, _TRUTHS),
+    "all": _reduction(torch.all, _TRUTHS),
+    "var": _moment(torch.var), "std": _moment(torch.std),
+    "expand_dims": _expand_dims, "squeeze": _squeeze, "flip": _flip, "broadcast_to": _broadcast_to,
+    "broadcast_arrays": _broadcast_arrays, "reshape": _reshape, "permute_dims": _permute_dims,
+    "matrix_transpose": _matrix_transpose, "linalg.matrix_transpose": _matrix_transpose, "moveaxis": _moveaxis,
+    "concat": _joined(torch.cat), "stack": _joined(torch.stack), "tril": _triangle(torch.tril),
+    "triu": _triangle(torch.triu), "roll": _roll, "unstack": _unstack,
+    "zeros_like": _like(torch.zeros), "ones_like": _like(torch.ones), "empty_like": _like(torch.zeros),
+    "full_like": _full_like,
+}
