@@ -27,7 +27,7 @@ from jitfuse.tracing.traced import TracedTensor
 
 _REQUIRED: Final = object()
 _DRAWS: Final = 64
-"""Draws in one run after which a function with branches both ways is looked at."""
+"""Draws in one run after which a function is looked at for what else it does."""
 _WORTH: Final = 32
 """Operators, each for so many elements, that a draw must have beside it there."""
 _PER_OPERATOR: Final = 256
@@ -228,7 +228,7 @@ class TracedGenerator:
                 "the loop, or use jf.random."
             )
         self._run.draws += 1
-        if self._run.draws == _DRAWS and self._run.branched:
+        if self._run.draws == _DRAWS and self._run.splitter is not None:
             _refuse_to_draw(self._run)
         attrs = {"method": method, "shape": shape, "dtype": dtype}
         whole = self._state.call("generator_draw", *operands, **attrs)
@@ -241,7 +241,7 @@ class TracedGenerator:
 
 
 def _refuse_to_draw(run: Recorder) -> None:
-    """Give a function up whose branches go both ways between draws that the rest of it does not make up for.
+    """Give a function up that draws number by number, with little between draws that would make up for them.
 
     Each draw leaves the kernels for NumPy's generator, at the cost of some ten of NumPy's operators.
     """

@@ -82,7 +82,9 @@ def test_python_numbers_give_way_to_narrower_dtypes() -> None:
     same(function, X)
 
 
-def test_loops_helpers_and_looks() -> None:
+def test_loops_helpers_and_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jitfuse.tracing.generators._DRAWS", 1000)
+
     class Walk:
         def __init__(self, seed: int) -> None:
             self.rng = np.random.default_rng(seed)
@@ -102,6 +104,31 @@ def test_loops_helpers_and_looks() -> None:
 
     for limit in (3.0, 9.0):
         same(function, X, 2, limit)
+
+
+def test_draws_with_little_between_are_left_to_numpy() -> None:
+    def sampler(seed: int, count: int) -> Any:
+        rng, x, kept = np.random.default_rng(seed), 0.0, np.zeros(count)
+        for k in range(count):
+            x = rng.normal(0.8 * x, 0.6)
+            kept[k] = x
+        return kept, rng.random()
+
+    same(sampler, 3, 63 - 1)
+    fused = jf.fuse(sampler)
+    with pytest.warns(jf.FallbackWarning, match="drawn one after the other"):
+        fused(3, 64)
+    for got, want in zip(fused(3, 65), sampler(3, 65), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+    def filtered(y: Any, seed: int) -> Any:
+        rng = np.random.default_rng(seed)
+        for k in range(70):
+            x = y + rng.normal(size=y.shape)
+            y = y * 0.5 + np.sqrt(np.abs(x)) / (k + 1) - x * 0.25
+        return y
+
+    same(filtered, np.linspace(-1, 1, 2000), 3)
 
 
 def test_errors_of_draws_are_numpys() -> None:
