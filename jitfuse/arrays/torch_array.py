@@ -139,12 +139,14 @@ def _of_torch(found: Any) -> Any:
 def _of_numpy(found: Any) -> Any:
     kind = type(found)
     if kind is np.ndarray:
-        if found.flags.writeable:
-            try:
-                return _wrapped(torch.from_numpy(found))
-            except (TypeError, ValueError):  # bfloat16, negative strides
-                pass
-        return TorchArray(found)
+        if not found.flags.writeable:
+            return TorchArray(found)
+        if min(found.strides, default=0) < 0:
+            found = found.copy()  # torch has no negative strides
+        try:
+            return _wrapped(torch.from_numpy(found))
+        except TypeError:  # a dtype that torch lacks, as the constructor says
+            return TorchArray(found)
     if isinstance(found, np.generic) or kind in _SCALARS:
         return _of_numpy(np.asarray(found))
     if isinstance(found, tuple | list):

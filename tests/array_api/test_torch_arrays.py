@@ -102,3 +102,11 @@ def test_python_protocols() -> None:
         assert float(a[0]) == 1.0 and float(other[0]) == 9.0
     assert torch.equal(torch.from_dlpack(a), torch.tensor([1.0, 2.0]))
     assert "TorchArray" in repr(a)
+
+
+def test_items_backwards_and_of_conjugates() -> None:
+    y = torch.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(np.asarray(jf.asarray(y)[::-1, ::-1]), y.numpy()[::-1, ::-1])
+    conjugate = torch.tensor([1 + 2j, 3 - 1j]).conj()
+    np.testing.assert_array_equal(np.asarray(jf.asarray(conjugate)[0]), 1 - 2j)
+    np.testing.assert_array_equal(np.asarray(jf.asarray(conjugate.imag)[1:]), [1.0])
