@@ -42,6 +42,10 @@ OPERATORS: Final = {"pow": "power"}
 """The operators of functions with another name."""
 
 
+class UndecidedError(Exception):
+    """An operand that is nothing for a direct way; the function itself is called then."""
+
+
 def over_arrays(name: str, function: Function) -> Function | None:
     """Return what carries out a function of the namespace over ndarrays, or None where nothing does."""
     if name in _OWN:
@@ -172,18 +176,12 @@ def _unique(make: Function, **asked: bool) -> Function:
     return unique
 
 
-_MOST_PAIRS: Final = 4096
-"""Comparisons that take no longer than sorting, and no memory to speak of."""
-_sorted_isin = _behind_dispatch(np.isin)
+_library_isin = _behind_dispatch(np.isin)
 
 
 def _isin(x1: Array, x2: Any, /, *, invert: bool = False) -> Any:
-    if type(x2) is not np.ndarray or x1.dtype != x2.dtype or not x2.size:
-        return NotImplemented
-    if x1.size * x2.size > _MOST_PAIRS:
-        return _sorted_isin(x1, x2, invert=invert)
-    found = (x1.reshape((*x1.shape, 1)) == x2.reshape(-1)).any(-1)
-    return ~found if invert else found
+    same = type(x2) is np.ndarray and x1.dtype == x2.dtype and x2.size
+    return _library_isin(x1, x2, invert=invert) if same else NotImplemented
 
 
 # ---------------------------------------------------------------- products and decompositions

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.arrays.base import EagerArray
-from jitfuse.arrays.direct import PASSED, floor_divide, over_arrays
+from jitfuse.arrays.direct import PASSED, UndecidedError, floor_divide, over_arrays
 from jitfuse.arrays.making import unwrap
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype
@@ -125,26 +125,21 @@ def _delivered(result: Any, out: Any = None) -> Any:
     return result
 
 
-_SCALARS: Final = frozenset({int, float, bool, complex})
 _ERRORS: Final = (TypeError, ValueError, OverflowError, IndexError)
 
 
-class _UndecidedError(Exception):
-    """An operand that is nothing for the direct way."""
-
-
 def _taken(value: Any) -> Any:
-    """Return what NumPy takes in place of an argument; raises _UndecidedError for what NumPy alone cannot decide."""
+    """Return what NumPy takes in place of an argument; raises UndecidedError for what NumPy alone cannot decide."""
     kind = type(value)
     if kind is NumPyArray:
-        if type(value.value) in _SCALARS:
-            raise _UndecidedError
+        if type(value.value) in WEAK_DTYPE:
+            raise UndecidedError
         return value.array
     if kind in PASSED:
         return value
     if kind is tuple or kind is list:
         return kind([_taken(v) for v in value])
-    raise _UndecidedError
+    raise UndecidedError
 
 
 def _way(carried_out: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,7 +184,7 @@ def placed(array: Any) -> NumPyArray:
 
 def _unary(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: NumPyArray) -> Any:
-        if type(self.value) in _SCALARS:
+        if type(self.value) in WEAK_DTYPE:
             return self.call(name)
         try:
             return _wrapped(function(self.value))
@@ -204,7 +199,7 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool, named: boo
     def method(self: NumPyArray, other: Any) -> Any:
         kind = type(other)
         value = other.value if kind is NumPyArray else other
-        if (kind is NumPyArray or kind in _SCALARS or kind is np.ndarray) and type(self.value) not in _SCALARS:
+        if (kind is NumPyArray or kind in WEAK_DTYPE or kind is np.ndarray) and type(self.value) not in WEAK_DTYPE:
             try:
                 return _wrapped(function(value, self.value) if reflected else function(self.value, value))
             except _ERRORS:
@@ -227,7 +222,7 @@ def _inplace(function: Callable[..., Any], usual: Callable[..., Any]) -> Callabl
     def operator(self: NumPyArray, other: Any) -> Any:
         kind = type(other)
         array, value = self.value, other.value if kind is NumPyArray else other
-        if (kind is NumPyArray or kind in _SCALARS or kind is np.ndarray) and type(array) is np.ndarray:
+        if (kind is NumPyArray or kind in WEAK_DTYPE or kind is np.ndarray) and type(array) is np.ndarray:
             try:
                 result = function(array, value)
             except _ERRORS:

@@ -15,9 +15,11 @@ import torch
 
 from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.base import EagerArray
+from jitfuse.arrays.direct import UndecidedError
 from jitfuse.arrays.making import unwrap
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor
+from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import ops
 from jitfuse.tracing import numpy_linalg
@@ -91,12 +93,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
 
 
 _INDICES: Final = frozenset({int, slice, NoneType, type(...)})
-_SCALARS: Final = frozenset({int, float, bool, complex})
 _PASSED: Final = direct.PASSED - {np.ndarray}
-
-
-class _UndecidedError(Exception):
-    """An operand that is nothing for the direct way."""
 
 
 def _wrapped(value: Any) -> TorchArray:
@@ -106,17 +103,17 @@ def _wrapped(value: Any) -> TorchArray:
 
 
 def _tensors(value: Any) -> Any:
-    """Return what torch takes in place of an argument; raises _UndecidedError for what is not torch's alone."""
+    """Return what torch takes in place of an argument; raises UndecidedError for what is not torch's alone."""
     kind = type(value)
     if kind is TorchArray:
         if type(value.value) is not torch.Tensor:
-            raise _UndecidedError
+            raise UndecidedError
         return value.value
     if kind in _PASSED:
         return value
     if kind is tuple or kind is list:
         return kind([_tensors(v) for v in value])
-    raise _UndecidedError
+    raise UndecidedError
 
 
 def _arrays(value: Any) -> Any:
@@ -125,7 +122,7 @@ def _arrays(value: Any) -> Any:
     if kind is torch.Tensor:
         array = value.numpy()
         if array.size > _SMALL:
-            raise _UndecidedError
+            raise UndecidedError
         return array
     return kind([_arrays(v) for v in value]) if kind is tuple or kind is list else value
 
@@ -147,7 +144,7 @@ def _of_numpy(found: Any) -> Any:
             return _wrapped(torch.from_numpy(found))
         except TypeError:  # a dtype that torch lacks, as the constructor says
             return TorchArray(found)
-    if isinstance(found, np.generic) or kind in _SCALARS:
+    if isinstance(found, np.generic) or kind in WEAK_DTYPE:
         return _of_numpy(np.asarray(found))
     if isinstance(found, tuple | list):
         parts = [_of_numpy(part) for part in found]
@@ -215,7 +212,7 @@ def _method(name: str, reflected: bool, usual: Function) -> Function:
             return usual(self)
 
     def binary(self: TorchArray, other: Any) -> Any:
-        if type(other) is TorchArray or type(other) in _SCALARS:
+        if type(other) is TorchArray or type(other) in WEAK_DTYPE:
             try:
                 found = way(other, self) if reflected else way(self, other)
                 if found is not NotImplemented:
