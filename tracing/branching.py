@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.tracing import arms
-from jitfuse.tracing.choosing import UNBOUND, Arm, Both, all_chosen, refuse, truth
+from jitfuse.tracing.choosing import UNBOUND, Arm, Both, all_chosen, refuse, truth, truth_of
 from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.observing import may_split
 from jitfuse.tracing.recorder import Recorder
@@ -39,8 +39,7 @@ def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) 
         known_value(run.session, value._id())
     except UnknownValueError:
         run.branched.add(place)
-        flat = value if not value.shape else value.call("reshape", shape=())
-        return Both(place, flat.call("astype", dtype="bool"))
+        return Both(place, truth_of(value))
     return value
 
 
@@ -59,7 +58,7 @@ def _then(run: Recorder | None, frame: types.FrameType, value: Any, names: tuple
     assert run is not None
     held = frame.f_locals if names else {}
     value.saved = {n: held.get(n, UNBOUND) for n in names}
-    _enter(run, value, value.condition)
+    run.arms.append(Arm(value, True, run.arms[-1] if run.arms else None))
     return True
 
 
@@ -76,7 +75,7 @@ def _otherwise(run: Recorder | None, frame: types.FrameType, value: Any) -> bool
         return not value
     assert run is not None
     _leave(run, value)
-    _enter(run, value, value.condition.call("logical_not"))
+    run.arms.append(Arm(value, False, run.arms[-1] if run.arms else None))
     return True
 
 
@@ -118,12 +117,6 @@ def _is_unbound(run: Recorder | None, frame: types.FrameType, value: Any) -> boo
 
 def _as_assigned(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
-
-
-def _enter(run: Recorder, both: Both, condition: TracedTensor) -> None:
-    if run.arms:
-        condition = run.arms[-1].condition.call("logical_and", condition)
-    run.arms.append(Arm(both, condition))
 
 
 def _leave(run: Recorder, both: Both) -> None:

@@ -43,12 +43,21 @@ class Both:
 
 
 class Arm:
-    """An arm that is being computed: its branch, and the condition of all arms around it and of its own."""
+    """An arm that is being computed: its branch, whether it is the first, and the arm around it."""
 
-    __slots__ = ("both", "condition")
+    __slots__ = ("_around", "_condition", "_first", "both")
 
-    def __init__(self, both: Both, condition: TracedTensor) -> None:
-        self.both, self.condition = both, condition
+    def __init__(self, both: Both, first: bool, around: Arm | None) -> None:
+        self.both, self._first, self._around = both, first, around
+        self._condition: TracedTensor | None = None
+
+    @property
+    def condition(self) -> TracedTensor:
+        """The condition of all arms around it and of its own, recorded when somebody asks: few arms need it."""
+        if self._condition is None:
+            own = self.both.condition if self._first else self.both.condition.call("logical_not")
+            self._condition = own if self._around is None else self._around.condition.call("logical_and", own)
+        return self._condition
 
 
 def refuse(run: Recorder, place: Site | None = None) -> NoReturn:
@@ -63,6 +72,13 @@ def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
         return fresh(run, run.scalar(bool(value), "bool"))
     if value._meta.size != 1:
         refuse(run, both.place)
+    return truth_of(value)
+
+
+def truth_of(value: TracedTensor) -> TracedTensor:
+    """Return the truth of one traced value, which nobody can write into."""
+    if value._scalar and value._meta.dtype == "bool" and not value._meta.weak:
+        return value
     flat = value if not value.shape else value.call("reshape", shape=())
     made: TracedTensor = flat.call("astype", dtype="bool")
     return made
