@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -50,25 +50,34 @@ class Comparison:
     ) -> None:
         count = len(line)
         self._free = np.ones(count, bool)
-        read, arity = _flat([op.input_ids for op in line])
-        made, widths = _flat([op.result_ids for op in line])
-        at, origin = np.repeat(np.arange(count), arity), np.repeat(np.arange(count), widths)
+        columns: Any = tuple(zip(*line)) or ((),) * 7
+        _, names, inputs, attrs, results, _, sources = columns
+        read, arity = _flat(inputs)
+        made, widths = _flat(results)
+        where, order = np.cumsum(arity) - arity, np.arange(count)
+        first = made[np.cumsum(widths) - widths]
+        origin = np.repeat(order, widths)
         position, last_use = np.full(len(numbers), -1), np.full(len(numbers), -1)
         position[made] = origin
-        np.maximum.at(last_use, read, at)
+        last_use[read] = np.repeat(order, arity)  # of a tensor that is read several times the last one stays
         last_use[list(delivered)] = count
-        self._operand = np.full((_COMPARED, count), -1)
-        for slot, operand in enumerate(self._operand):
-            has = arity > slot
-            operand[has] = read[(np.cumsum(arity) - arity + slot)[has]]
-        self._distance = _distances(line, self._operand, position, literals)
-        self._starts, codes = _regions(line)
-        self._code = _paired(codes, numbers[made[np.cumsum(widths) - widths]])
-        for operand in self._operand:
+        operands = np.full((_COMPARED, count), -1)
+        for slot, operand in enumerate(operands):
+            has = np.flatnonzero(arity > slot)
+            operand[has] = read[where[has] + slot]
+        literal = np.zeros(len(numbers), bool)
+        literal[list(literals)] = True
+        self._operand = operands
+        self._starts, codes, exact = _regions(names, attrs, sources)
+        self._distance = _distances(operands, position, literal, exact)
+        self._code = _paired(_paired(codes, numbers[first]), arity * (int(widths.max(initial=0)) + 1) + widths)
+        for operand in operands:
             self._code = _paired(self._code, np.where(operand < 0, 0, numbers[operand] + 1))
         until = np.maximum.reduceat(last_use[made], np.cumsum(widths) - widths) if count else last_use[:0]
         places = dict(zip(made.tolist(), origin.tolist()))
-        self.line = Line(line, self._code.tolist(), places, last_use, until)
+        self.line = Line(
+            line, self._code.tolist(), places, last_use, until, position, literal, first, operands, self._starts
+        )
 
     def take(self, begin: int, end: int) -> None:
         """Leave ops out of further runs."""
@@ -141,43 +150,45 @@ def _flat(tuples: list[tuple[int, ...]]) -> tuple[Any, Any]:
     return np.fromiter(itertools.chain.from_iterable(tuples), np.int64, int(lengths.sum())), lengths
 
 
-def _distances(line: list[OpNode], operands: Any, position: Any, literals: Collection[int]) -> Any:
+def _distances(operands: Any, position: Any, literal: Any, exact: Any) -> Any:
     """Return how far back each operand is made; what no op of the line makes has a number of its own below 0."""
-    literal = np.zeros(len(position), bool)
-    literal[list(literals)] = True
-    exact = np.fromiter([op.op_name in EXACT for op in line], bool, len(line))
     made = position[operands]
     given = np.where(literal[operands] & ~exact, _LITERAL, -2 - operands)
-    return np.where(operands < 0, 0, np.where(made >= 0, np.arange(len(line)) - made, given))
+    return np.where(operands < 0, 0, np.where(made >= 0, np.arange(operands.shape[1]) - made, given))
 
 
-def _regions(line: list[OpNode]) -> tuple[Any, Any]:
-    """Return where regions start, axis by axis, and a number for each op: of equal ones all but this and tensors is
-    equal, with the metas of operands beyond those that are compared for all ops at once."""
+def _regions(names: Sequence[str], attrs: Sequence[Any], sources: Sequence[str]) -> tuple[Any, Any, Any]:
+    """Return where regions start, axis by axis; a number for each op: of equal ones all but this and tensors is equal;
+    and which ops' kernels depend on literals.
+
+    Most ops have name and attributes in common with others, as objects: these are looked at once.
+    """
+    keys = list(zip(names, map(id, attrs)))
+    met = dict(zip(keys, attrs))
     numbers: dict[Any, int] = {}
-    known: dict[str, dict[int, tuple[int, Any]]] = {name: {} for name in _MOVING}
-    codes: list[int] = []
-    places: list[int] = []
+    facts: list[tuple[int, bool, bool]] = []
     starts: list[tuple[int, ...]] = []
     rank = 0
-    for k, (_, name, inputs, attrs, results, _, source) in enumerate(line):
-        met = known.get(name)
-        if met is None:
-            key = (attrs, source) if _may_raise(name) else attrs  # an error names the line: elsewhere it is another op
-            codes.append(numbers.setdefault((name, key, len(inputs), len(results)), len(numbers)))
-            continue
-        found = met.get(id(attrs))  # equal regions of a trace are mostly one object
-        if found is None:
-            key, start = _moving(attrs)
-            found = met[id(attrs)] = numbers.setdefault((name, key), len(numbers)), start
-            rank = max(rank, 0 if start is None else len(attrs[1][1]))  # type: ignore[arg-type]
-        codes.append(found[0])
-        if found[1] is not None:
-            places.append(k)
-            starts.append(found[1])
-    table = np.zeros((_AXES, len(line)), np.int64)
-    table[:, places] = np.fromiter(itertools.chain.from_iterable(starts), np.int64).reshape(-1, _AXES).T
-    return table[:rank], np.array(codes, np.int64)
+    for (name, _), held in met.items():
+        if name in _MOVING:
+            what, start = _moving(held)
+            starts.append(start or _ZEROS[0])
+            rank = max(rank, 0 if start is None else len(held[1][1]))
+            facts.append((numbers.setdefault((name, what), len(numbers)), False, False))
+        else:
+            starts.append(_ZEROS[0])
+            facts.append((numbers.setdefault((name, held), len(numbers)), name in EXACT, _may_raise(name)))
+    places = dict(zip(met, range(len(met))))
+    at = np.fromiter(map(places.__getitem__, keys), np.int64, len(keys))
+    codes, exact, raises = np.array(facts, np.int64).reshape(-1, 3).T[:, at]
+    if raises.any():  # an error names the line: elsewhere it is another op
+        lines: dict[str, int] = {}
+        column = np.zeros(len(at), np.int64)
+        for k in np.flatnonzero(raises).tolist():
+            column[k] = lines.setdefault(sources[k], len(lines))
+        codes = _paired(codes, column)
+    table = np.array(starts, np.int64).reshape(-1, _AXES).T[:rank]
+    return table[:, at], codes, exact.astype(bool)
 
 
 def _moving(attrs: Any) -> tuple[Any, tuple[int, ...] | None]:

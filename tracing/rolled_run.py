@@ -5,7 +5,6 @@ where runs are (`jitfuse.tracing.rolling`), nor the loop that they become (`jitf
 """
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -62,7 +61,9 @@ class Line(NamedTuple):
     """The ops of a graph in order, but for literals; where each tensor is made, and where it is read last, if at all.
 
     What is delivered is read after the end. Ops of equal `kinds` differ in operands and moving regions alone; `until`
-    is where the results of an op are read last.
+    is where the results of an op are read last. As arrays, too: where each tensor is `made`, -1 for what no op of the
+    line makes, whether it is a `literal`, the first result of each op, its first `operands` (-1: none) and where its
+    region starts, axis by axis.
     """
 
     ops: Sequence[OpNode]
@@ -70,6 +71,11 @@ class Line(NamedTuple):
     position: Mapping[int, int]
     last_use: Any
     until: Any
+    made: Any
+    literal: Any
+    first: Any
+    operands: Any
+    starts: Any
 
 
 class Workplace:
@@ -165,8 +171,8 @@ class Iterations:
         self._sample = min(SAMPLE, self.count - 1)
         self._made: dict[tuple[int, int], list[int]] = {}
         self.ops = [self.op(r, self._sample) for r in range(self.period)]
-        self.inputs = [[self._source(r, j) for j in range(len(op.input_ids))] for r, op in enumerate(self.ops)]
-        self.moves = [self._move(r) for r in range(self.period)]
+        self.moves = self._moves(line)
+        self.inputs = self._inputs(line)
         self.initial: dict[Carry, int] = {}
         for phase, sources in enumerate(self.inputs):
             for slot, source in enumerate(sources):
@@ -201,7 +207,53 @@ class Iterations:
         later = np.flatnonzero(line.until[begin:end] >= end).tolist()
         return [t for k in later for t in self.line[begin + k].result_ids if last_use[t] >= end]
 
+    def _moves(self, line: Line) -> list[tuple[int, ...] | None]:
+        starts = line.starts[:, self.begin : self.end].reshape(-1, self.count, self.period)
+        by = starts[:, 1:] - starts[:, :-1]
+        if (by[:, 1:] != by[:, :1]).any():
+            raise NoLoopError
+        found: list[tuple[int, ...] | None] = []
+        for op, steps in zip(self.ops, by[:, 0].T.tolist(), strict=True):
+            rank = len(attr(op, "starts")) if op.op_name in ("slice", "update_slice") else -1
+            found.append(None if rank < 0 else (*steps, *(0,) * rank)[:rank])
+        return found
+
+    def _inputs(self, line: Line) -> list[list[Source]]:
+        """Return what each op reads; the first operands of all ops are compared at once."""
+        begin, count, period, sample = self.begin, self.count, self.period, self._sample
+        read = line.operands[:, begin : self.end].reshape(-1, count, period)
+        at = line.made[read]
+        same = (read == read[:, :1]).all(axis=1)
+        literal = line.literal[read].all(axis=1) & ~same
+        inner = (read[:, 0] >= 0) & ~same & ~literal
+        result = read - line.first[at]
+        lag = sample - (at[:, sample] - begin) // period
+        after = np.arange(count)[:, None]
+        apart = (at - at[:, [sample]] != (after - sample) * period) | (result != result[:, [sample]])
+        apart &= (after >= lag[:, None]) & inner[:, None]
+        outside = inner & (at[:, sample] < begin)
+        outside |= same & (read[:, 0] >= 0) & (at[:, 0] >= begin)
+        if apart.any() or outside.any():
+            raise NoLoopError
+        producer = (at[:, sample] - begin) % period
+        lists = [a.tolist() for a in (same, literal, read[:, 0], producer, result[:, sample], lag)]
+        found: list[list[Source]] = []
+        for r, op in enumerate(self.ops):
+            sources: list[Source] = []
+            for j in range(len(op.input_ids)):
+                if j >= len(read):
+                    sources.append(self._source(r, j))
+                    continue
+                is_same, is_literal, tensor, phase, number, back = [a[j][r] for a in lists]
+                sources.append(
+                    Outer(tensor) if is_same else Varying(tuple(read[j, :, r].tolist())) if is_literal
+                    else Inner(phase, number, back)
+                )
+            found.append(sources)
+        return found
+
     def _source(self, phase: int, slot: int) -> Source:
+        """Return what an op reads as one of its further operands."""
         column = [op.input_ids[slot] for op in self._over_iterations(phase)]
         first, sample = column[0], column[self._sample]
         if column.count(first) == self.count:
@@ -220,17 +272,6 @@ class Iterations:
         if made[: self.count - lag] != column[lag:]:
             raise NoLoopError
         return Inner(producer, result, lag)
-
-    def _move(self, phase: int) -> tuple[int, ...] | None:
-        if self.ops[phase].op_name not in ("slice", "update_slice"):
-            return None
-        regions = [op.attrs for op in self._over_iterations(phase)]
-        by = []
-        for axis in zip(*[starts for _, (_, starts), _ in regions], strict=True):  # in alphabetical order
-            by.append(axis[1] - axis[0])
-            if any(map(by[-1].__ne__, map(operator.sub, axis[1:], axis))):
-                raise NoLoopError
-        return tuple(by)
 
     def _enter(self, phase: int, slot: int, source: Inner) -> None:
         """Note what an op of the first iterations reads from before them."""

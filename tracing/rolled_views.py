@@ -8,13 +8,18 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any
 
 from jitfuse.ir.program import Meta
-from jitfuse.records import made
+from jitfuse.records import NamedTuple, made
 from jitfuse.tracing.graph import OpNode
 
-_VIEWS: Final = ("slice", "reshape")
+
+class _View(NamedTuple):
+    """A view of what is no view: a slice, or a slice and what reshapes it; and whether one op alone reads each."""
+
+    ops: tuple[OpNode, ...]
+    once: bool
 
 
 def written_out(line: list[OpNode], metas: list[Meta], delivered: Collection[int]) -> list[OpNode]:
@@ -23,56 +28,42 @@ def written_out(line: list[OpNode], metas: list[Meta], delivered: Collection[int
     What is read once is moved there as it is.
     """
     reads = Counter(itertools.chain.from_iterable([op.input_ids for op in line]))
-    views: dict[int, OpNode] = {}
+    views: dict[int, _View] = {}
     kept = set(delivered)
     ops: list[OpNode] = []
+    add = ops.append
     for op in line:
         _, name, inputs, _, results, _, _ = op
-        if name in _VIEWS and results[0] not in kept and _is_view(name, inputs[0], views):
-            views[results[0]] = op
-            continue
-        if views.keys().isdisjoint(inputs):
-            ops.append(op)
-            continue
+        if name == "slice" or name == "reshape":
+            of = views.get(inputs[0])
+            is_view = of is None if name == "slice" else of is not None and len(of.ops) == 1
+            if is_view and results[0] not in kept:
+                once = reads[results[0]] == 1
+                views[results[0]] = _View((op,), once) if of is None else _View((*of.ops, op), once and of.once)
+                continue
         again: dict[int, int] = {}
         for t in inputs:
-            if t in views and t not in again:
-                _write_again(t, views, reads, metas, again, ops)
-        ops.append(_renamed(op, again, results))
+            if t in views:
+                view = views[t]
+                if view.once:
+                    ops += view.ops
+                elif t not in again:
+                    again[t] = _write_again(view.ops, metas, ops)
+        if again:
+            op = made(OpNode, (*op[:2], tuple([again.get(t, t) for t in inputs]), *op[3:]))
+        add(op)
     return ops
 
 
-def _write_again(
-    tensor: int, views: dict[int, OpNode], reads: Counter[int], metas: list[Meta], again: dict[int, int],
-    ops: list[OpNode],
-) -> None:
-    """Write a view, and the slice that it reshapes, as new tensors where they are read more than once."""
-    view = views[tensor]
-    of = views.get(view.input_ids[0])
-    for op in (view,) if of is None else (of, view):
-        (old,) = op.result_ids
-        again[old] = new = _copied(old, metas) if reads[old] > 1 or reads[tensor] > 1 else old
-        ops.append(_renamed(op, again, (new,)))
-
-
-def _copied(tensor: int, metas: list[Meta]) -> int:
-    metas.append(metas[tensor])
-    return len(metas) - 1
-
-
-def _renamed(op: OpNode, again: dict[int, int], results: tuple[int, ...]) -> OpNode:
-    """Return an op that reads what has been made again, itself where all of that has kept its name."""
-    number, name, old, attrs, before, mode_sensitive, source = op
-    inputs = tuple([again.get(t, t) for t in old])
-    if results == before and inputs == old:
-        return op
-    return made(OpNode, (number, name, inputs, attrs, results, mode_sensitive, source))
-
-
-def _is_view(name: str, of: int, views: dict[int, OpNode]) -> bool:
-    """Return whether a slice is one of what is no such view, a reshape one of such a slice."""
-    found = views.get(of)
-    return found is None if name == "slice" else found is not None and found.op_name == "slice"
+def _write_again(view: tuple[OpNode, ...], metas: list[Meta], ops: list[OpNode]) -> int:
+    """Write the ops of a view as new tensors; return the last of these."""
+    inputs = view[0].input_ids
+    for number, name, _, attrs, (old,), mode_sensitive, source in view:
+        metas.append(metas[old])
+        new = len(metas) - 1
+        ops.append(made(OpNode, (number, name, inputs, attrs, (new,), mode_sensitive, source)))
+        inputs = (new,)
+    return new
 
 
 def made_once(line: list[OpNode]) -> list[OpNode]:

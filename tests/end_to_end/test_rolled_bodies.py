@@ -105,6 +105,23 @@ def test_ten_thousand_iterations_are_a_short_program() -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def test_an_op_of_many_operands() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        a, b, c = y[:1], y[1:2], y[2:3]
+        for i in range(N):
+            x = np.concatenate([a, x[:1], y[3:4], x[1:2] * 0.5, b, x[2:3]])
+            a, b, c = b, c, x[i % 2 : i % 2 + 1] * 0.25 + a
+        return x, a, b, c
+
+    def equal(x: Any, y: Any) -> Any:
+        for _ in range(N):
+            x = np.concatenate([y[:1], x[2:3], y[3:4], x[:1], x[1:2] * 0.5, y[:1]])
+        return x
+
+    check(fn, np.arange(6.0), Y, rolled=None)
+    check(equal, np.arange(6.0), Y)
+
+
 # ---------------------------------------------------------------- random loops
 STATEMENTS = [
     "a = a * 0.5 + b", "a, b = b, a - 0.25", "b = np.sqrt(abs(a)) + i * 0.125", "c = c * 0.5 + y[i]",
