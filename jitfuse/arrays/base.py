@@ -33,7 +33,10 @@ class EagerArray(HostArray, ArrayMethods):
 
     @classmethod
     def way(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the direct way of a function of the namespace (`jitfuse.standard.faces`), or None."""
+        """Return the direct way of a function of the namespace (`jitfuse.standard.faces`), or None.
+
+        It takes the positional arguments as a tuple, the others as a dict.
+        """
         return None
 
     def as_tensor(self, value: Any) -> Any:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitfuse.arrays.direct_order import ORDER
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir import ops
 from jitfuse.later import Later
-from jitfuse.standard import functions
 from jitfuse.tracing.dtype_name import DType, DTypeName, dtype_name
 from jitfuse.tracing.numpy_functions import NO_VALUE
 
@@ -34,8 +34,7 @@ PASSED: Final = frozenset({
 })
 """What is passed on as it is."""
 _BODIES: Final = frozenset({
-    "clip", "searchsorted", "take", "take_along_axis", "tile", "diff", "where", "unstack", "repeat",
-    "linalg.matrix_rank",
+    "clip", "tile", "diff", "where", "unstack", "repeat", "linalg.matrix_rank",
 })
 """Functions whose bodies call NumPy's functions only."""
 OPERATORS: Final = {"pow": "power"}
@@ -88,6 +87,10 @@ _SUMMED: Final = frozenset({np.dtype("float64"), np.dtype("float32")})
 _WHOLE: Final = frozenset({np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)})
 
 
+def _sum_of_products(a: Array, b: Array) -> Any:
+    return a.dot(b) if a.ndim == 1 else np.vdot(a, b)
+
+
 def _is_bounded(value: Any) -> bool:
     """Return whether an operand has no infinite element, for sure.
 
@@ -99,7 +102,7 @@ def _is_bounded(value: Any) -> bool:
     if type(value) is int:
         return True
     dtype = getattr(value, "dtype", None)
-    return dtype in _WHOLE or (dtype in _SUMMED and math.isfinite(np.vdot(value, value)))
+    return dtype in _WHOLE or (dtype in _SUMMED and math.isfinite(_sum_of_products(value, value)))
 
 
 def floor_divide(a: Any, b: Any, /) -> Any:
@@ -108,7 +111,9 @@ def floor_divide(a: Any, b: Any, /) -> Any:
     It is not where a float is infinite (`jitfuse.standard.functions.floor_divide`).
     """
     if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.shape == b.shape:
-        bounded = a.dtype in _WHOLE or (a.dtype in _SUMMED and math.isfinite(np.vdot(a, b)))  # 0 times infinity is NaN
+        bounded = a.dtype in _WHOLE or (
+            a.dtype in _SUMMED and math.isfinite(_sum_of_products(a, b))  # 0 times infinity is NaN
+        )
     else:
         bounded = (type(a) is np.ndarray or type(b) is np.ndarray) and _is_bounded(a) and _is_bounded(b)
     return np.floor_divide(a, b) if bounded else NotImplemented
@@ -145,43 +150,45 @@ def _full_like(x: Array, /, fill_value: Any, dtype: Any = None, *, device: str |
     return made
 
 
-# ---------------------------------------------------------------- order
-def _sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    made = x.copy()
-    made.sort(axis, stable=bool(stable))
-    return _turned(made, axis) if descending else made
+def _meshgrid(*arrays: Array, indexing: str = "xy") -> Any:
+    if indexing not in ("xy", "ij") or any(a.ndim > 1 for a in arrays):
+        return NotImplemented
+    places = list(range(len(arrays)))
+    if indexing == "xy":
+        places[:2] = places[:2][::-1]
+    shape = [0] * len(arrays)
+    for place, array in zip(places, arrays, strict=True):
+        shape[place] = array.size
+    made = []
+    for place, array in zip(places, arrays, strict=True):
+        grid = np.empty(shape, array.dtype)
+        grid[...] = array.reshape([-1] + [1] * (len(shape) - 1 - place))
+        made.append(grid)
+    return tuple(made)
 
 
-def _argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    if not descending:
-        return x.argsort(axis, stable=bool(stable))
-    return x.shape[axis] - 1 - _turned(_turned(x, axis).argsort(axis, stable=bool(stable)), axis)
+# ---------------------------------------------------------------- reductions and scans
+_multiplied: Final[Function] = np.multiply.reduce
+_added_up, _multiplied_up = np.add.accumulate, np.multiply.accumulate
 
 
-def _turned(x: Array, axis: int) -> Array:
-    return x[..., ::-1] if axis == -1 else np.flip(x, axis)
+def _prod(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return _multiplied(x, axis, keepdims=keepdims)
 
 
-# ---------------------------------------------------------------- shapes that depend on data
-def _nonzero(x: Array, /) -> Any:
-    return x.nonzero() if x.ndim else NotImplemented
+def _argmin(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return x.argmin(axis, keepdims=keepdims)
 
 
-def _unique(make: Function, **asked: bool) -> Function:
-    function = _behind_dispatch(np.unique)
-
-    def unique(x: Array, /) -> Any:
-        return make(*function(x, equal_nan=False, **asked))
-
-    return unique
+def _argmax(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
+    return x.argmax(axis, keepdims=keepdims)
 
 
-_library_isin = _behind_dispatch(np.isin)
+def _scan(function: Function) -> Function:
+    def scan(x: Array, /, *, axis: Any = None) -> Any:
+        return NotImplemented if x.ndim != 1 and (axis is None or not x.ndim) else function(x, axis or 0)
 
-
-def _isin(x1: Array, x2: Any, /, *, invert: bool = False) -> Any:
-    same = type(x2) is np.ndarray and x1.dtype == x2.dtype and x2.size
-    return _library_isin(x1, x2, invert=invert) if same else NotImplemented
+    return scan
 
 
 # ---------------------------------------------------------------- products and decompositions
@@ -198,9 +205,16 @@ def _vecdot(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
     return _numpy_vecdot(x1, x2, axis=axis) if x1.shape[axis] == x2.shape[axis] else NotImplemented
 
 
+_NEXT, _AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])
+
+
 def _cross(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
-    numbers = type(x2) is np.ndarray and x1.dtype.kind in _NUMBERS and x2.dtype.kind in _NUMBERS
-    return _cross_numbers(x1, x2, axis=axis) if numbers else NotImplemented
+    if type(x2) is not np.ndarray or x1.dtype.kind not in _NUMBERS or x2.dtype.kind not in _NUMBERS:
+        return NotImplemented
+    if x1.ndim != x2.ndim or x1.shape[axis] != 3 or x2.shape[axis] != 3:
+        return _cross_numbers(x1, x2, axis=axis)
+    made = x1.take(_NEXT, axis) * x2.take(_AFTER, axis)
+    return np.subtract(made, x1.take(_AFTER, axis) * x2.take(_NEXT, axis), out=made)
 
 
 def _matmul(x1: Array, x2: Any, /) -> Any:
@@ -263,11 +277,9 @@ def _transform(function: Function) -> Function:
 _OWN: Final[dict[str, Function]] = {
     "conj": _conj, "round": _round, "floor_divide": floor_divide, "expm1": _but_complex(np.expm1),
     "tanh": _but_complex(np.tanh), "reshape": _reshape, "astype": _astype, "zeros_like": _like(np.zeros),
-    "ones_like": _like(np.ones), "empty_like": _like(np.empty), "full_like": _full_like, "sort": _sort,
-    "argsort": _argsort, "nonzero": _nonzero, "isin": _isin, "unique_values": np.unique_values,
-    "unique_all": _unique(functions.UniqueAll, return_index=True, return_inverse=True, return_counts=True),
-    "unique_counts": _unique(functions.UniqueCounts, return_counts=True),
-    "unique_inverse": _unique(functions.UniqueInverse, return_inverse=True),
+    "ones_like": _like(np.ones), "empty_like": _like(np.empty), "full_like": _full_like, "meshgrid": _meshgrid,
+    "prod": _prod, "argmin": _argmin, "argmax": _argmax, "cumulative_sum": _scan(_added_up),
+    "cumulative_prod": _scan(_multiplied_up), **ORDER,
     "vecdot": _vecdot, "matmul": _matmul, "linalg.vecdot": _vecdot, "linalg.matmul": _matmul, "linalg.cross": _cross,
     "linalg.eig": _eig,    "linalg.eigvals": _eigvals, "linalg.eigh": _without_options(np.linalg.eigh),
     "linalg.eigvalsh": _without_options(np.linalg.eigvalsh), "linalg.svd": _svd, "linalg.qr": _qr, "linalg.pinv": _pinv,

@@ -144,7 +144,7 @@ def _taken(value: Any) -> Any:
 
 def _way(carried_out: Callable[..., Any]) -> Callable[..., Any]:
     """Return what carries out a function over ndarrays as one over arrays of this class."""
-    def way(*args: Any, **options: Any) -> Any:
+    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if options:
             if "out" in options:
                 return NotImplemented

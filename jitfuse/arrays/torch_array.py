@@ -21,18 +21,19 @@ from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.errors import ArgumentError
-from jitfuse.ir import ops
 from jitfuse.tracing import numpy_linalg
-from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY, AbstractTensor
+from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName
 
 Function = Callable[..., Any]
-_SMALL: Final = 1 << 14
+SMALL: Final = 1 << 14
 """Arrays of more elements do not go through NumPy, which computes in one thread."""
 _new = object.__new__
 _quiet = contextvars.copy_context()
 """Where NumPy does not warn, as torch does not. Two threads in it at once: one takes the long way."""
 _quiet.run(np.seterr, all="ignore")
+quietly = _quiet.run
+Tensor: Final = torch.Tensor
 
 
 class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # EagerTensor takes no ufuncs
@@ -70,25 +71,28 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
     def way(cls, name: str, function: Function) -> Function | None:
         """Return the direct way of a function of the namespace: torch's, else NumPy's over the same memory."""
         over_tensors = torch_direct.over_tensors(name, function)
-        over_arrays = _over_arrays(name, function)
-        return None if over_tensors is over_arrays is None else _way(over_tensors, over_arrays)
+        return way_of(over_tensors, _over_arrays(name, function))
 
     @property
     def T(self) -> Any:  # noqa: N802
         """All axes reversed."""
         value = self.value
-        return _wrapped(value.permute(tuple(range(value.ndim))[::-1])) if type(value) is torch.Tensor else super().T
+        return _wrapped(value.permute(tuple(range(value.ndim))[::-1])) if type(value) is Tensor else super().T
 
     @property
     def mT(self) -> Any:  # noqa: N802
         """The last two axes exchanged."""
         value = self.value
-        return _wrapped(value.mT) if type(value) is torch.Tensor and value.ndim > 1 else super().mT
+        return _wrapped(value.mT) if type(value) is Tensor and value.ndim > 1 else super().mT
 
     def __getitem__(self, index: Any) -> Any:
         value = self.value
-        if type(value) is torch.Tensor and value.is_cpu and value.dtype is not torch.bfloat16:
-            return _of_numpy(value.numpy(force=True)[index if type(index) in _INDICES else unwrap(index)])
+        if type(value) is Tensor:
+            try:
+                array = value.numpy()
+            except (TypeError, RuntimeError):  # elsewhere, of a dtype that NumPy lacks, with gradients, conjugated
+                return super().__getitem__(index)
+            return _of_numpy(array[index if type(index) in _INDICES else unwrap(index)])
         return super().__getitem__(index)
 
 
@@ -106,7 +110,7 @@ def _tensors(value: Any) -> Any:
     """Return what torch takes in place of an argument; raises UndecidedError for what is not torch's alone."""
     kind = type(value)
     if kind is TorchArray:
-        if type(value.value) is not torch.Tensor:
+        if type(value.value) is not Tensor:
             raise UndecidedError
         return value.value
     if kind in _PASSED:
@@ -117,39 +121,40 @@ def _tensors(value: Any) -> Any:
 
 
 def _arrays(value: Any) -> Any:
-    """Return what NumPy takes in place of it; raises where a tensor's memory is not on the host, or has gradients."""
+    """Return what NumPy takes in place of it; raises where memory is not on the host, large, or has gradients."""
     kind = type(value)
-    if kind is torch.Tensor:
-        array = value.numpy()
-        if array.size > _SMALL:
-            raise UndecidedError
-        return array
-    return kind([_arrays(v) for v in value]) if kind is tuple or kind is list else value
-
-
-def _of_torch(found: Any) -> Any:
-    if type(found) is torch.Tensor:
-        return _wrapped(found)
-    return type(found)([_wrapped(v) for v in found])
+    if kind is TorchArray and type(value.value) is Tensor:
+        array = value.value.numpy()
+        if array.size <= SMALL:
+            return array
+    elif kind in _PASSED:
+        return value
+    elif kind is tuple or kind is list:
+        return kind([_arrays(v) for v in value])
+    raise UndecidedError
 
 
 def _of_numpy(found: Any) -> Any:
     kind = type(found)
-    if kind is np.ndarray:
-        if not found.flags.writeable:
-            return TorchArray(found)
-        if min(found.strides, default=0) < 0:
-            found = found.copy()  # torch has no negative strides
-        try:
-            return _wrapped(torch.from_numpy(found))
-        except TypeError:  # a dtype that torch lacks, as the constructor says
-            return TorchArray(found)
-    if isinstance(found, np.generic) or kind in WEAK_DTYPE:
-        return _of_numpy(np.asarray(found))
-    if isinstance(found, tuple | list):
-        parts = [_of_numpy(part) for part in found]
-        return getattr(numpy_linalg, kind.__name__, kind)(*parts) if hasattr(kind, "_fields") else kind(parts)
-    return found
+    if kind is not np.ndarray:
+        if isinstance(found, np.generic) or kind in WEAK_DTYPE:
+            found = np.asarray(found)
+        elif isinstance(found, tuple | list):
+            parts = [_of_numpy(part) for part in found]
+            return getattr(numpy_linalg, kind.__name__, kind)(*parts) if hasattr(kind, "_fields") else kind(parts)
+        else:
+            return found
+    flags = found.flags
+    if not flags.writeable:
+        return TorchArray(found)
+    if not flags.c_contiguous and min(found.strides) < 0:
+        found = found.copy()  # torch has no negative strides
+    try:
+        made: TorchArray = _new(TorchArray)
+        made.value = torch.from_numpy(found)
+        return made
+    except (TypeError, ValueError):  # a dtype that torch lacks, as the constructor says; one element backwards
+        return TorchArray(found)
 
 
 _TORCHS: Final = frozenset({"mean", "std", "var"})
@@ -174,78 +179,108 @@ def _over_arrays(name: str, function: Function) -> Function | None:
     return checked
 
 
-def _way(over_tensors: Function | None, over_arrays: Function | None) -> Function:
+def way_of(over_tensors: Function | None, over_arrays: Function | None) -> Function | None:
     """Return what carries out a function over tensors, or else over ndarrays, as one over arrays of this class."""
-    def way(*args: Any, **options: Any) -> Any:
-        if options:
-            if "out" in options:
-                return NotImplemented
-            options = {k: v if type(v) in _PASSED else _tensors(v) for k, v in options.items()}
-        taken = [v if type(v) in _PASSED else _tensors(v) for v in args]
-        if over_tensors is not None:
-            try:
-                found = over_tensors(*taken, **options)
-                if found is not NotImplemented:
-                    return _of_torch(found)
-            except Exception:  # NumPy takes more, or the function itself says what is wrong
-                pass
-        if over_arrays is None:
+    if isinstance(over_arrays, np.ufunc) or over_arrays is direct.floor_divide:
+        otherwise: Function | None = _way_of_elements(over_arrays)
+    else:
+        otherwise = None if over_arrays is None else _way_of_numpy(over_arrays)
+    return otherwise if over_tensors is None else _way_of_torch(over_tensors, otherwise)
+
+
+def _way_of_torch(over_tensors: Function, otherwise: Function | None) -> Function:
+    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        first, count = args[0], len(args)
+        try:
+            if type(first) is TorchArray and type(first.value) is Tensor:
+                first = first.value
+            else:
+                first = _tensors(first)
+            if options:
+                given = {k: v if type(v) in _PASSED else _tensors(v) for k, v in options.items()}
+                found = over_tensors(first, *[_tensors(v) for v in args[1:]], **given) if count > 1 else (
+                    over_tensors(first, **given))
+            elif count == 1:
+                found = over_tensors(first)
+            elif count == 2:
+                second = args[1]
+                if type(second) is TorchArray and type(second.value) is Tensor:
+                    found = over_tensors(first, second.value)
+                else:
+                    found = over_tensors(first, _tensors(second))
+            else:
+                found = over_tensors(first, *[_tensors(v) for v in args[1:]])
+            if type(found) is Tensor:
+                made: TorchArray = _new(TorchArray)
+                made.value = found
+                return made
+            if found is not NotImplemented:
+                return _wrapped_parts(found)
+        except Exception:  # NumPy takes more, or the function itself says what is wrong
+            pass
+        return NotImplemented if otherwise is None else otherwise(args, options)
+
+    return way
+
+
+def _wrapped_parts(found: Any) -> Any:
+    kind = type(found)
+    parts = [_wrapped(v) for v in found]
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
+
+
+def _way_of_elements(over_arrays: Function) -> Function:
+    """Return the way of a function of one or two operands whose results have memory of their own."""
+    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if options or len(args) > 2:
             return NotImplemented
-        if options:
-            options = {k: _arrays(v) for k, v in options.items()}
-        found = _quiet.run(over_arrays, *[_arrays(v) for v in taken], **options)
+        first = args[0]
+        if type(first) is TorchArray:
+            a = first.value.numpy()
+            if a.size > SMALL:
+                return NotImplemented
+        else:
+            a = _arrays(first)
+        if len(args) == 1:
+            found = quietly(over_arrays, a)
+        else:
+            second = args[1]
+            if type(second) is TorchArray:
+                b = second.value.numpy()
+                if b.size > SMALL:
+                    return NotImplemented
+            else:
+                b = _arrays(second)
+            found = quietly(over_arrays, a, b)
+        if type(found) is np.ndarray:
+            made: TorchArray = _new(TorchArray)
+            made.value = torch.from_numpy(found)
+            return made
         return found if found is NotImplemented else _of_numpy(found)
 
     return way
 
 
-def _method(name: str, reflected: bool, usual: Function) -> Function:
-    """Return Python's operator: torch's function or NumPy's where one decides, else the usual way."""
-    op = ops.get(name)
-    assert op is not None
-    way = _way(torch_direct.operator(name), direct.floor_divide if name == "floor_divide" else op.numpy)
+def _way_of_numpy(over_arrays: Function) -> Function:
+    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        arrays = []
+        for value in args:
+            if type(value) is TorchArray and type(value.value) is Tensor:
+                value = value.value.numpy()
+                if value.size > SMALL:
+                    return NotImplemented
+            else:
+                value = _arrays(value)
+            arrays.append(value)
+        if options:
+            if "out" in options:
+                return NotImplemented
+            found = quietly(over_arrays, *arrays, **{k: _arrays(v) for k, v in options.items()})
+        else:
+            found = quietly(over_arrays, *arrays)
+        return found if found is NotImplemented else _of_numpy(found)
 
-    def unary(self: TorchArray) -> Any:
-        try:
-            return way(self)
-        except Exception:
-            return usual(self)
-
-    def binary(self: TorchArray, other: Any) -> Any:
-        if type(other) is TorchArray or type(other) in WEAK_DTYPE:
-            try:
-                found = way(other, self) if reflected else way(self, other)
-                if found is not NotImplemented:
-                    return found
-            except Exception:  # the usual way says what is wrong
-                pass
-        return usual(self, other)
-
-    return unary if op.arity == 1 else binary
+    return way
 
 
-def _inplace(operator: Function, usual: Function) -> Function:
-    def inplace(self: TorchArray, other: Any) -> Any:
-        value = self.value
-        if type(value) is torch.Tensor and not value.requires_grad:
-            found = operator(self, other)
-            made: Any = found.value if type(found) is TorchArray else None
-            if type(made) is torch.Tensor and made.dtype is value.dtype and made.shape == value.shape:
-                value.copy_(made)
-                return self
-        return usual(self, other)
-
-    return inplace
-
-
-def _take_operators() -> None:
-    for dunder, name in {**BINARY, **COMPARISONS, **UNARY}.items():
-        method = f"__{dunder}__"
-        setattr(TorchArray, method, _method(name, False, getattr(EagerArray, method)))
-    for dunder, name in BINARY.items():
-        method, inplace = f"__r{dunder}__", f"__i{dunder}__"
-        setattr(TorchArray, method, _method(name, True, getattr(EagerArray, method)))
-        setattr(TorchArray, inplace, _inplace(getattr(TorchArray, f"__{dunder}__"), getattr(EagerArray, inplace)))
-
-
-_take_operators()
+from jitfuse.arrays import torch_operators  # noqa: E402, F401  # which gives the class its operators

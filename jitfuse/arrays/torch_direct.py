@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 
 from jitfuse.arrays.direct import OPERATORS
+from jitfuse.arrays.torch_linear import FLOATS, LINEAR, product
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.torch_tensor import NAMES, TORCH_DTYPES
 from jitfuse.dtypes import WEAK_DTYPE
@@ -22,7 +23,6 @@ from jitfuse.tracing.dtype_name import dtype_name
 
 Function = Callable[..., Any]
 Tensor = Any
-FLOATS: Final = frozenset({torch.float32, torch.float64})
 
 
 def over_tensors(name: str, function: Function) -> Function | None:
@@ -32,12 +32,24 @@ def over_tensors(name: str, function: Function) -> Function | None:
     return operator(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.namespace" else None
 
 
-def operator(name: str) -> Function | None:
-    """Return an operator of the table over tensors and Python numbers, or None where it is not one of torch's."""
+def operator(name: str, in_place: bool = False) -> Function | None:
+    """Return an operator of the table over tensors and Python numbers, or None where it is not one of torch's.
+
+    One in place writes its result into the first operand, whose dtype it has.
+    """
     op = ops.get(name)
     if op is None or name not in torch_functions.NATIVE or op.loop is None or op.attrs or op.arity > 2:
         return None
-    return _unary(op) if op.arity == 1 else _binary(op)
+    if in_place:
+        return _binary(op, getattr(torch.Tensor, _IN_PLACE[name])) if name in _IN_PLACE else None
+    function = torch_functions.function_of(name)
+    return _unary(op, function) if op.arity == 1 else _binary(op, function)
+
+
+_IN_PLACE: Final = {
+    "add": "add_", "subtract": "sub_", "multiply": "mul_", "divide": "div_", "bitwise_and": "bitwise_and_",
+    "bitwise_or": "bitwise_or_", "bitwise_xor": "bitwise_xor_",
+}
 
 
 # ---------------------------------------------------------------- operators
@@ -47,8 +59,8 @@ def _fits(op: ops.Op, metas: list[Meta], dtype: str) -> bool:
     return all(d == dtype for d in loop.inputs) and torch_functions.is_native(op.name, TORCH_DTYPES[dtype])
 
 
-def _unary(op: ops.Op) -> Function:
-    function, plans = torch_functions.function_of(op.name), dict[Any, bool]()
+def _unary(op: ops.Op, function: Function) -> Function:
+    plans = dict[Any, bool]()
 
     def unary(x: Tensor, /) -> Any:
         dtype = x.dtype
@@ -74,41 +86,35 @@ def constant(value: Any, dtype: Any) -> Tensor:
     return found
 
 
-def _binary(op: ops.Op) -> Function:
-    function, plans = torch_functions.function_of(op.name), dict[Any, bool]()
+def _binary(op: ops.Op, function: Function) -> Function:
+    same, mixed = dict[Any, bool](), dict[Any, bool]()
 
     def binary(a: Any, b: Any, /) -> Any:
-        if type(a) is torch.Tensor:
+        first = type(a) is torch.Tensor
+        if first and type(b) is torch.Tensor:
             dtype = a.dtype
-            other = b.dtype if type(b) is torch.Tensor else type(b)
-            key = (dtype, other, True)
-        else:
-            dtype, other = b.dtype, type(a)
-            key = (dtype, other, False)
-        fits = plans.get(key)
+            if dtype is not b.dtype:
+                return NotImplemented
+            fits = same.get(dtype)
+            if fits is None:
+                fits = same[dtype] = _fits(op, [Meta((), NAMES[dtype])] * 2, NAMES[dtype])
+            return function(a, b) if fits else NotImplemented
+        dtype, number = (a.dtype, b) if first else (b.dtype, a)
+        key = (dtype, type(number), first)
+        fits = mixed.get(key)
         if fits is None:
-            fits = plans[key] = _both_fit(op, *key)
+            fits = mixed[key] = _fits_number(op, *key)
         if not fits:
             return NotImplemented
-        if dtype is not other:
-            if key[2]:
-                b = constant(b, dtype)
-            else:
-                a = constant(a, dtype)
-        return function(a, b)
+        return function(a, constant(b, dtype)) if first else function(constant(a, dtype), b)
 
     return binary
 
 
-def _both_fit(op: ops.Op, dtype: Any, other: Any, first: bool) -> bool:
-    if type(other) is type:
-        if other not in WEAK_DTYPE:
-            return False
-        metas = [Meta((), NAMES[dtype]), Meta((), WEAK_DTYPE[other], weak=True)]
-    elif dtype is not other:
+def _fits_number(op: ops.Op, dtype: Any, number: type, first: bool) -> bool:
+    if number not in WEAK_DTYPE:
         return False
-    else:
-        metas = [Meta((), NAMES[dtype])] * 2
+    metas = [Meta((), NAMES[dtype]), Meta((), WEAK_DTYPE[number], weak=True)]
     return _fits(op, metas if first else metas[::-1], NAMES[dtype])
 
 
@@ -128,6 +134,22 @@ _REAL: Final = frozenset({int, float})
 def _clip(x: Tensor, /, min: Any = None, max: Any = None) -> Any:
     plain = x.dtype in FLOATS and type(min) in _REAL and type(max) in _REAL and min <= max
     return torch.clamp(x, min, max) if plain else NotImplemented
+
+
+def _round(x: Tensor, /, decimals: int = 0) -> Any:
+    return torch.round(x) if x.dtype in FLOATS and type(decimals) is int and not decimals else NotImplemented
+
+
+def _real(x: Tensor, /) -> Any:
+    return (x.real if x.is_complex() else x).clone()
+
+
+def _imag(x: Tensor, /) -> Any:
+    return x.imag.clone() if x.is_complex() else torch.zeros_like(x)
+
+
+def _conj(x: Tensor, /) -> Any:
+    return torch.conj_physical(x) if x.is_complex() else x
 
 
 # ---------------------------------------------------------------- reductions
@@ -155,6 +177,16 @@ def _moment(function: Function) -> Function:
         return function(x, dim=axis, correction=correction, keepdim=keepdims)
 
     return reduce
+
+
+def _count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> Any:
+    one = (axis is None or type(axis) is int) and not keepdims
+    return torch.count_nonzero(x, axis) if one and x.numel() else NotImplemented
+
+
+def _diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
+    plain = prepend is append is None and type(n) is int and n > 0 and x.dtype in FLOATS and x.numel()
+    return torch.diff(x, n, axis) if plain else NotImplemented
 
 
 # ---------------------------------------------------------------- shapes
@@ -199,9 +231,13 @@ def _moveaxis(a: Tensor, source: Any, destination: Any) -> Any:
 
 def _joined(function: Function) -> Function:
     def join(arrays: Any, /, axis: int = 0) -> Any:
+        if type(axis) is not int:
+            return NotImplemented
         dtype, ndim = arrays[0].dtype, arrays[0].ndim
-        same = type(axis) is int and all(a.dtype is dtype and a.ndim == ndim and a.numel() for a in arrays)
-        return function(arrays, axis) if same else NotImplemented
+        for a in arrays:
+            if a.dtype is not dtype or a.ndim != ndim or not a.numel():
+                return NotImplemented
+        return function(arrays, axis)
 
     return join
 
@@ -226,7 +262,8 @@ def _like(function: Function) -> Function:
     def like(x: Tensor, /, dtype: Any = None, *, device: str | None = None) -> Any:
         if device is not None:
             return NotImplemented
-        return function(x.shape, dtype=x.dtype if dtype is None else TORCH_DTYPES[dtype_name(dtype)], device=x.device)
+        own = x.dtype if dtype is None else TORCH_DTYPES[dtype_name(dtype)]
+        return function(x, dtype=own, memory_format=torch.contiguous_format)
 
     return like
 
@@ -237,32 +274,18 @@ def _full_like(x: Tensor, /, fill_value: Any, dtype: Any = None, *, device: str 
     return torch.full_like(x, fill_value, memory_format=torch.contiguous_format)
 
 
-# ---------------------------------------------------------------- products
-def _product(function: Function) -> Function:
-    def product(a: Tensor, b: Tensor, /) -> Any:
-        return function(a, b) if a.dtype is b.dtype and a.dtype in FLOATS else NotImplemented
-
-    return product
-
-
-def _vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Any:
-    same = x1.dtype is x2.dtype and x1.dtype in FLOATS and x1.shape[axis] == x2.shape[axis]
-    return torch.linalg.vecdot(x1, x2, dim=axis) if same else NotImplemented
-
-
-_OWN: Final[dict[str, Function]] = {
-    "where": _where, "clip": _clip,
-    **{name: _product(torch.matmul) for name in ("matmul", "linalg.matmul")},
-    **dict.fromkeys(("vecdot", "linalg.vecdot"), _vecdot), "linalg.outer": _product(torch.outer),
+_OWN: Final[dict[str, Function | None]] = {
+    **LINEAR, "where": _where, "clip": _clip, "copysign": product(torch.copysign), "round": _round, "real": _real,
+    "imag": _imag, "conj": _conj, "expm1": operator("expm1"), "tanh": operator("tanh"),
     "sum": _reduction(torch.sum), "max": _reduction(torch.amax), "min": _reduction(torch.amin),
     "mean": _reduction(torch.mean), "any": _reduction(torch.any, _TRUTHS),
     "all": _reduction(torch.all, _TRUTHS),
-    "var": _moment(torch.var), "std": _moment(torch.std),
+    "count_nonzero": _count_nonzero, "diff": _diff, "var": _moment(torch.var), "std": _moment(torch.std),
     "expand_dims": _expand_dims, "squeeze": _squeeze, "flip": _flip, "broadcast_to": _broadcast_to,
     "broadcast_arrays": _broadcast_arrays, "reshape": _reshape, "permute_dims": _permute_dims,
     "matrix_transpose": _matrix_transpose, "linalg.matrix_transpose": _matrix_transpose, "moveaxis": _moveaxis,
     "concat": _joined(torch.cat), "stack": _joined(torch.stack), "tril": _triangle(torch.tril),
     "triu": _triangle(torch.triu), "roll": _roll, "unstack": _unstack,
-    "zeros_like": _like(torch.zeros), "ones_like": _like(torch.ones), "empty_like": _like(torch.zeros),
+    **dict.fromkeys(("zeros_like", "empty_like"), _like(torch.zeros_like)), "ones_like": _like(torch.ones_like),
     "full_like": _full_like,
 }

@@ -1,0 +1,121 @@
+"""Order, positions and sets over ndarrays: what functions of the namespace say, by methods of ndarrays.
+
+Each gives NumPy's elements, bit for bit, without what NumPy's functions of the same names look at first. Options that
+are rare are left to those (NotImplemented).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.standard import functions
+
+Function = Callable[..., Any]
+Array = np.ndarray[Any, Any]
+_behind_dispatch: list[Any] = [np.isin, np.take_along_axis]
+_library_isin, _library_take_along_axis = (f._implementation for f in _behind_dispatch)
+
+
+# ---------------------------------------------------------------- order
+def _sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    made = x.copy()
+    made.sort(axis, stable=bool(stable))
+    return _turned(made, axis) if descending else made
+
+
+def _argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    if not descending:
+        return x.argsort(axis, stable=bool(stable))
+    return x.shape[axis] - 1 - _turned(_turned(x, axis).argsort(axis, stable=bool(stable)), axis)
+
+
+def _turned(x: Array, axis: int) -> Array:
+    return x[..., ::-1] if axis == -1 else np.flip(x, axis)
+
+
+def _searchsorted(x1: Array, x2: Any, /, *, side: Any = "left", sorter: Any = None) -> Any:
+    return x1.searchsorted(x2, side) if sorter is None else NotImplemented
+
+
+# ---------------------------------------------------------------- positions
+def _take(x: Array, indices: Any, /, *, axis: int | None = None, mode: Any = "raise") -> Any:
+    return NotImplemented if axis is None and x.ndim > 1 else x.take(indices, axis, mode=mode)
+
+
+def _take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Any:
+    if x.ndim == indices.ndim == 1 and indices.dtype.kind in "iu" and axis in (0, -1):
+        return x[indices]
+    return _library_take_along_axis(x, indices, axis)
+
+
+def _nonzero(x: Array, /) -> Any:
+    return x.nonzero() if x.ndim else NotImplemented
+
+
+# ---------------------------------------------------------------- sets
+def _runs(x: Array) -> Array:
+    """Return where the elements of a sorted array are others than those before them."""
+    starts = np.empty(x.size, np.bool_)
+    starts[:1] = True
+    np.not_equal(x[1:], x[:-1], out=starts[1:])
+    return starts
+
+
+def _lengths(starts: Array) -> Array:
+    (ends,) = starts[1:].nonzero()
+    bounds = np.empty(ends.size + 2, np.intp)
+    bounds[0], bounds[-1] = 0, starts.size
+    np.add(ends, 1, out=bounds[1:-1])
+    return bounds[1:] - bounds[:-1]
+
+
+def _inverse(order: Array, starts: Array, shape: Any) -> Array:
+    made = np.empty(starts.size, np.intp)
+    made[order] = np.add.accumulate(starts, dtype=np.intp) - 1
+    return made.reshape(shape)
+
+
+def _unique_all(x: Array, /) -> Any:
+    flat = x.ravel()
+    order = flat.argsort(kind="stable")
+    ordered = flat[order]
+    starts = _runs(ordered)
+    inverse = _inverse(order, starts, x.shape)
+    return functions.UniqueAll(ordered[starts], order[starts], inverse, _lengths(starts)) if x.size else NotImplemented
+
+
+def _unique_inverse(x: Array, /) -> Any:
+    flat = x.ravel()
+    order = flat.argsort()
+    ordered = flat[order]
+    starts = _runs(ordered)
+    return functions.UniqueInverse(ordered[starts], _inverse(order, starts, x.shape)) if x.size else NotImplemented
+
+
+def _unique_counts(x: Array, /) -> Any:
+    ordered = x.flatten()
+    ordered.sort()
+    starts = _runs(ordered)
+    return functions.UniqueCounts(ordered[starts], _lengths(starts)) if x.size else NotImplemented
+
+
+def _isin(x1: Array, x2: Any, /, *, invert: bool = False) -> Any:
+    if type(x2) is not np.ndarray or x1.dtype != x2.dtype or not x2.size:
+        return NotImplemented
+    if x1.dtype.kind != "f":
+        return _library_isin(x1, x2, invert=invert)
+    among = x2.flatten()
+    among.sort()
+    places = among.searchsorted(x1)
+    found = among.take(places, mode="clip")
+    return found != x1 if invert else found == x1
+
+
+ORDER: Final[dict[str, Function]] = {
+    "sort": _sort, "argsort": _argsort, "searchsorted": _searchsorted, "take": _take, "nonzero": _nonzero,
+    "take_along_axis": _take_along_axis, "isin": _isin, "unique_values": np.unique_values,
+    "unique_all": _unique_all, "unique_counts": _unique_counts, "unique_inverse": _unique_inverse,
+}
+"""By the names of the namespace."""

@@ -1,0 +1,192 @@
+"""Direct ways over torch tensors: any strides and dtypes, gradients, memory of their own, operators in place."""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from tests.array_api.test_direct import CALLS, _outcome
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+WAVE = np.sin(np.arange(48.0)).reshape(6, 8) * 4
+TENSORS: dict[str, Callable[[], Any]] = {
+    "transposed": lambda: torch.from_numpy(WAVE[:3, :3].copy()).T,
+    "strided": lambda: torch.from_numpy(WAVE.copy())[::2, 1::3],
+    "expanded": lambda: torch.tensor([1.5, -2.0, 0.5]).expand(3, 3),
+    "one of three": lambda: torch.from_numpy(WAVE.copy())[:3, 2],
+    "zeros and infinities": lambda: torch.tensor([-0.0, 0.0, np.inf, -np.inf, np.nan, -np.nan, 1e300]),
+    "huge": lambda: torch.tensor([1e200, -1e200, 3e199], dtype=torch.float64),
+    "odd": lambda: torch.from_numpy(WAVE.ravel()[:7].astype("float32")),
+    "ties": lambda: torch.tensor([2.0, 1.0, 2.0, -0.0, 0.0, 1.0, 2.0]),
+    "numbers by twos": lambda: torch.arange(12)[::2],
+    "int32": lambda: torch.tensor([[3, -1], [-2147483648, 7]], dtype=torch.int32),
+    "int8": lambda: torch.tensor([-128, -1, 127, 100, 100], dtype=torch.int8),
+    "uint16": lambda: torch.from_numpy(np.array([0, 65535, 3], "uint16")),
+    "bools": lambda: torch.tensor([[True, False], [False, False]]).T,
+    "complex64": lambda: torch.tensor([[1 + 2j, -0.5j], [0.25, 3 - 1j]], dtype=torch.complex64).T,
+    "conjugate": lambda: torch.tensor([1 + 2j, 3 - 1j, 0.5j]).conj(),
+    "bfloat16": lambda: torch.tensor([0.5, -3.0, 7.0], dtype=torch.bfloat16),
+    "parameter": lambda: torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0]), requires_grad=False),
+    "gradients": lambda: torch.tensor([1.0, 2.0, 3.0], requires_grad=True),
+    "large": lambda: torch.arange(39_200.0).reshape(140, 280)[:, ::2],
+}
+SLOW = ("isin", "tensordot", "outer", "linalg", "vecdot", "matmul", "searchsorted", "meshgrid")
+
+
+def _agree(got: Any, want: Any) -> None:
+    assert type(got) is type(want), (got, want)
+    if isinstance(want, tuple | list):
+        for g, w in zip(got, want, strict=True):
+            _agree(g, w)
+    elif isinstance(want, jf.AbstractTensor):
+        assert str(got.dtype) == str(want.dtype) and got.shape == want.shape
+        g, w = _plain(got), _plain(want)
+        if w.dtype.kind not in "fc":
+            np.testing.assert_array_equal(g, w)
+        else:
+            size = np.abs(w[np.isfinite(w)].astype("complex128")).max(initial=0)
+            np.testing.assert_allclose(g, w, rtol=1e-5, atol=min(1e-6 * size, 1e300))
+    elif not isinstance(want, Exception):
+        assert got == want
+
+
+def _plain(x: Any) -> np.ndarray[Any, Any]:
+    array = np.asarray(x)
+    return array.astype("float32") if array.dtype.name == "bfloat16" else array
+
+
+def _shares(found: Any, tensor: Any) -> bool:
+    if isinstance(found, tuple | list):
+        return any(_shares(part, tensor) for part in found)
+    storage = tensor.untyped_storage()
+    begin = storage.data_ptr()
+    array = type(found).__name__ == "TorchArray" and found.ndim > 0  # the parts of a vector are numbers
+    return array and begin <= found.value.data_ptr() < begin + storage.nbytes()
+
+
+@pytest.mark.parametrize("name", sorted(n for n in CALLS if n.startswith("linalg.") or "." in n or hasattr(jf, n)))
+def test_over_any_tensor(name: str) -> None:
+    module, _, last = name.rpartition(".")
+    function = getattr(getattr(jf, module) if module else jf, last)
+    for kind, make in TENSORS.items():
+        if kind == "large" and name.startswith(SLOW):
+            continue
+        for call in CALLS[name]:
+            own, other = make(), make()
+            want = _outcome(lambda c=call, t=own: c(function.__wrapped__, jf.asarray(t)))
+            got = _outcome(lambda c=call, t=other: c(function, jf.asarray(t)))
+            if isinstance(want, Exception) and kind in ("gradients", "parameter"):
+                continue  # what needs no ndarray keeps gradients
+            _agree(got, want)
+            if kind not in ("uint16", "bfloat16") and _shares(got, other):
+                assert _shares(want, own), f"{kind}: a result in the operand's memory"
+
+
+BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift", "matmul")
+
+
+@pytest.mark.parametrize("kind", sorted(TENSORS.keys() - {"large"}))
+@pytest.mark.filterwarnings("ignore:Casting complex values to real")
+@pytest.mark.parametrize("other", [2, -1, 0, 0.5, True, 1j, "itself", "wider", "narrow", "backwards", "row"])
+def test_operators_in_place(kind: str, other: Any) -> None:
+    def operand(x: Any) -> Any:
+        if not isinstance(other, str):
+            return other
+        t = x.value
+        made = {"itself": lambda: t, "wider": lambda: t.to(torch.complex128), "narrow": lambda: t[:1].clone(),
+                "backwards": lambda: torch.flip(t, (0,)), "row": lambda: torch.ones(1, dtype=t.dtype)}
+        return jf.asarray(made[other]())
+
+    if (kind, other) == ("conjugate", "wider"):
+        pytest.skip("a wider result is cast into an array of the conjugates")
+    for name in BINARY:
+        plain, quick = (jf.asarray(TENSORS[kind]()) for _ in range(2))
+        memory = quick.value
+        result = _outcome(lambda n=name, x=plain: getattr(x, f"__{n}__")(operand(x)))
+        made = _outcome(lambda n=name, x=quick: getattr(x, f"__i{n}__")(operand(x)))
+        if isinstance(result, Exception) or result is NotImplemented:
+            assert isinstance(made, Exception) or made is NotImplemented
+        elif made is quick:
+            assert quick.value is memory and result.shape == quick.shape
+            cast = result.value.to(memory.dtype)
+            np.testing.assert_array_equal(_plain(quick), _plain(jf.asarray(cast)))
+        else:
+            assert isinstance(made, Exception), (name, made)
+            np.testing.assert_array_equal(_plain(quick), _plain(jf.asarray(TENSORS[kind]())))
+
+
+PARTS: dict[str, tuple[Any, Any]] = {
+    "next": (np.s_[1:, :5], np.s_[:-1, :5]), "rows": (np.s_[1:], np.s_[:-1]), "steps": (np.s_[2::2], np.s_[:-2:2]),
+    "columns": (np.s_[:, 2:6:2], np.s_[:, 0:4:2]), "first": (np.s_[:], np.s_[:1]), "number": (np.s_[:], np.s_[0, 0]),
+}
+
+
+@pytest.mark.parametrize("parts", sorted(PARTS))
+def test_in_place_over_parts_of_the_same_memory(parts: str) -> None:
+    for function in (operator.iadd, operator.imul, operator.ifloordiv, operator.ipow):
+        tensor = torch.arange(1.0, 43.0, dtype=torch.float64).reshape(7, 6) / 16
+        want, (own, other) = tensor.numpy().copy(), PARTS[parts]
+        want[own] = getattr(operator, function.__name__[1:])(want[own], want[other])
+        function(jf.asarray(tensor[own]), jf.asarray(tensor[other]))
+        np.testing.assert_allclose(tensor.numpy(), want, rtol=1e-15)
+    square = torch.arange(9.0).reshape(3, 3)
+    x = jf.asarray(square)
+    x += x.T
+    np.testing.assert_array_equal(square.numpy(), np.arange(9.0).reshape(3, 3) + np.arange(9.0).reshape(3, 3).T)
+
+
+def test_in_place_operators_tell_autograd() -> None:
+    for function in (operator.iadd, operator.ifloordiv, operator.imod):
+        tensor, weight = torch.ones(3), torch.ones(3, requires_grad=True)
+        product = (tensor * weight).sum()
+        function(jf.asarray(tensor), 2.0)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            product.backward()
+
+
+def test_transforms_of_infinite_elements_are_numpys() -> None:
+    rng = np.random.default_rng(0)
+    for size in range(2, 14):
+        x = rng.normal(size=size)
+        x[rng.integers(size)] = rng.choice([np.inf, -np.inf, np.nan])
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "irfftn"):
+            with np.errstate(all="ignore"):
+                want = getattr(np.fft, name)(x)
+            np.testing.assert_array_equal(np.asarray(getattr(jf.fft, name)(jf.asarray(torch.from_numpy(x)))), want)
+
+
+@pytest.mark.parametrize("make", [jf.asarray, lambda a: jf.asarray(torch.from_numpy(a))])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool", "complex128"])
+def test_sets_are_numpys(dtype: str, make: Callable[[Any], Any]) -> None:
+    rng = np.random.default_rng(1)
+    for size in (0, 1, 2, 17, 400):
+        for shape in ((size,), (size, 1)):
+            x = rng.integers(-4, 5, size=shape).astype(dtype)
+            if dtype.startswith("float") and size > 2:
+                x[:3] = np.array([np.nan, -0.0, np.nan], dtype).reshape((3,) + (1,) * (x.ndim - 1))
+            for name in ("unique_all", "unique_counts", "unique_inverse", "unique_values"):
+                want, got = getattr(np, name)(x), getattr(jf, name)(make(x.copy()))
+                for g, w in zip(*((v if isinstance(v, tuple) else (v,)) for v in (got, want)), strict=True):
+                    assert np.asarray(g).dtype == w.dtype
+                    np.testing.assert_array_equal(np.asarray(g), w)
+            among = x.ravel()[: size // 2]
+            for invert in (False, True):
+                want = np.isin(x, among, invert=invert)
+                np.testing.assert_array_equal(np.asarray(jf.isin(make(x), make(among), invert=invert)), want)
+
+
+def test_grids() -> None:
+    x, y, z = np.arange(3.0), np.array([1, 2]), np.array(7.0, "float32")
+    for arrays in ((x,), (x, y), (x, y, z), (x, z), (np.empty(0), x)):
+        for indexing in ("xy", "ij"):
+            want = np.meshgrid(*arrays, indexing=indexing)
+            for make in (jf.asarray, lambda a: jf.asarray(torch.from_numpy(np.array(a)))):
+                got = jf.meshgrid(*map(make, arrays), indexing=indexing)
+                assert type(got) is type(want)
+                for g, w in zip(got, want, strict=True):
+                    assert np.asarray(g).dtype == w.dtype
+                    np.testing.assert_array_equal(np.asarray(g), w)
