@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.image import TEXT, decode, is_image
+from jitfuse.backends.llvm.image import decode, is_image
 from jitfuse.errors import CompileError
 
 _LINE: Final = re.compile(r"\s*([0-9a-f]+):")
@@ -23,8 +23,8 @@ def disassemble(code: bytes) -> str:
     if not is_image(code):
         return _objdump(("-d", "-r"), code)
     image = decode(code)
-    labels = {at: name for name, at in image.exports if at < image.ends[TEXT]}
-    text = bytes(image.content[: image.ends[TEXT]]).rstrip(b"\0")
+    labels = {at: name for name, at in image.exports if at < image.text_end}
+    text = image.parts[0][: image.text_end]
     out = []
     for line in _objdump(("-D", "-b", "binary", "-m", "i386:x86-64"), text).splitlines():
         found = _LINE.match(line)

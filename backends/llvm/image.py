@@ -10,7 +10,7 @@ import marshal
 import struct
 from typing import Final
 
-from jitfuse.backends.llvm.process import EXECUTE, READ, WRITE, Pages, process_addresses
+from jitfuse.backends.llvm.process import EXECUTE, READ, Pages, process_addresses
 from jitfuse.errors import CompileError
 from jitfuse.records import NamedTuple
 
@@ -19,20 +19,18 @@ _MARSHAL: Final = 2
 """The last version of the format that writes equal values alike."""
 _UINT64: Final = struct.Struct("<Q")
 
-TEXT: Final = 0
-CONSTANTS: Final = 1
-DATA: Final = 2
-_ACCESS: Final = (READ | EXECUTE, READ, READ | WRITE)
-"""To the three parts of an image."""
-
 
 class Image(NamedTuple):
-    """Code linked for address 0. All offsets are in bytes from the begin of its pages."""
+    """Code linked for address 0. All offsets are in bytes from the begin of its pages.
 
-    ends: tuple[int, int, int]
-    """Of its parts `TEXT`, `CONSTANTS` and `DATA`, at page borders."""
-    content: bytes | bytearray
-    """What the pages hold, up to where only zeros follow."""
+    Two parts, each of whole pages: code with its constants, and data. Constants need no pages of their own: most
+    kernels fit in one page so, and what the code may not write it may well execute.
+    """
+
+    code_end: int
+    end: int
+    parts: tuple[bytes, bytes]
+    """What they hold, without the zeros behind it."""
     words: tuple[int, ...]
     """Offsets of the 64-bit words that the address of the pages is added to."""
     slots: int
@@ -41,6 +39,8 @@ class Image(NamedTuple):
     """Symbols of CPython and of the C library."""
     exports: tuple[tuple[str, int], ...]
     """Names of the code's own global symbols, and their offsets."""
+    text_end: int
+    """Where executable sections and what is behind them end, and constants begin."""
 
 
 def is_image(code: bytes) -> bool:
@@ -49,17 +49,13 @@ def is_image(code: bytes) -> bool:
 
 
 def encode(image: Image) -> bytes:
-    """Return an image as bytes, without the zeros that fill up pages."""
-    begins = (0, *image.ends)
-    parts = tuple([bytes(image.content[b:e]).rstrip(b"\0") for b, e in zip(begins, image.ends, strict=False)])
-    return _MAGIC + marshal.dumps((image.ends, parts, *image[2:]), _MARSHAL)
+    """Return an image as bytes."""
+    return _MAGIC + marshal.dumps(tuple(image), _MARSHAL)
 
 
 def decode(code: bytes) -> Image:
     """Return the image of bytes that `encode` made. Raises EOFError, TypeError or ValueError for others."""
-    ends, parts, *rest = marshal.loads(memoryview(code)[len(_MAGIC):])
-    first, second, third = parts
-    return Image(ends, b"".join((first.ljust(ends[0], b"\0"), second.ljust(ends[1] - ends[0], b"\0"), third)), *rest)
+    return Image._make(marshal.loads(memoryview(code)[len(_MAGIC):]))
 
 
 def load(code: bytes) -> LoadedImage:
@@ -74,15 +70,16 @@ class LoadedImage:
     """The `jitfuse.backends.llvm.loader.Library` of an image; its memory is freed when this object is dropped."""
 
     def __init__(self, image: Image) -> None:
-        content = bytearray(image.content)
-        self._pages = Pages(image.ends[DATA])
-        base = self._pages.address
-        for at in image.words:
-            _UINT64.pack_into(content, at, base + _UINT64.unpack_from(content, at)[0])
-        struct.pack_into(f"<{len(image.imports)}Q", content, image.slots, *process_addresses(image.imports))
+        self._pages = Pages(image.end)
+        self._base = base = self._pages.address
         self._exports = dict(image.exports)
-        self._base = base
-        self._pages.fill(bytes(content), zip((0, *image.ends), image.ends, _ACCESS, strict=False))
+        code, data = image.parts
+        if image.words or image.imports:
+            code, data = _addressed(image, base)
+        self._pages.write(0, code)
+        if data:
+            self._pages.write(image.code_end, data)
+        self._pages.protect(image.code_end, READ | EXECUTE)
 
     @property
     def names(self) -> frozenset[str]:
@@ -92,3 +89,13 @@ class LoadedImage:
     def address(self, name: str) -> int:
         """Return the address of a global symbol of the code; KeyError where it has none of that name."""
         return self._base + self._exports[name]
+
+
+def _addressed(image: Image, base: int) -> tuple[bytes, bytes]:
+    """Return the parts of an image that lies at `base`, with its own addresses and those of its imports."""
+    code, data = map(bytearray, image.parts)
+    for at in image.words:
+        part, place = (code, at) if at < image.code_end else (data, at - image.code_end)
+        _UINT64.pack_into(part, place, base + _UINT64.unpack_from(part, place)[0])
+    struct.pack_into(f"<{len(image.imports)}Q", code, image.slots, *process_addresses(image.imports))
+    return bytes(code), bytes(data)

@@ -3,10 +3,10 @@
 Owns: layout and relocation, where a few hundred lines of Python replace LLVM's linker. Does not own reading objects
 (`jitfuse.backends.llvm.elf`), nor what an image's bytes are and how one is loaded (`jitfuse.backends.llvm.image`).
 
-An object becomes one run of pages in three parts: executable sections, constants, data. Behind the executable
-sections lie a jump for each symbol of the process that the object imports, and slots with the addresses of these
-symbols and of those that code reads the address of: imports are called through both, because the process' own code is
-too far away for calls of 32 bits. Relocations are those of the System V ABI for x86-64, chapter 4.4. Code is linked
+An object becomes one run of pages in two parts: executable sections and constants, then data. Between executable
+sections and constants lie a jump for each symbol of the process that the object imports, and slots with the addresses
+of these symbols and of those that code reads the address of: imports are called through both, because the process' own
+code is too far away for calls of 32 bits. Relocations are those of the System V ABI for x86-64, chapter 4.4. Code is linked
 for address 0; what has to be added where it is loaded are whole words, and code that would need more is refused.
 """
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jitfuse.backends.llvm.elf import (
     ObjectFile,
     Section,
 )
-from jitfuse.backends.llvm.image import CONSTANTS, DATA, TEXT, Image, encode
+from jitfuse.backends.llvm.image import Image, encode
 from jitfuse.backends.llvm.process import PAGE, refuse_foreign
 from jitfuse.errors import CompileError
 from jitfuse.records import NamedTuple, Record
@@ -37,6 +37,8 @@ from jitfuse.records import NamedTuple, Record
 LARGEST: Final = 1 << 28
 """Bytes of an object in memory; more than any object of ours, and within reach of calls of 32 bits."""
 
+_TEXT, _CONSTANTS, _DATA = range(3)
+"""Kinds of sections, in the order in which they lie."""
 _RELOCATABLE: Final = 1
 _X86_64: Final = 62
 _IGNORED: Final = (".eh_frame", ".note", ".comment", ".llvm")
@@ -74,10 +76,13 @@ class _Layout(Record, frozen=True):
     """Of imported symbols, by number."""
     slots: Mapping[int, int]
     """Of imported symbols, one behind the other, then of the object's own whose address is read."""
+    text_end: int
+    code_end: int
+    """Where data begins, at a page border."""
     filled: int
     """The end of what is copied; zeros follow."""
-    ends: tuple[int, int, int]
-    """Of the three parts, at page borders."""
+    end: int
+    """At a page border."""
 
 
 def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
@@ -104,15 +109,16 @@ def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
             raise CompileError(f"the address of symbol {k} is read, which is not loaded")
         _UINT64.pack_into(content, layout.slots[k], places[k])
         words.append(layout.slots[k])
+    parts = content[: layout.code_end], content[layout.code_end :]
     return encode(Image(
-        layout.ends, content, tuple(words), layout.slots[imported[0]] if imported else 0,
-        tuple([names[k] for k in imported]), tuple([(name, places[k]) for k, name in names.items() if k in places]),
+        layout.code_end, layout.end, (bytes(parts[0]), bytes(parts[1])), tuple(words), layout.slots[imported[0]] if imported else 0,
+        tuple([names[k] for k in imported]), tuple([(name, places[k]) for k, name in names.items() if k in places]), layout.text_end,
     ))
 
 
 # ---------------------------------------------------------------------- layout
-def _part(section: Section) -> int | None:
-    """Return the part of the pages that a section belongs to, None for one that code does not need."""
+def _kind(section: Section) -> int | None:
+    """Return the kind of a section, None for one that code does not need."""
     if not section.flags & ALLOCATED or section.name.startswith(_IGNORED):
         return None
     known = ALLOCATED | WRITABLE | EXECUTABLE | 0x10 | 0x20 | 0x200  # mergeable, strings, in a group
@@ -123,45 +129,49 @@ def _part(section: Section) -> int | None:
     if section.flags & EXECUTABLE:
         if section.flags & WRITABLE or section.kind == NOBITS:
             raise CompileError(f"section {section.name} would be code and data at once")
-        return TEXT
+        return _TEXT
     if section.flags & WRITABLE and not section.name.startswith(".data.rel.ro"):
-        return DATA
-    return CONSTANTS
+        return _DATA
+    return _CONSTANTS
 
 
 def _lay_out(file: ObjectFile, imported: Sequence[int], own: Sequence[int]) -> _Layout:
     """Return where the sections of an object go; raises CompileError for sections that have no place."""
-    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
+    members: tuple[list[int], list[int], list[int]] = ([], [], [])
     for k, section in enumerate(file.sections):
-        part = _part(section)
-        if part is not None:
-            parts[part].append(k)
-    parts[DATA].sort(key=lambda k: file.sections[k].kind == NOBITS)
+        kind = _kind(section)
+        if kind is not None:
+            members[kind].append(k)
+    members[_DATA].sort(key=lambda k: file.sections[k].kind == NOBITS)
     places: dict[int, int] = {}
-    ends = []
-    at = filled = 0
-    words = range(0)
-    for part, members in enumerate(parts):
-        for k in members:
-            section = file.sections[k]
-            alignment = max(section.alignment, 1)
-            if alignment & (alignment - 1) or alignment > PAGE:
-                raise CompileError(f"section {section.name} is aligned to {alignment} bytes")
-            places[k] = -(-at // alignment) * alignment
-            at = places[k] + section.size
-            if part != DATA or section.kind != NOBITS:
-                filled = at
-        if part == TEXT:
-            begin = -(-at // 16) * 16
-            filled = at = begin + 8 * (2 * len(imported) + len(own))
-            words = range(begin, at, 8)
-        at = -(-at // PAGE) * PAGE
-        ends.append(at)
-    if at > LARGEST:
-        raise CompileError(f"an object of {at} bytes is larger than {LARGEST}")
+    text_end = _place(file, members[_TEXT], 0, places)
+    begin = -(-text_end // 16) * 16
+    words = range(begin, begin + 8 * (2 * len(imported) + len(own)), 8)
+    text_end = words.stop if words else text_end
+    filled = _place(file, members[_CONSTANTS], text_end, places)
+    code_end = -(-filled // PAGE) * PAGE
+    written = [k for k in members[_DATA] if file.sections[k].kind != NOBITS]
+    if written:
+        filled = _place(file, written, code_end, places)
+    end = -(-_place(file, members[_DATA][len(written) :], filled if written else code_end, places) // PAGE) * PAGE
+    if end > LARGEST:
+        raise CompileError(f"an object of {end} bytes is larger than {LARGEST}")
     jumps = dict(zip(imported, words))
     slots = dict(zip((*imported, *own), words[len(imported) :]))
-    return _Layout(places, jumps, slots, filled, (ends[0], ends[1], ends[2]))
+    return _Layout(places, jumps, slots, text_end, code_end, filled, end)
+
+
+def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[int, int]) -> int:
+    """Add where these sections go, one behind the other, and return where the last one ends."""
+    at = begin
+    for k in sections:
+        section = file.sections[k]
+        alignment = max(section.alignment, 1)
+        if alignment & (alignment - 1) or alignment > PAGE:
+            raise CompileError(f"section {section.name} is aligned to {alignment} bytes")
+        places[k] = -(-at // alignment) * alignment
+        at = places[k] + section.size
+    return at
 
 
 def _symbol_places(file: ObjectFile, layout: _Layout) -> dict[int, int]:
@@ -196,7 +206,7 @@ def _relocations(file: ObjectFile) -> Iterator[_Relocation]:
         if table.kind not in (RELA, REL) or table.info >= len(file.sections):
             continue
         section = file.sections[table.info]
-        if _part(section) is None:
+        if _kind(section) is None:
             continue
         if table.kind == REL or section.kind == NOBITS or table.link != file.symbol_table or not file.symbols:
             raise CompileError(f"relocations of {section.name} have no place")

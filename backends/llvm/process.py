@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
-import weakref
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cache
 from itertools import repeat
 from typing import Any, Final, cast
@@ -105,26 +105,34 @@ def refuse_foreign(names: Iterable[str], allowed: Container[str]) -> None:
 
 # ---------------------------------------------------------------------- memory
 class Pages:
-    """Private pages on Linux, writable until `fill` protects them, given back when this object is dropped.
+    """Private pages on Linux, writable until they are protected, given back when this object is dropped.
 
     What is alive when the interpreter exits stays: other threads may still be running it.
     """
 
+    address = 0
+
     def __init__(self, size: int) -> None:
         self.size = -(-max(size, 1) // PAGE) * PAGE
-        self.address: int = _system().mmap(None, self.size, READ | WRITE, _MAPPED, -1, 0)
-        if self.address == _FAILED:
+        address: int = _system().mmap(None, self.size, READ | WRITE, _MAPPED, -1, 0)
+        if address == _FAILED:
             raise CompileError(f"the system has no {self.size} bytes of memory for code")
-        weakref.finalize(self, _system().munmap, self.address, self.size).atexit = False
+        self.address = address
 
-    def fill(self, image: bytes, protections: Iterable[tuple[int, int, int]]) -> None:
-        """Write `image` at the start, then protect ranges of pages: (begin, end, access), all in bytes.
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.address and not finalizing():
+            _system().munmap(self.address, self.size)
+
+    def write(self, at: int, content: bytes) -> None:
+        """Copy `content` to offset `at`."""
+        if not 0 <= at <= self.size - len(content):
+            raise ValueError(f"{len(content)} bytes at {at} do not fit in {self.size}")
+        ctypes.memmove(self.address + at, content, len(content))
+
+    def protect(self, end: int, access: int) -> None:
+        """Have the pages up to offset `end` allow `access` and nothing else.
 
         Raises CompileError where the system does not allow memory to become executable.
         """
-        if len(image) > self.size:
-            raise ValueError(f"{len(image)} bytes do not fit in {self.size}")
-        ctypes.memmove(self.address, image, len(image))
-        for begin, end, access in protections:
-            if begin < end and _system().mprotect(self.address + begin, end - begin, access):
-                raise CompileError("the system does not allow memory that was written to become executable")
+        if _system().mprotect(self.address, end, access):
+            raise CompileError("the system does not allow memory that was written to become executable")

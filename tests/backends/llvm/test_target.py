@@ -23,6 +23,17 @@ def fresh() -> Iterator[None]:
     target.machine_identity.cache_clear()
 
 
+def said() -> int:
+    """What CPUID says, as the identity has it."""
+    return int(next(word for word in target.machine_identity() if word.startswith("cpuid:")).split(":")[1], 16)
+
+
+def register(leaf: int, subleaf: int, position: int) -> int:
+    """One of the four registers of a leaf."""
+    row = next(k for k, (*asked, _) in enumerate(target._LEAVES) if asked == [leaf, subleaf])
+    return said() >> 128 * row + 32 * position & 0xFFFFFFFF
+
+
 def test_identity_is_the_same_in_another_process_and_on_every_core() -> None:
     code = PRINT + f"\nassert {not loader.OWN_LOADER} or 'llvmlite' not in sys.modules"
     for core in sorted(os.sched_getaffinity(0))[:4] if hasattr(os, "sched_setaffinity") else (0,):
@@ -34,30 +45,28 @@ def test_identity_is_the_same_in_another_process_and_on_every_core() -> None:
 @own
 def test_registers_agree_with_what_llvm_sees() -> None:
     """Bits of Intel's manual, volume 2, CPUID, and AMD's volume 3, appendix E."""
-    registers = dict(word.split(":") for word in target.machine_identity() if ":" in word)
     features = dict.fromkeys(host_target().features.split(","), True)
+    last = register(0x0, 0, 0), register(0x80000000, 0, 0)
 
-    def bit(leaf: str, position: int, number: int) -> bool:
-        return bool(leaf in registers and int(registers[leaf], 16) >> 32 * position + number & 1)
+    def bit(leaf: int, subleaf: int, position: int, number: int) -> bool:
+        return leaf <= last[leaf >> 31] and bool(register(leaf, subleaf, position) >> number & 1)
 
-    assert bit("1.0", 2, 12) == ("+fma" in features)
-    assert bit("1.0", 2, 23) == ("+popcnt" in features)
-    assert bit("7.0", 1, 5) == ("+avx2" in features)
-    assert bit("7.0", 1, 16) == ("+avx512f" in features)
-    assert bit("7.0", 2, 7) == ("+shstk" in features)
-    assert bit("7.1", 0, 4) == ("+avxvnni" in features)
-    assert bit("80000001.0", 2, 5) == ("+lzcnt" in features)
-    assert bit("80000008.0", 1, 0) == ("+clzero" in features)
+    assert bit(0x1, 0, 2, 12) == ("+fma" in features)
+    assert bit(0x1, 0, 2, 23) == ("+popcnt" in features)
+    assert bit(0x7, 0, 1, 5) == ("+avx2" in features)
+    assert bit(0x7, 0, 1, 16) == ("+avx512f" in features)
+    assert bit(0x7, 0, 2, 7) == ("+shstk" in features)
+    assert bit(0x7, 1, 0, 4) == ("+avxvnni" in features)
+    assert bit(0x80000001, 0, 2, 5) == ("+lzcnt" in features)
+    assert bit(0x80000008, 0, 1, 0) == ("+clzero" in features)
     if "+avx" in features:
-        assert int(registers["xcr0"], 16) & 6 == 6
+        assert said() >> 128 * len(target._LEAVES) & 6 == 6
 
 
 @own
 @pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="reads /proc/cpuinfo")
 def test_vendor_agrees_with_the_kernel() -> None:
-    word = next(w for w in target.machine_identity() if w.startswith("0.0:")).split(":")[1]
-    registers = int(word, 16).to_bytes(16, "little")
-    b, c, d = (registers[at : at + 4] for at in (4, 8, 12))
+    b, c, d = (register(0x0, 0, position).to_bytes(4, "little") for position in (1, 2, 3))
     assert f": {(b + d + c).decode()}\n" in Path("/proc/cpuinfo").read_text()
 
 
@@ -87,3 +96,13 @@ def test_without_llvmlite_there_is_no_native_code(monkeypatch: pytest.MonkeyPatc
 @own
 def test_processor_says_the_same_each_time() -> None:
     assert len({target._processor() for _ in range(20)}) == 1
+
+
+@own
+def test_the_core_that_answers_and_leaves_beyond_the_last_say_nothing() -> None:
+    assert register(0x1, 0, 1) == 0  # its number
+    last = register(0x80000000, 0, 0)
+    assert last >= 0x80000001  # long mode
+    for leaf, subleaf, _ in target._LEAVES:
+        if leaf > max(last, 0x80000000):
+            assert not any(register(leaf, subleaf, position) for position in range(4))
