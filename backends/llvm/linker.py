@@ -6,8 +6,8 @@ Owns: layout and relocation, where a few hundred lines of Python replace LLVM's 
 An object becomes one run of pages in two parts: executable sections and constants, then data. Between executable
 sections and constants lie a jump for each symbol of the process that the object imports, and slots with the addresses
 of these symbols and of those that code reads the address of: imports are called through both, because the process' own
-code is too far away for calls of 32 bits. Relocations are those of the System V ABI for x86-64, chapter 4.4. Code is linked
-for address 0; what has to be added where it is loaded are whole words, and code that would need more is refused.
+code is too far away for calls of 32 bits. Relocations are those of the System V ABI for x86-64, chapter 4.4. Code is
+linked for address 0; what has to be added where it is loaded are whole words, and code that would need more is refused.
 """
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
             raise CompileError(f"the address of symbol {k} is read, which is not loaded")
         _UINT64.pack_into(content, layout.slots[k], places[k])
         words.append(layout.slots[k])
-    parts = content[: layout.code_end], content[layout.code_end :]
     return encode(Image(
-        layout.code_end, layout.end, (bytes(parts[0]), bytes(parts[1])), tuple(words), layout.slots[imported[0]] if imported else 0,
-        tuple([names[k] for k in imported]), tuple([(name, places[k]) for k, name in names.items() if k in places]), layout.text_end,
+        layout.code_end, layout.end, (bytes(content[: layout.code_end]), bytes(content[layout.code_end :])),
+        tuple(words), layout.slots[imported[0]] if imported else 0, tuple([names[k] for k in imported]),
+        tuple([(name, places[k]) for k, name in names.items() if k in places]), layout.text_end,
     ))
 
 

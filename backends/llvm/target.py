@@ -72,7 +72,7 @@ _ROWS: Final = b"".join([struct.pack("<II8x", leaf, subleaf) for leaf, subleaf, 
 """What the code is given: a row for each leaf, and room for the saved registers."""
 _KEPT: Final = sum([kept << 8 * _ROW * k for k, (_, _, kept) in enumerate(_LEAVES)]) | -1 << 8 * _ROW * len(_LEAVES)
 _EXTENDED: Final = tuple([(leaf, 4 * k) for k, (leaf, _, _) in enumerate(_LEAVES) if leaf > 0x80000000])
-"""Leaves of the second half, and where their rows begin, in words: behind that of leaf 0x80000000, which says the last."""
+"""Leaves of the second half, and where their rows begin, in words; the row before them says which is the last."""
 
 
 def _processor() -> tuple[str, ...]:
