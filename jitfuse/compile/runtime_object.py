@@ -16,6 +16,7 @@ from jitfuse import behind
 from jitfuse.backends.llvm.loader import Library
 from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
+from jitfuse.backends.llvm.runtime.threads import asked_threads
 from jitfuse.cache import Entry, default_store, find_entry, publish
 from jitfuse.compile.keys import runtime_key, runtime_parts
 from jitfuse.compile.origin import Origin, entry_metadata
@@ -50,11 +51,15 @@ def runtime_is_ready() -> bool:
 
 
 def build_runtime() -> None:
-    """Have the native runtime compiled behind the answer; the process does not end before it is stored."""
+    """Have the native runtime compiled behind the answer; the process does not end before it is stored.
+
+    Raises ArgumentError where ``JITFUSE_NUM_THREADS`` is no number of threads: nobody would see it there.
+    """
     global _asked, _building
     with _lock:
         if _asked or native.loaded():
             return
+        asked_threads()
         _asked = _building = True
     behind.do(_build_quietly)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitfuse.backends.llvm.runtime.native import expect_threads
 from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder, Sweep
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
@@ -118,10 +119,13 @@ class StepBinder:
     def _launch(self, launch: KernelCall, memory: Memory) -> None:
         cost = launch.cost_ns
         assert self.kernels is not None
+        parallel = cost >= PARALLEL_NS and launch.units > 1
+        if parallel:
+            expect_threads()
         self.builder.launch(
             self.kernels.address(launch.kernel), launch.units,
             operands=[memory.place(b, o) for b, o in launch.buffers], words=launch.words,
-            threads=0 if cost >= PARALLEL_NS and launch.units > 1 else 1,
+            threads=0 if parallel else 1,
             scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
         )
         self.bound.checks.append(launch.checks)

@@ -18,7 +18,7 @@ from jitfuse.backends.llvm.runtime.layout import (
     MEMORY_HANDLER_NAME,
     MEMORY_STATISTICS,
 )
-from jitfuse.backends.llvm.runtime.threads import thread_count
+from jitfuse.backends.llvm.runtime.threads import asked_threads, thread_count
 from jitfuse.backends.llvm.runtime.words import ABI, configuration, error_state
 from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.errors import CompileError
@@ -50,6 +50,8 @@ def _compile_directly(
 
 _loader: Loader = _compile_directly
 _runtime: Runtime | None = None
+_parallel = False
+"""Whether a plan of this process has launches for several threads."""
 
 
 def set_loader(loader: Loader) -> None:
@@ -64,8 +66,22 @@ def runtime() -> Runtime:
     if _runtime is None:
         with process_lock:
             if _runtime is None:
-                _runtime = Runtime(_load())
+                _runtime = made = Runtime(_load())
+                if _parallel:  # looked at only now: `expect_threads` writes and reads the two in the other order
+                    made.count_threads()
     return _runtime
+
+
+def expect_threads() -> None:
+    """Take note that a plan has launches for several threads; the first one has it counted how many there may be.
+
+    Until then it is not, for the control groups are asked for that, in files: a thirtieth of a first call.
+    """
+    global _parallel
+    if not _parallel:
+        _parallel = True
+        if _runtime is not None:
+            _runtime.count_threads()
 
 
 def runtime_text() -> str:
@@ -113,7 +129,10 @@ class Runtime:
         self._library = library
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
         _survive_forks(library)
-        self.set_threads(thread_count())
+        self._threads_set = False
+        asked = asked_threads()
+        if asked is not None:
+            self.set_threads(asked)
         pointer = ctypes.c_void_p
         new_capsule = c_function(process_address("PyCapsule_New"), ctypes.py_object, pointer, pointer, pointer)
         self.memory_handler: object = new_capsule(self.address(MEMORY_HANDLER), self.address(MEMORY_HANDLER_NAME), None)
@@ -141,10 +160,17 @@ class Runtime:
     @property
     def threads(self) -> int:
         """How many threads a launch may use, its caller included."""
+        self.count_threads()
         return int(self.function("jf_pool_threads", ctypes.c_int64)())
+
+    def count_threads(self) -> None:
+        """Let launches use as many threads as the process may, unless a number was set."""
+        if not self._threads_set:
+            self.set_threads(thread_count())
 
     def set_threads(self, threads: int) -> None:
         """Let launches use this many threads from now on; existing workers beyond that sleep."""
+        self._threads_set = True
         c_function(self.address("jf_pool_configure"), None, ctypes.c_int64)(threads)
 
     # ------------------------------------------------------------------ memory

@@ -18,14 +18,22 @@ def thread_count() -> int:
     That is the size of the affinity mask, or the whole processors in the control group's quota where those
     are fewer. Raises ArgumentError where the variable is not a positive integer.
     """
-    asked = os.environ.get(VARIABLE, "").strip()
-    if asked:
-        if not asked.isascii() or not asked.isdigit() or int(asked) < 1:
-            raise ArgumentError(f"{VARIABLE} is {asked!r}; set it to a whole number from 1 up, or unset it")
-        return int(asked)
+    asked = asked_threads()
+    if asked is not None:
+        return asked
     quota = cgroup_quota()
     available = _affinity()
     return available if quota is None else max(1, min(available, int(quota)))
+
+
+def asked_threads() -> int | None:
+    """Return ``JITFUSE_NUM_THREADS``, None where it is not set; ArgumentError where it is not a positive integer."""
+    asked = os.environ.get(VARIABLE, "").strip()
+    if not asked:
+        return None
+    if not asked.isascii() or not asked.isdigit() or int(asked) < 1:
+        raise ArgumentError(f"{VARIABLE} is {asked!r}; set it to a whole number from 1 up, or unset it")
+    return int(asked)
 
 
 def _affinity() -> int:

@@ -274,6 +274,36 @@ def test_environment_sets_the_threads() -> None:
     assert kernels.run_python(code, JITFUSE_NUM_THREADS="3").stdout == "3\n"
 
 
+def test_threads_are_counted_when_a_plan_can_use_them() -> None:
+    done = kernels.run_python("""
+import numpy as np, jitfuse as jf
+from jitfuse.backends.llvm.runtime import native
+counted = []
+native.thread_count = lambda: counted.append(1) or 3
+small, large = np.ones(100), np.ones(1_000_000)
+double = jf.fuse(lambda x: np.sin(x) * 2)
+runtime = native.runtime()
+double(small), double(small)
+assert not counted
+double(large), double(large)
+assert len(counted) == 1 and runtime.threads == 3
+runtime.set_threads(2)
+jf.fuse(lambda x: np.cos(x) * 2)(large)
+assert len(counted) == 1 and runtime.threads == 2
+""")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("start", ["empty cache", "filled cache"])
+def test_a_bad_thread_number_is_an_error_of_the_first_call(start: str, tmp_path: Path) -> None:
+    code = "import numpy as np, jitfuse as jf; jf.fuse(lambda x: x + 1)(np.ones(3))"
+    if start == "filled cache":
+        kernels.run_python(code, JITFUSE_CACHE_DIR=str(tmp_path))
+    done = kernels.run_python(code, JITFUSE_CACHE_DIR=str(tmp_path), JITFUSE_NUM_THREADS="many")
+    assert done.returncode == 1 and done.stderr.count("Traceback") == 1
+    assert done.stderr.splitlines()[-1].startswith("jitfuse.errors.ArgumentError: JITFUSE_NUM_THREADS is 'many'")
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "two", "1.5", "²"])
 def test_bad_thread_numbers_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITFUSE_NUM_THREADS", value)
