@@ -22,7 +22,7 @@ from jitfuse import compile as compiler
 from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import StateBlock
-from jitfuse.errors import ArgumentError, CompileError, FallbackWarning
+from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError
 from jitfuse.frameworks import tensor_feeds, tensor_ids
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
@@ -258,7 +258,9 @@ class Signatures(NativeCallable):
         if self._options.strict:
             raise error
         self._counts["fallbacks"] += 1
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = str(error).partition("\n")[0]
+        if not isinstance(error, JitfuseError):
+            reason = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
         if reason not in self._warned:
             self._warned.add(reason)
             warnings.warn(f"{self.name} runs in {where}: {reason}", FallbackWarning, stacklevel=4)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
-from jitfuse.errors import ArgumentError, CompileError, OverlapError, VolatileError
+from jitfuse.errors import ArgumentError, CompileError, JitfuseError, OverlapError, VolatileError
 from jitfuse.frameworks import (
     Adapted,
     as_eager,
@@ -35,7 +35,7 @@ from jitfuse.tracing import output
 from jitfuse.tracing.fronts import behind
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
-from jitfuse.tracing.source import hide_own_frames, raised_by_user
+from jitfuse.tracing.source import comes_from_outside, hide_own_frames, raised_by_user
 
 if TYPE_CHECKING:
     from jitfuse.splitting.tree import Call, Position, Tree
@@ -135,11 +135,14 @@ class FusedFunction(Faces):
         self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Callable[[], Any]
     ) -> Any:
         """Return what a call returns; `answer` finds the signature that it belongs to, or has run its segments."""
+        refusal: list[Exception] = []
         with output.held() as texts:
             try:
                 spec = answer()
             except Exception as error:
-                return self._answer_plainly(error, training, args, kwargs, texts)
+                refusal.append(error)
+            if refusal:  # no longer being handled: what plain Python raises has the context that its user sees there
+                return self._answer_plainly(refusal.pop(), training, args, kwargs, texts)
             output.show(texts)
         self._limits.refusals = 0
         if isinstance(spec, Returned):
@@ -227,10 +230,11 @@ class FusedFunction(Faces):
     def _answer_plainly(
         self, error: Exception, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], texts: list[output.Text]
     ) -> Any:
-        """Answer a call that could not be traced by running the function, whose errors are then its own.
+        """Answer a call that could not be traced by running the function, whose errors and writes are then its own.
 
-        What the function raises by a `raise` of its own passes, and so does everything where `strict`, on a GPU, and
-        where the function itself raises an error that ours is an example of: ours says more. Else ours is a note of it.
+        So does what the function itself raises: until there it has written into its arguments. Where it raises an
+        error that ours is an example of, ours says more and is raised; else ours is a note of it. Where `strict`, on a
+        GPU, and where a signal handler has raised, what has been raised passes at once.
         """
         plain = {**kwargs, "training": training}
         try:
@@ -239,20 +243,23 @@ class FusedFunction(Faces):
                 self._limits.note_refusal(error)
                 texts.clear()
                 return self._run_plain(args, plain)
-            if self._options.strict or self._options.device == "gpu" or raised_by_user(error):
+            if self._options.strict or self._options.device == "gpu" or comes_from_outside(error):
                 output.show(texts)
                 raise error
             texts.clear()
             try:
                 result = self._run_plain(args, plain)
             except Exception as own:
-                if isinstance(error, type(own)):
-                    raise error from None
-                own.add_note(str(error))
-                raise own from None
-            self._note_fallback("plain Python", error)
-            self._limits.note_refusal(error)
-            return result
+                if not isinstance(error, JitfuseError) or raised_by_user(error):
+                    raise
+                if not isinstance(error, type(own)):
+                    own.add_note(str(error))
+                    raise
+            else:
+                self._note_fallback("plain Python", error)
+                self._limits.note_refusal(error)
+                return result
+            raise error
         finally:
             del error  # a frame of its own traceback, which would keep the call alive
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -187,3 +188,92 @@ def test_errors_that_the_function_catches_are_caught() -> None:
         else:
             pytest.fail("a singular matrix is inverted")
     assert outside.stats()["fallbacks"] == 0
+
+
+class Ledger:
+    """What a function keeps in objects, lists and globals."""
+
+    def __init__(self) -> None:
+        self.rounds, self.seen = 0, [0.0]
+
+
+def refused(x: Any, ledger: Ledger, limit: float) -> Any:
+    for k in range(3):
+        x[k] += 1
+        ledger.seen.append(float(k))
+        ledger.rounds += 1
+        print("round", k)
+        if x[k] > limit:
+            raise ValueError("too large")
+    return x.sum()
+
+
+def refused_from(x: Any, ledger: Ledger, limit: float) -> Any:
+    try:
+        return refused(x, ledger, limit)
+    except ValueError as error:
+        raise RuntimeError("refused") from error
+    finally:
+        ledger.seen.append(-1.0)
+
+
+def refused_unseen(x: Any, ledger: Ledger, limit: float) -> Any:
+    x *= 2
+    ledger.rounds += 1
+    if limit < 3:
+        raise LookupError
+    return {"x": x}[limit]
+
+
+@pytest.mark.parametrize("function", [refused, refused_from, refused_unseen])
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_calls_that_raise_leave_behind_what_plain_python_does(
+    function: Callable[..., Any], capsys: pytest.CaptureFixture[str],
+) -> None:
+    fused = jf.fuse(function)
+    for limit in (9.0, 2.5, 1.5, 2.5, 9.0):
+        ends = []
+        for call in (function, fused):
+            x, ledger = X.copy(), Ledger()
+            try:
+                ends.append((call(x, ledger, limit), str(x), str(vars(ledger)), capsys.readouterr().out))
+            except Exception as error:
+                causes = type(error), str(error), type(error.__cause__), type(error.__context__)
+                ends.append((causes, str(x), str(vars(ledger)), capsys.readouterr().out))
+        assert ends[0] == ends[1]
+
+
+def test_what_is_written_before_an_assertion() -> None:
+    @jf.fuse
+    def function(x: Any) -> Any:
+        x += 1
+        assert x.sum() < 0, "not yet"
+        return x
+
+    for _ in range(3):
+        x = X.copy()
+        with pytest.raises(AssertionError, match="not yet"):
+            function(x)
+        np.testing.assert_array_equal(x, X + 1)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs interval timers")
+def test_signal_handlers_that_raise_end_a_trace() -> None:
+    class StopError(Exception):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise StopError
+
+    def function(x: Any) -> Any:
+        while True:
+            x = x + 1
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(StopError):
+            jf.fuse(function)(X)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -34,7 +34,7 @@ def item(value: TracedTensor) -> Any:
     """Return what `x.item()` returns of an array of one element; None where that takes a look."""
     found = kind(value._meta.dtype)
     target = {"bool": "bool", "float": "float64", "int": "int64", "uint": "int64"}.get(found)
-    return None if target is None or not _goes(value, "item()") else _python_number(value, target)
+    return None if target is None or not goes(value, "item()") else _python_number(value, target)
 
 
 def type_of(*values: Any, **options: Any) -> Any:
@@ -49,12 +49,12 @@ CALLED: Final[dict[Any, Callable[..., Any]]] = {float: as_float, int: as_int, ty
 
 
 def _made(python: type, dtype: str, values: tuple[Any, ...]) -> Any:
-    if len(values) != 1 or type(values[0]) is not TracedTensor or not _goes(values[0], python.__name__):
+    if len(values) != 1 or type(values[0]) is not TracedTensor or not goes(values[0], python.__name__):
         return python(*values)
     return _python_number(values[0], dtype)
 
 
-def _goes(value: TracedTensor, what: str) -> bool:
+def goes(value: TracedTensor, what: str) -> bool:
     """Return whether a number is made of a value without a look; it is noted where."""
     run, dtype = value._run, value._meta.dtype
     if not run.alive or run.splitter is None or value.shape or not may_split(run) or dtype == "uint64":

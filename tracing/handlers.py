@@ -27,17 +27,22 @@ def refuse_in_try(name: str) -> None:
 
     A `with` block may catch it, too, but for those of a few managers that are known not to.
     """
+    if is_caught():
+        raise UntraceableError(
+            f"{name} may raise inside of a try or with block at {user_line()}, which is known only when the compiled "
+            "program runs. Take it out of the block, or look at the matrix first (np.linalg.cond)."
+        )
+
+
+def is_caught() -> bool:
+    """Return whether the function that is traced may catch what is raised here."""
     frame: types.FrameType | None = sys._getframe(1)
     caught = False
     while frame is not None and frame.f_code is not View.run.__code__:
         code = frame.f_code
         caught |= is_user_code(code.co_filename) and any(a <= frame.f_lasti < b for a, b in _guarded(code))
         frame = frame.f_back
-    if caught and frame is not None:
-        raise UntraceableError(
-            f"{name} may raise inside of a try or with block at {user_line()}, which is known only when the compiled "
-            "program runs. Take it out of the block, or look at the matrix first (np.linalg.cond)."
-        )
+    return caught and frame is not None
 
 
 @lru_cache(maxsize=256)

@@ -224,14 +224,22 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 @implements("fill_diagonal")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Write a value on the diagonal of a matrix."""
-    if a.ndim != 2 or wrap or np.ndim(val):
-        raise UnsupportedError(f"np.fill_diagonal takes a matrix and a scalar inside a fused function, at "
+    """Write a value, or the elements of a vector over and over, on the diagonal of a matrix."""
+    if a.ndim != 2 or wrap:
+        raise UnsupportedError(f"np.fill_diagonal takes a matrix without wrap=True inside a fused function, at "
                                f"{user_line()}. Use np.where(np.eye(n, dtype=bool), value, a).")
     rows, columns = a.shape
+    value = lifted(a, val)[1]
     i = a.create("arange", count=rows, dtype="int64").reshape((rows, 1))
+    if value.ndim:
+        count = min(rows, columns)
+        given = value.ravel().astype(a.dtype)
+        if given.size:
+            k = np.arange(count)
+            a[k, k] = given[:count] if given.size >= count else given[k % given.size]
+        return
     on = i.call("equal", a.create("arange", count=columns, dtype="int64"))
-    a[...] = on.call("where", lifted(a, val)[1].astype(a.dtype), a)
+    a[...] = on.call("where", value.astype(a.dtype), a)
 
 
 # ---------------------------------------------------------------- splitting, joining, grids

@@ -84,7 +84,7 @@ class Comparison:
         self._free[begin:end] = False
 
     def runs(self, limits: Limits) -> Iterator[Run]:
-        """Yield runs of equal iterations, short periods first; those of different periods may overlap.
+        """Yield runs of equal iterations, short periods first; what has been taken of one is left out of the next.
 
         Many short runs of one period count as a long one: they are the loops within a loop.
         """
@@ -106,6 +106,8 @@ class Comparison:
                 found = [(begin, end) for begin, end in found if end - begin >= limits.ops - 2 * period]
             _add_distances(periods, alike, period, limits)
             for begin, end in found:
+                taken = np.flatnonzero(~self._free[begin : end + 2 * period])  # where the run before has ended
+                begin += int(taken[-1]) + 1 if len(taken) else 0
                 before = self._free[max(begin - period, 0) : begin]
                 yield Run(begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import opcode
 import os
+import signal
 import sys
 import types
 from bisect import bisect_right
@@ -80,6 +81,21 @@ def raised_by_user(error: BaseException) -> bool:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
     return is_user_code(code.co_filename) and code.co_code[trace.tb_lasti] == _RAISE
+
+
+def comes_from_outside(error: BaseException) -> bool:
+    """Tell whether user code has raised an error that no run of the traced function has: a signal handler, say."""
+    if not raised_by_user(error):
+        return False
+    handlers = {getattr(signal.getsignal(s), "__code__", None) for s in signal.valid_signals()}
+    ran, trace = False, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        ran |= code.co_name == "trace_call" and not is_user_code(code.co_filename)
+        if code in handlers:
+            return True
+        trace = trace.tb_next
+    return not ran
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ import numpy as np
 
 from jitfuse.errors import UntraceableError
 from jitfuse.later import Later
-from jitfuse.tracing import numpy_creation, numpy_functions
+from jitfuse.tracing import numpy_creation, numpy_functions, python_math
 from jitfuse.tracing.array_class import stand_in
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.numpy_creation import run_of_call
@@ -69,7 +69,7 @@ def _in_place_of(*originals: Any) -> Callable[[Callable[..., Any]], Callable[...
     return register
 
 
-for _original, _function in numpy_creation.REPLACEMENTS:
+for _original, _function in (*numpy_creation.REPLACEMENTS, *python_math.replacements()):
     _in_place_of(_original)(_function)
 
 

@@ -19,6 +19,8 @@ TOO_LARGE: Final = 8
 INTEGER_DIVISION: Final = 9
 NO_CLASS: Final = 10
 NO_PROBABILITY: Final = 11
+MATH_DOMAIN: Final = 12
+MATH_RANGE: Final = 13
 
 MESSAGES: Final = {
     NEGATIVE_POWER: "Integers to negative integer powers are not allowed.",
@@ -31,11 +33,13 @@ MESSAGES: Final = {
     INTEGER_DIVISION: "ZeroDivisionError: an integer of a tensor is divided by zero",
     NO_CLASS: "Class values must be from 0 on, and smaller than num_classes.",
     NO_PROBABILITY: "all elements of input should be between 0 and 1",
+    MATH_DOMAIN: "math domain error",
+    MATH_RANGE: "math range error",
 }
 """The error's text of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {
     DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
-    INTEGER_DIVISION: TensorDivisionError,
+    MATH_RANGE: NumberTooLargeError, INTEGER_DIVISION: TensorDivisionError,
 }
 
 

@@ -223,3 +223,17 @@ def test_any_rearrangement_of_a_view(data: st.DataObject) -> None:
     y = first(np.transpose(x, order))
     if y.ndim == len(shape) and y.size and second(y).size < 20_000:
         same(lambda x: second(first(np.transpose(x, order)) + 1) * 2, x)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 5), (5, 3), (0, 3), (1, 1)])
+@pytest.mark.parametrize("dtype", ["float64", "int64", "float32"])
+def test_vectors_on_the_diagonal(shape: tuple[int, int], dtype: str) -> None:
+    def function(a: Any, v: Any) -> Any:
+        np.fill_diagonal(a, v)
+        return a * 2
+
+    for values in ([1.5, 2, 3], [1.5, -2], [7.0], [[0.0, 1, 2], [3, 4, 5]], [], np.arange(9.0)[::-1]):
+        expected, found = np.ones(shape, dtype), np.ones(shape, dtype)
+        function(expected, np.array(values))
+        jf.fuse(function, strict=True)(found, np.array(values))
+        np.testing.assert_array_equal(found, expected)

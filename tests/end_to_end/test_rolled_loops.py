@@ -252,3 +252,22 @@ def test_loops_in_loops() -> None:
         return x
 
     check(fn, Y, rolled=2)
+
+
+def test_runs_that_begin_where_another_ends() -> None:
+    """Along a spiral whose sides grow, runs of one period lie side by side, and share their last ops."""
+    def fn(x: Any) -> Any:
+        a = np.zeros((31, 31))
+        i = j = 15
+        di, dj, side, k = 0, 1, 1, 0
+        while k < 900:
+            for _ in range(2):
+                for _ in range(side):
+                    i, j, k = i + di, j + dj, k + 1
+                    if 0 <= i < 31 and 0 <= j < 31:
+                        a[i, j] = x[k % 7] + k
+                di, dj = -dj, di
+            side += 1
+        return a
+
+    check(fn, X, rolled=None)
