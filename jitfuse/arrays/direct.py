@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from jitfuse.arrays.direct_order import ORDER
+from jitfuse.arrays.direct_transforms import TRANSFORMS
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir import ops
 from jitfuse.later import Later
@@ -28,13 +29,14 @@ else:
 
 Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
+_NUMPYS: Final = (np.ndarray, np.generic)
 
 PASSED: Final = frozenset({
     int, float, bool, complex, NoneType, str, type, np.ndarray, DType, DTypeName, type(NO_VALUE), slice,
 })
 """What is passed on as it is."""
 _BODIES: Final = frozenset({
-    "clip", "tile", "diff", "where", "unstack", "repeat", "linalg.matrix_rank",
+    "clip", "tile", "diff", "where", "unstack", "repeat",
 })
 """Functions whose bodies call NumPy's functions only."""
 OPERATORS: Final = {"pow": "power"}
@@ -49,8 +51,6 @@ def over_arrays(name: str, function: Function) -> Function | None:
     """Return what carries out a function of the namespace over ndarrays, or None where nothing does."""
     if name in _OWN:
         return _OWN[name]
-    if name.startswith("fft.") and "freq" not in name:
-        return _transform(getattr(np.fft, name.removeprefix("fft.")))
     if name in _BODIES:
         return getattr(function, "__wrapped__", function)
     implementation = getattr(function, "_implementation", None)
@@ -82,9 +82,9 @@ def _but_complex(function: Function) -> Function:
     return real
 
 
-_SUMMED: Final = frozenset({np.dtype("float64"), np.dtype("float32")})
-"""Dtypes of floats whose products BLAS adds up: without warnings."""
-_WHOLE: Final = frozenset({np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)})
+_SUMMED: Final = frozenset("fd")
+"""The codes of dtypes whose products BLAS adds up, without warnings: float32 and float64."""
+_WHOLE: Final = frozenset("bhilqBHILQ")
 
 
 def _sum_of_products(a: Array, b: Array) -> Any:
@@ -97,12 +97,13 @@ def _is_bounded(value: Any) -> bool:
     The sum of the squares tells, which costs less than a look at each element: it is infinite or NaN for NaN and large
     numbers, too.
     """
-    if type(value) is float:
+    kind = type(value)
+    if kind is float:
         return math.isfinite(value)
-    if type(value) is int:
+    if kind is int:
         return True
-    dtype = getattr(value, "dtype", None)
-    return dtype in _WHOLE or (dtype in _SUMMED and math.isfinite(_sum_of_products(value, value)))
+    code = value.dtype.char if kind is np.ndarray else ""
+    return code in _WHOLE or (code in _SUMMED and math.isfinite(_sum_of_products(value, value)))
 
 
 def floor_divide(a: Any, b: Any, /) -> Any:
@@ -111,9 +112,8 @@ def floor_divide(a: Any, b: Any, /) -> Any:
     It is not where a float is infinite (`jitfuse.standard.functions.floor_divide`).
     """
     if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.shape == b.shape:
-        bounded = a.dtype in _WHOLE or (
-            a.dtype in _SUMMED and math.isfinite(_sum_of_products(a, b))  # 0 times infinity is NaN
-        )
+        code = a.dtype.char  # 0 times infinity is NaN
+        bounded = code in _WHOLE or (code in _SUMMED and math.isfinite(_sum_of_products(a, b)))
     else:
         bounded = (type(a) is np.ndarray or type(b) is np.ndarray) and _is_bounded(a) and _is_bounded(b)
     return np.floor_divide(a, b) if bounded else NotImplemented
@@ -151,20 +151,17 @@ def _full_like(x: Array, /, fill_value: Any, dtype: Any = None, *, device: str |
 
 
 def _meshgrid(*arrays: Array, indexing: str = "xy") -> Any:
-    if indexing not in ("xy", "ij") or any(a.ndim > 1 for a in arrays):
-        return NotImplemented
-    places = list(range(len(arrays)))
-    if indexing == "xy":
-        places[:2] = places[:2][::-1]
-    shape = [0] * len(arrays)
-    for place, array in zip(places, arrays, strict=True):
-        shape[place] = array.size
+    last = len(arrays) - 1
+    places = [1, 0, *range(2, last + 1)] if indexing == "xy" and last else range(last + 1)
+    shape = [arrays[place].size for place in places]
     made = []
-    for place, array in zip(places, arrays, strict=True):
+    for array, place in zip(arrays, places, strict=True):
+        if array.ndim > 1:
+            return NotImplemented
         grid = np.empty(shape, array.dtype)
-        grid[...] = array.reshape([-1] + [1] * (len(shape) - 1 - place))
+        grid[...] = array if place == last else array.reshape((-1,) + (1,) * (last - place))
         made.append(grid)
-    return tuple(made)
+    return tuple(made) if indexing in ("xy", "ij") else NotImplemented
 
 
 # ---------------------------------------------------------------- reductions and scans
@@ -173,7 +170,7 @@ _added_up, _multiplied_up = np.add.accumulate, np.multiply.accumulate
 
 
 def _prod(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return _multiplied(x, axis, keepdims=keepdims)
+    return _multiplied(x, axis, keepdims=True) if keepdims else _multiplied(x, axis)
 
 
 def _argmin(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -256,22 +253,25 @@ def _qr(x: Array, /, *, mode: str = "reduced") -> Any:
     return _library_qr(x, mode=mode)
 
 
+def _svdvals(x: Array, /) -> Any:
+    return _library_svd(x, compute_uv=False)
+
+
+_EPSILONS: Final = {code: np.finfo(code).eps for code in _SUMMED}
+
+
+def _matrix_rank(x: Array, /, *, rtol: Any = None) -> Any:
+    if rtol is not None or x.ndim < 2 or not x.size or x.dtype.char not in _SUMMED:
+        return NotImplemented
+    values = _library_svd(x, compute_uv=False)
+    least = values.max(-1, keepdims=True) * (max(x.shape[-2:]) * _EPSILONS[x.dtype.char])
+    return np.add.reduce(values > least, -1, np.intp)
+
+
 def _pinv(x: Array, /, *, rtol: Any = None) -> Any:
     return _library_pinv(x, rtol=rtol)
 
 
-_HALF: Final = np.dtype("float16")
-
-
-def _transform(function: Function) -> Function:
-    implementation = _behind_dispatch(function)
-
-    def along(x: Array, /, **options: Any) -> Any:
-        if x.dtype is _HALF or not x.size or not x.ndim:  # NumPy's dtypes are others; without points, what memory held
-            return NotImplemented
-        return implementation(x, **options)
-
-    return along
 
 
 _OWN: Final[dict[str, Function]] = {
@@ -279,8 +279,9 @@ _OWN: Final[dict[str, Function]] = {
     "tanh": _but_complex(np.tanh), "reshape": _reshape, "astype": _astype, "zeros_like": _like(np.zeros),
     "ones_like": _like(np.ones), "empty_like": _like(np.empty), "full_like": _full_like, "meshgrid": _meshgrid,
     "prod": _prod, "argmin": _argmin, "argmax": _argmax, "cumulative_sum": _scan(_added_up),
-    "cumulative_prod": _scan(_multiplied_up), **ORDER,
+    "cumulative_prod": _scan(_multiplied_up), **ORDER, **TRANSFORMS,
     "vecdot": _vecdot, "matmul": _matmul, "linalg.vecdot": _vecdot, "linalg.matmul": _matmul, "linalg.cross": _cross,
     "linalg.eig": _eig,    "linalg.eigvals": _eigvals, "linalg.eigh": _without_options(np.linalg.eigh),
     "linalg.eigvalsh": _without_options(np.linalg.eigvalsh), "linalg.svd": _svd, "linalg.qr": _qr, "linalg.pinv": _pinv,
+    "linalg.svdvals": _svdvals, "linalg.matrix_rank": _matrix_rank,
 }

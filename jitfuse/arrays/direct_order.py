@@ -55,50 +55,51 @@ def _nonzero(x: Array, /) -> Any:
 
 
 # ---------------------------------------------------------------- sets
-def _runs(x: Array) -> Array:
-    """Return where the elements of a sorted array are others than those before them."""
-    starts = np.empty(x.size, np.bool_)
-    starts[:1] = True
-    np.not_equal(x[1:], x[:-1], out=starts[1:])
-    return starts
-
-
-def _lengths(starts: Array) -> Array:
-    (ends,) = starts[1:].nonzero()
+def _bounds(ordered: Array) -> Array:
+    """Return where the runs of equal elements of a sorted array begin, and its size."""
+    (ends,) = (ordered[1:] != ordered[:-1]).nonzero()
     bounds = np.empty(ends.size + 2, np.intp)
-    bounds[0], bounds[-1] = 0, starts.size
+    bounds[0], bounds[-1] = 0, ordered.size
     np.add(ends, 1, out=bounds[1:-1])
-    return bounds[1:] - bounds[:-1]
+    return bounds
 
 
-def _inverse(order: Array, starts: Array, shape: Any) -> Array:
-    made = np.empty(starts.size, np.intp)
-    made[order] = np.add.accumulate(starts, dtype=np.intp) - 1
+def _inverse(order: Array, counts: Array, shape: Any) -> Array:
+    made = np.empty(order.size, np.intp)
+    made[order] = np.arange(counts.size).repeat(counts)
     return made.reshape(shape)
 
 
 def _unique_all(x: Array, /) -> Any:
+    if not x.size:
+        return NotImplemented
     flat = x.ravel()
     order = flat.argsort(kind="stable")
     ordered = flat[order]
-    starts = _runs(ordered)
-    inverse = _inverse(order, starts, x.shape)
-    return functions.UniqueAll(ordered[starts], order[starts], inverse, _lengths(starts)) if x.size else NotImplemented
+    bounds = _bounds(ordered)
+    first, counts = bounds[:-1], bounds[1:] - bounds[:-1]
+    return functions.UniqueAll(ordered[first], order[first], _inverse(order, counts, x.shape), counts)
 
 
 def _unique_inverse(x: Array, /) -> Any:
+    if not x.size:
+        return NotImplemented
     flat = x.ravel()
     order = flat.argsort()
     ordered = flat[order]
-    starts = _runs(ordered)
-    return functions.UniqueInverse(ordered[starts], _inverse(order, starts, x.shape)) if x.size else NotImplemented
+    bounds = _bounds(ordered)
+    first = bounds[:-1]
+    return functions.UniqueInverse(ordered[first], _inverse(order, bounds[1:] - first, x.shape))
 
 
 def _unique_counts(x: Array, /) -> Any:
+    if not x.size:
+        return NotImplemented
     ordered = x.flatten()
     ordered.sort()
-    starts = _runs(ordered)
-    return functions.UniqueCounts(ordered[starts], _lengths(starts)) if x.size else NotImplemented
+    bounds = _bounds(ordered)
+    first = bounds[:-1]
+    return functions.UniqueCounts(ordered[first], bounds[1:] - first)
 
 
 def _isin(x1: Array, x2: Any, /, *, invert: bool = False) -> Any:

@@ -134,16 +134,7 @@ def _arrays(value: Any) -> Any:
     raise UndecidedError
 
 
-def _of_numpy(found: Any) -> Any:
-    kind = type(found)
-    if kind is not np.ndarray:
-        if isinstance(found, np.generic) or kind in WEAK_DTYPE:
-            found = np.asarray(found)
-        elif isinstance(found, tuple | list):
-            parts = [_of_numpy(part) for part in found]
-            return getattr(numpy_linalg, kind.__name__, kind)(*parts) if hasattr(kind, "_fields") else kind(parts)
-        else:
-            return found
+def _of_array(found: np.ndarray[Any, Any]) -> TorchArray:
     flags = found.flags
     if not flags.writeable:
         return TorchArray(found)
@@ -157,10 +148,20 @@ def _of_numpy(found: Any) -> Any:
         return TorchArray(found)
 
 
+def _of_numpy(found: Any) -> Any:
+    kind = type(found)
+    if kind is np.ndarray:
+        return _of_array(found)
+    if isinstance(found, tuple | list):
+        parts = [_of_array(part) if type(part) is np.ndarray else _of_numpy(part) for part in found]
+        return getattr(numpy_linalg, kind.__name__, kind)(*parts) if hasattr(kind, "_fields") else kind(parts)
+    return _of_array(np.asarray(found)) if isinstance(found, np.generic) or kind in WEAK_DTYPE else found
+
+
 _TORCHS: Final = frozenset({"mean", "std", "var"})
 """What NumPy computes in other dtypes on the way."""
 _REFUSED: Final[dict[str, Callable[[np.ndarray[Any, Any]], bool]]] = {
-    "round": lambda x: x.dtype.kind == "b", "linalg.matrix_rank": lambda x: x.ndim < 2,
+    "round": lambda x: x.dtype.kind == "b",
 }
 """Arrays that NumPy takes and a program does not."""
 
@@ -181,10 +182,7 @@ def _over_arrays(name: str, function: Function) -> Function | None:
 
 def way_of(over_tensors: Function | None, over_arrays: Function | None) -> Function | None:
     """Return what carries out a function over tensors, or else over ndarrays, as one over arrays of this class."""
-    if isinstance(over_arrays, np.ufunc) or over_arrays is direct.floor_divide:
-        otherwise: Function | None = _way_of_elements(over_arrays)
-    else:
-        otherwise = None if over_arrays is None else _way_of_numpy(over_arrays)
+    otherwise = None if over_arrays is None else _way_of_numpy(over_arrays)
     return otherwise if over_tensors is None else _way_of_torch(over_tensors, otherwise)
 
 
@@ -229,55 +227,42 @@ def _wrapped_parts(found: Any) -> Any:
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
-def _way_of_elements(over_arrays: Function) -> Function:
-    """Return the way of a function of one or two operands whose results have memory of their own."""
+def _way_of_numpy(over_arrays: Function) -> Function:
+    fresh = isinstance(over_arrays, np.ufunc) or over_arrays is direct.floor_divide  # results with their own memory
+
     def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        if options or len(args) > 2:
-            return NotImplemented
-        first = args[0]
+        first, count = args[0], len(args)
         if type(first) is TorchArray:
             a = first.value.numpy()
             if a.size > SMALL:
                 return NotImplemented
         else:
             a = _arrays(first)
-        if len(args) == 1:
-            found = quietly(over_arrays, a)
-        else:
-            second = args[1]
-            if type(second) is TorchArray:
-                b = second.value.numpy()
-                if b.size > SMALL:
-                    return NotImplemented
-            else:
-                b = _arrays(second)
-            found = quietly(over_arrays, a, b)
-        if type(found) is np.ndarray:
-            made: TorchArray = _new(TorchArray)
-            made.value = torch.from_numpy(found)
-            return made
-        return found if found is NotImplemented else _of_numpy(found)
-
-    return way
-
-
-def _way_of_numpy(over_arrays: Function) -> Function:
-    def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        arrays = []
-        for value in args:
-            if type(value) is TorchArray and type(value.value) is Tensor:
-                value = value.value.numpy()
-                if value.size > SMALL:
-                    return NotImplemented
-            else:
-                value = _arrays(value)
-            arrays.append(value)
         if options:
             if "out" in options:
                 return NotImplemented
-            found = quietly(over_arrays, *arrays, **{k: _arrays(v) for k, v in options.items()})
+            given = {k: v if type(v) in _PASSED else _arrays(v) for k, v in options.items()}
+            if count == 1:
+                found = quietly(over_arrays, a, **given)
+            elif count == 2:
+                found = quietly(over_arrays, a, _arrays(args[1]), **given)
+            else:
+                found = quietly(over_arrays, a, *[_arrays(v) for v in args[1:]], **given)
+        elif count == 1:
+            found = quietly(over_arrays, a)
+        elif count == 2:
+            second = args[1]
+            if type(second) is TorchArray:
+                b = second.value.numpy()
+                found = NotImplemented if b.size > SMALL else quietly(over_arrays, a, b)
+            else:
+                found = quietly(over_arrays, a, _arrays(second))
         else:
-            found = quietly(over_arrays, *arrays)
+            found = quietly(over_arrays, a, *[_arrays(v) for v in args[1:]])
+        if fresh and type(found) is np.ndarray:
+            made: TorchArray = _new(TorchArray)
+            made.value = torch.from_numpy(found)
+            return made
         return found if found is NotImplemented else _of_numpy(found)
 
     return way

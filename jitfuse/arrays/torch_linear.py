@@ -1,4 +1,4 @@
-"""Linear algebra and Fourier transforms over torch tensors: torch's functions where their results are NumPy's.
+"""Linear algebra over torch tensors: torch's functions where their results are NumPy's.
 
 For float32 and float64 alone. Decompositions whose vectors may have either sign, or whose values any order, are not
 here: they are those of the LAPACK that fused functions call. Nor are cross products, in which torch rounds a
@@ -6,18 +6,15 @@ difference of products once, so that x times x is not 0. Importing this module i
 """
 from __future__ import annotations
 
-import cmath
 import math
 from collections.abc import Callable
 from typing import Any, Final
 
-import numpy as np
 import torch
 
 Function = Callable[..., Any]
 Tensor = Any
 FLOATS: Final = frozenset({torch.float32, torch.float64})
-_TRANSFORMED: Final = FLOATS | {torch.complex64, torch.complex128}
 _NORMS: Final = frozenset({"fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf})
 
 
@@ -36,8 +33,11 @@ def _vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Any:
 
 
 def _tensordot(a: Tensor, b: Tensor, /, axes: Any = 2) -> Any:
-    plain = a.dtype is b.dtype and a.dtype in FLOATS and a.numel() and b.numel() and type(axes) is int and axes > 0
-    return torch.tensordot(a, b, dims=axes) if plain else NotImplemented
+    if a.dtype is not b.dtype or a.dtype not in FLOATS or type(axes) is not int or axes < 1:
+        return NotImplemented
+    if axes == 1 and a.ndim == b.ndim == 2:
+        return torch.mm(a, b)
+    return torch.tensordot(a, b, dims=axes) if a.numel() and b.numel() else NotImplemented
 
 
 # ---------------------------------------------------------------- matrices
@@ -50,7 +50,7 @@ def _trace(x: Tensor, /, *, offset: int = 0) -> Any:
 
 
 def _diagonal(x: Tensor, /, *, offset: int = 0) -> Any:
-    return torch.diagonal(x, offset, -2, -1).clone() if x.numel() else NotImplemented
+    return torch.diagonal_copy(x, offset, -2, -1) if x.numel() else NotImplemented
 
 
 def _matrix_power(a: Tensor, n: Any) -> Any:
@@ -71,40 +71,6 @@ def _vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord:
 
 
 # ---------------------------------------------------------------- Fourier transforms
-def _ended(found: Tensor) -> Any:
-    """Return what torch has made where all of it is finite: where infinity and NaN spread to is NumPy's.
-
-    The sum of the squares tells; it may be infinite for large numbers, too. What is yet to be conjugated is, here.
-    """
-    if found.is_conj():
-        found = found.conj()
-        array = found.numpy()
-        np.conjugate(array, array)
-    else:
-        array = found.numpy()
-    if array.ndim > 1:
-        array = array.reshape(-1)
-    return found if cmath.isfinite(array.dot(array)) else NotImplemented
-
-
-def _along_one(function: Function) -> Function:
-    def transform(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-        if x.dtype not in _TRANSFORMED or not x.numel() or not x.ndim:
-            return NotImplemented
-        return _ended(function(x, n, axis, norm))
-
-    return transform
-
-
-def _along_several(function: Function) -> Function:
-    def transform(x: Tensor, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-        if s is not None or x.dtype not in _TRANSFORMED or not x.numel() or not x.ndim:
-            return NotImplemented
-        return _ended(function(x, None, axes, norm))
-
-    return transform
-
-
 def _shift(function: Function) -> Function:
     def shift(x: Tensor, /, *, axes: Any = None) -> Any:
         return function(x, axes) if x.ndim and x.numel() else NotImplemented
@@ -112,16 +78,12 @@ def _shift(function: Function) -> Function:
     return shift
 
 
-_ONE: Final = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
-_SEVERAL: Final = ("fftn", "ifftn", "rfftn", "irfftn")
 LINEAR: Final[dict[str, Function]] = {
     **dict.fromkeys(("matmul", "linalg.matmul"), product(torch.matmul)), "linalg.outer": product(torch.outer),
     **dict.fromkeys(("vecdot", "linalg.vecdot"), _vecdot),
     **dict.fromkeys(("tensordot", "linalg.tensordot"), _tensordot),
     "linalg.trace": _trace, "linalg.diagonal": _diagonal, "linalg.pinv": _pinv,
     "linalg.matrix_power": _matrix_power, "linalg.matrix_norm": _matrix_norm, "linalg.vector_norm": _vector_norm,
-    **{f"fft.{name}": _along_one(getattr(torch.fft, name)) for name in _ONE},
-    **{f"fft.{name}": _along_several(getattr(torch.fft, name)) for name in _SEVERAL},
     **{f"fft.{name}": _shift(getattr(torch.fft, name)) for name in ("fftshift", "ifftshift")},
 }
 """By the names of the namespace."""

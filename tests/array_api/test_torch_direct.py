@@ -148,15 +148,33 @@ def test_in_place_operators_tell_autograd() -> None:
             product.backward()
 
 
-def test_transforms_of_infinite_elements_are_numpys() -> None:
-    rng = np.random.default_rng(0)
-    for size in range(2, 14):
-        x = rng.normal(size=size)
-        x[rng.integers(size)] = rng.choice([np.inf, -np.inf, np.nan])
-        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "irfftn"):
-            with np.errstate(all="ignore"):
-                want = getattr(np.fft, name)(x)
-            np.testing.assert_array_equal(np.asarray(getattr(jf.fft, name)(jf.asarray(torch.from_numpy(x)))), want)
+TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn", "fftshift")
+SIGNALS: dict[str, Callable[[], np.ndarray[Any, Any]]] = {
+    **{str(size): lambda size=size: WAVE.ravel()[:size] for size in (1, 2, 3, 8, 13, 17)},
+    "infinite": lambda: np.array([1.0, np.inf, 2.0, -np.inf, 0.5]),
+    "not a number": lambda: np.array([1.0, np.nan, -0.0]), "matrix": lambda: WAVE, "columns": lambda: WAVE.T,
+    "part": lambda: WAVE[1::2, ::3], "three": lambda: WAVE.reshape(2, 8, 3),
+}
+
+
+@pytest.mark.parametrize("make", [jf.asarray, lambda a: jf.asarray(torch.from_numpy(a))])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "complex64", "int64"])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_are_numpys(name: str, dtype: str, make: Callable[[Any], Any]) -> None:
+    options: list[dict[str, Any]] = [{}] if name == "fftshift" else [{}, {"norm": "ortho"}, {"norm": "forward"}]
+    options += [{"axes": 0}] if name == "fftshift" else [{"axes": (0,)}] if name[-1] == "n" else [
+        {"axis": 0}, {"axis": -2}, {"n": 5}, {"n": 7, "axis": 0}]
+    for signal in SIGNALS.values():
+        with np.errstate(all="ignore"):
+            x = signal().astype(dtype) * np.array(1 - 0.5j if dtype.startswith("complex") else 1, dtype)
+        for given in options:
+            want = _outcome(lambda x=x, given=given: getattr(np.fft, name)(x, **given))
+            got = _outcome(lambda x=x, given=given: getattr(jf.fft, name)(make(x), **given))
+            if isinstance(want, Exception):
+                assert isinstance(got, Exception)
+            else:
+                assert np.asarray(got).dtype == want.dtype
+                np.testing.assert_array_equal(np.asarray(got), want)
 
 
 @pytest.mark.parametrize("make", [jf.asarray, lambda a: jf.asarray(torch.from_numpy(a))])
