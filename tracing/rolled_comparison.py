@@ -20,7 +20,7 @@ from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_body import EXACT
-from jitfuse.tracing.rolled_run import LONG_ITERATION, Limits, Line, Run
+from jitfuse.tracing.rolled_run import FEW_ITERATIONS, LONG_ITERATION, Limits, Line, Run
 
 MAX_PERIOD: Final = 2048
 _COMPARED: Final = 3
@@ -86,7 +86,8 @@ class Comparison:
     def runs(self, limits: Limits) -> Iterator[Run]:
         """Yield runs of equal iterations, short periods first; what has been taken of one is left out of the next.
 
-        Many short runs of one period count as a long one: they are the loops within a loop.
+        Many short runs of one period count as a long one: they are the loops within a loop. Where these differ in
+        length, as those over `range(i)` do, the shortest are loops too, for they share what is compiled.
         """
         periods = self._periods(limits)
         for period in periods:  # which grow
@@ -100,16 +101,19 @@ class Comparison:
                 alike &= by[period:] == by[:-period]
             if not alike.any():
                 continue
-            least = (limits.least(period) - 2) * period
-            found = list(_stretches(alike, least))
+            least = limits.least(period)
+            found = list(_stretches(alike, (least - 2) * period))
             if len(found) < limits.iterations or sum(end - begin for begin, end in found) < limits.ops:
                 found = [(begin, end) for begin, end in found if end - begin >= limits.ops - 2 * period]
+            elif least > FEW_ITERATIONS:
+                least = FEW_ITERATIONS
+                found = list(_stretches(alike, (least - 2) * period))
             _add_distances(periods, alike, period, limits)
             for begin, end in found:
                 taken = np.flatnonzero(~self._free[begin : end + 2 * period])  # where the run before has ended
                 begin += int(taken[-1]) + 1 if len(taken) else 0
                 before = self._free[max(begin - period, 0) : begin]
-                yield Run(begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])))
+                yield Run(begin, end + 2 * period, period, begin - int(np.argmin([*before[::-1], False])), least)
 
     def _periods(self, limits: Limits) -> list[int]:
         """Return the distances at which a few ops often come again, and small multiples of these.

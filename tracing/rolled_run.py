@@ -49,12 +49,14 @@ class Run(NamedTuple):
     """Ops begin <= k < end of which each is like the one a period before it.
 
     The iteration before may belong to them, for it reads other things from before: ops from `first` on are free for it.
+    `least` says from how many iterations on it becomes a loop.
     """
 
     begin: int
     end: int
     period: int
     first: int
+    least: int
 
 
 class Line(NamedTuple):
@@ -154,9 +156,8 @@ class Iterations:
     hoisted  views that are the same in all iterations, made once before them: phase -> op
     """
 
-    def __init__(self, place: Workplace, line: Line, run: Run, least: int) -> None:
-        """Read a run, up to the iteration of which values are used later on; raises NoLoopError for fewer than
-        `least`."""
+    def __init__(self, place: Workplace, line: Line, run: Run) -> None:
+        """Read a run, up to the iteration of which values are used later on; raises NoLoopError for too few."""
         self.place, self.line, self.position = place, line.ops, line.position
         self.begin, self.period = run.begin, run.period
         self.count = (run.end - run.begin) // run.period
@@ -165,7 +166,7 @@ class Iterations:
             raise NoLoopError
         iterations = (self.place_of(t)[0] for t in self._used(line))
         self.count = min((k for k in iterations if k < self.count - SAMPLE), default=self.count - 1) + 1
-        if self.count < least:
+        if self.count < run.least:
             raise NoLoopError
         self.used = self._used(line)
         self._sample = min(SAMPLE, self.count - 1)

@@ -46,7 +46,7 @@ class Rolled(NamedTuple):
 def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
     """Return the loops that a run becomes: none, one, or several where values of iterations in between are used."""
     found: list[Rolled] = []
-    while run.end - run.begin >= place.limits.least(run.period) * run.period:
+    while run.end - run.begin >= run.least * run.period:
         loop = _first_loop(place, line, run)
         if loop is None:
             break
@@ -56,14 +56,14 @@ def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
 
 
 def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
-    least = place.limits.least(run.period)
     for begin in _beginnings(line.ops, run, line.position)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
         for times in dict.fromkeys((_at_once(line, run, count), 1)):
             period = times * run.period
-            fused = Run(begin, begin + count // times * period, period, begin)
+            least = max(run.least // times, FEW_ITERATIONS)
+            fused = Run(begin, begin + count // times * period, period, begin, least)
             try:
-                return _rolled(Iterations(place, line, fused, max(least // times, FEW_ITERATIONS)))
+                return _rolled(Iterations(place, line, fused))
             except NoLoopError:
                 continue
     return None
