@@ -8,7 +8,6 @@ what a run becomes (`jitfuse.tracing.rolled_step`).
 from __future__ import annotations
 
 import bisect
-import itertools
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -20,6 +19,7 @@ from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_body import EXACT
+from jitfuse.tracing.rolled_line import Columns
 from jitfuse.tracing.rolled_run import FEW_ITERATIONS, LONG_ITERATION, Limits, Line, Run
 
 MAX_PERIOD: Final = 2048
@@ -46,16 +46,12 @@ class Comparison:
     """
 
     def __init__(
-        self, line: list[OpNode], numbers: Any, literals: Collection[int], delivered: Collection[int]
+        self, columns: Columns, numbers: Any, literals: Collection[int], delivered: Collection[int]
     ) -> None:
-        count = len(line)
+        ops, recorded, copied, read, arity, made, widths = columns
+        count = len(ops)
         self._free = np.ones(count, bool)
-        columns: Any = tuple(zip(*line)) or ((),) * 7
-        _, names, inputs, attrs, results, _, sources = columns
-        read, arity = _flat(inputs)
-        made, widths = _flat(results)
-        where, order = np.cumsum(arity) - arity, np.arange(count)
-        first = made[np.cumsum(widths) - widths]
+        where, order, first = np.cumsum(arity) - arity, np.arange(count), columns.first
         origin = np.repeat(order, widths)
         position, last_use = np.full(len(numbers), -1), np.full(len(numbers), -1)
         position[made] = origin
@@ -68,7 +64,8 @@ class Comparison:
         literal = np.zeros(len(numbers), bool)
         literal[list(literals)] = True
         self._operand = operands
-        self._starts, codes, exact = _regions(names, attrs, sources)
+        starts, codes, exact = _regions(recorded)
+        self._starts, codes, exact = starts[:, copied], codes[copied], exact[copied]
         self._distance = _distances(operands, position, literal, exact)
         self._code = _paired(_paired(codes, numbers[first]), arity * (int(widths.max(initial=0)) + 1) + widths)
         for operand in operands:
@@ -76,7 +73,7 @@ class Comparison:
         until = np.maximum.reduceat(last_use[made], np.cumsum(widths) - widths) if count else last_use[:0]
         places = dict(zip(made.tolist(), origin.tolist()))
         self.line = Line(
-            line, self._code.tolist(), places, last_use, until, position, literal, first, operands, self._starts
+            ops, self._code.tolist(), places, last_use, until, position, literal, first, operands, self._starts
         )
 
     def take(self, begin: int, end: int) -> None:
@@ -150,12 +147,6 @@ def _add_distances(periods: list[int], alike: Any, period: int, limits: Limits) 
                 bisect.insort(periods, distance)
 
 
-def _flat(tuples: list[tuple[int, ...]]) -> tuple[Any, Any]:
-    """Return the items of all tuples, and how many each has."""
-    lengths = np.fromiter(map(len, tuples), np.int64, len(tuples))
-    return np.fromiter(itertools.chain.from_iterable(tuples), np.int64, int(lengths.sum())), lengths
-
-
 def _distances(operands: Any, position: Any, literal: Any, exact: Any) -> Any:
     """Return how far back each operand is made; what no op of the line makes has a number of its own below 0."""
     made = position[operands]
@@ -163,13 +154,14 @@ def _distances(operands: Any, position: Any, literal: Any, exact: Any) -> Any:
     return np.where(operands < 0, 0, np.where(made >= 0, np.arange(operands.shape[1]) - made, given))
 
 
-def _regions(names: Sequence[str], attrs: Sequence[Any], sources: Sequence[str]) -> tuple[Any, Any, Any]:
+def _regions(ops: Sequence[OpNode]) -> tuple[Any, Any, Any]:
     """Return where regions start, axis by axis; a number for each op: of equal ones all but this and tensors is equal;
     and which ops' kernels depend on literals.
 
     Most ops have name and attributes in common with others, as objects: these are looked at once.
     """
-    keys = list(zip(names, map(id, attrs)))
+    attrs: list[Any] = [op.attrs for op in ops]
+    keys = list(zip([op.op_name for op in ops], map(id, attrs)))
     met = dict(zip(keys, attrs))
     numbers: dict[Any, int] = {}
     facts: list[tuple[int, bool, bool]] = []
@@ -191,7 +183,7 @@ def _regions(names: Sequence[str], attrs: Sequence[Any], sources: Sequence[str])
         lines: dict[str, int] = {}
         column = np.zeros(len(at), np.int64)
         for k in np.flatnonzero(raises).tolist():
-            column[k] = lines.setdefault(sources[k], len(lines))
+            column[k] = lines.setdefault(ops[k].source, len(lines))
         codes = _paired(codes, column)
     table = np.array(starts, np.int64).reshape(-1, _AXES).T[:rank]
     return table[:, at], codes, exact.astype(bool)

@@ -81,14 +81,10 @@ class Line(NamedTuple):
 
 
 class Workplace:
-    """The tensors of a graph in the making: new ones are added behind the old ones, equal constants are one.
+    """The tensors of a graph in the making: new ones are added behind the old ones, equal constants are one."""
 
-    `limits` tell from how many iterations on they become a loop.
-    """
-
-    def __init__(self, metas: list[Meta], literals: dict[int, OpNode], limits: Limits) -> None:
+    def __init__(self, metas: list[Meta], literals: dict[int, OpNode]) -> None:
         self.metas = metas
-        self.limits = limits
         self.literals = literals
         self.constants: dict[Any, OpNode] = {}
 

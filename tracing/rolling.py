@@ -5,17 +5,18 @@ own finding runs (`jitfuse.tracing.rolled_comparison`), nor what a run becomes (
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
-from jitfuse.ir.program import Meta, OpStep
+from jitfuse.ir.program import OpStep
 from jitfuse.tracing.graph import OpNode, ProcessGraph
 from jitfuse.tracing.rolled_comparison import Comparison, Numbers
+from jitfuse.tracing.rolled_line import Columns, columns_of, written_out
 from jitfuse.tracing.rolled_lists import lists_written, numbers_joined
 from jitfuse.tracing.rolled_literals import literals_inside
 from jitfuse.tracing.rolled_narrow import narrowed
 from jitfuse.tracing.rolled_run import LITERALS, Limits, Workplace, attr, is_literal
 from jitfuse.tracing.rolled_step import Rolled, roll_run
-from jitfuse.tracing.rolled_views import made_once, written_out
 from jitfuse.tracing.translator import Boundary
 
 _DEPTH: Final = 4
@@ -28,18 +29,18 @@ def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[Pro
     own = {op.id for op in literals}
     line = [op for op in live if op.id not in own]
     for join in (True, False):
-        work = _Work(graph, boundary, limits)
-        if work.roll_lists(line, limits, join=join):
+        work = _Work(graph, boundary, literals, limits)
+        if work.roll_lists(line, join=join):
             return work.finished(literals)
-    work = _Work(graph, boundary, limits)
-    work.roll_all(written_out(line, work.metas, boundary.delivered()), limits)
+    work = _Work(graph, boundary, literals, limits)
+    work.roll_all(line)
     return work.finished(literals) if work.line else (graph, boundary)
 
 
 class _Work:
     """A graph in the making: its ops but for literals, and what stands for old tensors."""
 
-    def __init__(self, graph: ProcessGraph, boundary: Boundary, limits: Limits) -> None:
+    def __init__(self, graph: ProcessGraph, boundary: Boundary, literals: list[OpNode], limits: Limits) -> None:
         self.line: list[OpNode] = []
         self._boundary = boundary
         self._graph = ProcessGraph()
@@ -47,49 +48,47 @@ class _Work:
         self._graph.feed_names = dict(graph.feed_names)
         self._renamed: dict[int, int] = {}
         self._numbers = Numbers()
-        literals = {op.result_ids[0]: op for op in graph.ops if op.op_name in LITERALS and is_literal(op)}
-        self._place = Workplace(self._graph.metas, literals, limits)
+        self._limits = limits
+        self._place = Workplace(self._graph.metas, {op.result_ids[0]: op for op in literals})
 
-    @property
-    def metas(self) -> list[Meta]:
-        """The metas of all tensors, to which new ones are added."""
-        return self._graph.metas
-
-    def roll_lists(self, line: list[OpNode], limits: Limits, *, join: bool) -> bool:
+    def roll_lists(self, line: list[OpNode], *, join: bool) -> bool:
         """Replace runs that fill lists, too; False where none fits. `join`: lists of numbers that are returned."""
+        metas, limits = self._graph.metas, self._limits
         if join:
-            joined = numbers_joined(line, self.metas, limits, self._boundary.delivered())
+            joined = numbers_joined(line, metas, limits, self._boundary.delivered())
             if joined is None:
                 return False
             line, self._renamed = joined.line, joined.renamed
-        written = lists_written(line, self.metas, limits, self._delivered())
+        written = lists_written(line, metas, limits, self._delivered())
         if written is None:
             return False
-        self.roll_all(written_out(written.line, self.metas, self._delivered()), limits)
+        self.roll_all(written.line)
         return bool(self.line) and written.fits(self.line)
 
     def _delivered(self) -> list[int]:
         """Return what stands for what is delivered."""
         return [self._renamed.get(t, t) for t in self._boundary.delivered()]
 
-    def roll_all(self, line: list[OpNode], limits: Limits) -> None:
+    def roll_all(self, line: list[OpNode]) -> None:
         """Replace runs by loops, then runs of these."""
-        for _ in range(_DEPTH):
-            if not self._roll_narrowed(line, limits) and not self.roll(line, limits):
-                break
-            line, limits = self.line, limits._replace(ops=0)
+        columns = written_out(columns_of(line), self._graph.metas, self._delivered())
+        limits = self._limits._replace(ops=0)
+        if self.roll(columns, self._limits):
+            for _ in range(1, _DEPTH):
+                if not self._roll_narrowed(self.line, limits) and not self.roll(columns_of(self.line), limits):
+                    break
 
-    def roll(self, line: list[OpNode], limits: Limits) -> bool:
+    def roll(self, columns: Columns, limits: Limits) -> bool:
         """Replace runs by loops; returns whether there are any."""
         numbers = self._numbers.of(self._graph.metas)
-        comparison = Comparison(line, numbers, self._place.literals, self._delivered())
+        comparison = Comparison(columns, numbers, self._place.literals, self._delivered())
         taken: list[Rolled] = []
         for run in comparison.runs(limits):
             for loop in roll_run(self._place, comparison.line, run):
                 comparison.take(loop.begin, loop.end)
                 taken.append(loop)
         if taken:
-            self._replace(line, sorted(taken, key=lambda loop: loop.begin))
+            self._replace(columns.ops, sorted(taken, key=lambda loop: loop.begin))
         return bool(taken)
 
     def _roll_narrowed(self, line: list[OpNode], limits: Limits) -> bool:
@@ -100,12 +99,12 @@ class _Work:
             return False
         taken = [Rolled(k, k + 1, *made) for k in loops if (made := narrowed(self._place, line[k])) is not None]
         self._replace(line, taken)
-        if taken and self.roll(self.line, limits):
+        if taken and self.roll(columns_of(self.line), limits):
             return True
         self.line, self._renamed = before
         return False
 
-    def _replace(self, line: list[OpNode], taken: list[Rolled]) -> None:
+    def _replace(self, line: Sequence[OpNode], taken: list[Rolled]) -> None:
         renamed: dict[int, int] = {}
         made: list[OpNode] = []
         at = 0
@@ -127,7 +126,7 @@ class _Work:
         known = {t: OpStep(0, op.op_name, (), op.attrs, (t,)) for t, op in self._place.literals.items()
                  if op.op_name != "constant"}
         line = [*literals, *self._place.constants.values()]
-        for op in made_once(self.line):
+        for op in _made_once(self.line):
             inputs, attrs = literals_inside(op.op_name, op.input_ids, op.attrs, known)
             line.append(op._replace(input_ids=inputs, attrs=attrs))
         graph.producer = [None] * len(graph.metas)
@@ -154,3 +153,20 @@ def _differing(line: list[OpNode]) -> list[int]:
             if before[0] != op.attrs:
                 found += [before[1], k]
     return sorted(set(found))
+
+
+def _made_once(line: list[OpNode]) -> list[OpNode]:
+    """Return the ops with equal slices and reshapes made once."""
+    first: dict[Any, int] = {}
+    same: dict[int, int] = {}
+    kept = []
+    for op in line:
+        if not same.keys().isdisjoint(op.input_ids):
+            op = op._replace(input_ids=tuple([same.get(t, t) for t in op.input_ids]))
+        if op.op_name in ("slice", "reshape"):
+            found = first.setdefault(op.signature, op.result_ids[0])
+            if found != op.result_ids[0]:
+                same[op.result_ids[0]] = found
+                continue
+        kept.append(op)
+    return kept
