@@ -6,7 +6,9 @@ own where loops are found (`jitfuse.tracing.rolling`).
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from jitfuse.ir.program import FusedProgram, Meta, make_attrs
@@ -31,11 +33,33 @@ class _Part(NamedTuple):
     written: Region | None
 
 
-def narrowed(place: Workplace, op: OpNode) -> Narrowed | None:
-    """Return a loop over the parts of its operands that it touches; None where that is all of each."""
-    loop = _Loop(place, op)
-    parts = {n: part for n in range(len(loop.sources)) if (part := loop.part(n)) is not None}
-    return loop.over(parts) if parts else None
+class _Met(NamedTuple):
+    """What a loop came to: the first rows of what it touches, its parts and attributes."""
+
+    rows: tuple[int, ...]
+    parts: dict[int, _Part]
+    attrs: Any
+
+
+class Narrowing:
+    """Narrows the loops of one line. Of loops that differ in the rows that they go over, one is looked at."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+        self._met: dict[Any, _Met] = {}
+
+    def narrowed(self, op: OpNode) -> Narrowed | None:
+        """Return a loop over the parts of its operands that it touches; None where that is all of each."""
+        loop = _Loop(self._place, op)
+        rows, key = loop.by_rows()
+        met = self._met.get(key)
+        parts = None if met is None else loop.moved(met.parts, [a - b for a, b in zip(rows, met.rows, strict=True)])
+        if met is None or parts is None:
+            parts = {n: part for n in range(len(loop.sources)) if (part := loop.part(n)) is not None}
+            if not parts:
+                return None
+            met = self._met[key] = _Met(rows, parts, loop.narrow_attrs(parts))
+        return loop.over(parts, met.attrs)
 
 
 class _Loop:
@@ -45,10 +69,43 @@ class _Loop:
         self.place, self.op, self.metas = place, op, place.metas
         self.attrs: dict[str, Any] = dict(op.attrs)
         self.carries, self.arrays, self.length = (self.attrs[k] for k in ("carries", "arrays", "length"))
-        self.reads, self.writes = accesses(self.attrs["reads"]), accesses(self.attrs["writes"])
         self.sources = op.input_ids[self.carries :]
         self.body: FusedProgram = self.attrs["body"]
-        self.feeds = self.body.ordered_feeds[self.carries + len(self.reads) :]
+        self.feeds = self.body.ordered_feeds[self.carries + len(self.attrs["reads"]) :]
+
+    @cached_property
+    def reads(self) -> list[Access]:
+        """The windows that are read."""
+        return accesses(self.attrs["reads"])
+
+    @cached_property
+    def writes(self) -> list[Access]:
+        """The windows that are written."""
+        return accesses(self.attrs["writes"])
+
+    def by_rows(self) -> tuple[tuple[int, ...], Any]:
+        """Return the first row that the loop begins at in each operand, and a key: that of loops which are as this one,
+        but for these."""
+        shapes = [self.metas[t].shape for t in self.sources]
+        widths = [math.prod(shape[1:]) or 1 for shape in shapes]
+        reads, writes = self.attrs["reads"], self.attrs["writes"]
+        low: dict[int, int] = {}
+        for operand, offset, *_ in (*reads, *writes):
+            low[operand] = min(offset, low.get(operand, offset))
+        rows = tuple([low.get(n, 0) // width for n, width in enumerate(widths)])
+        windows = [(a[0], a[1] - rows[a[0]] * widths[a[0]], a[2:]) for a in (*reads, *writes)]
+        literal = [t in self.place.literals for t in self.sources]
+        return rows, (self.body, self.carries, self.arrays, self.length, len(reads), *shapes, *literal, *windows)
+
+    def moved(self, parts: dict[int, _Part], rows: Sequence[int]) -> dict[int, _Part] | None:
+        """Return the parts of a loop that is as this one but so many rows before; None where that leaves an array."""
+        found = {}
+        for operand, (box, written) in parts.items():
+            by = rows[operand]
+            if not 0 <= box.starts[0] + by <= self.metas[self.sources[operand]].shape[0] - box.counts[0]:
+                return None
+            found[operand] = _Part(_shifted(box, by), None if written is None else _shifted(written, by))
+        return found
 
     def part(self, operand: int) -> _Part | None:
         """Return what a loop touches of an operand, None where that is all of it, or not known."""
@@ -93,7 +150,7 @@ class _Loop:
         return Region(counts, tuple(low), (1,) * len(low), (0,) * len(low))
 
     # ------------------------------------------------------------------ the loop over parts
-    def over(self, parts: dict[int, _Part]) -> Narrowed:
+    def over(self, parts: dict[int, _Part], attrs: Any) -> Narrowed:
         """Return the loop over parts of operands: slices, the loop, updates."""
         made: list[OpNode] = []
         inputs = list(self.op.input_ids)
@@ -101,7 +158,7 @@ class _Loop:
             inputs[self.carries + operand] = self._add(made, "slice", (self.sources[operand],), part.box)
         metas = [self.metas[t] for t in inputs[: self.carries + self.arrays]]
         results = tuple(self.place.tensor(Meta(m.shape, m.dtype, m.device)) for m in metas)
-        made.append(self.op._replace(input_ids=tuple(inputs), attrs=self._attrs(parts), result_ids=results))
+        made.append(self.op._replace(input_ids=tuple(inputs), attrs=attrs, result_ids=results))
         renamed = dict(zip(self.op.result_ids, results, strict=True))
         for operand in range(self.arrays):
             if operand in parts:
@@ -115,7 +172,8 @@ class _Loop:
                 renamed[old] = self._add(made, "update_slice", (self.sources[operand], result), written)
         return Narrowed(made, renamed)
 
-    def _attrs(self, parts: dict[int, _Part]) -> Any:
+    def narrow_attrs(self, parts: dict[int, _Part]) -> Any:
+        """Return the attributes of the loop over parts."""
         def moved(access: Access) -> tuple[int, ...]:
             part = parts.get(access.operand)
             if part is None:
@@ -148,6 +206,11 @@ class _Loop:
         attrs = make_attrs({"counts": region.counts, "starts": region.starts, "steps": region.steps})
         made.append(self.op._replace(op_name=name, input_ids=inputs, attrs=attrs, result_ids=(result,)))
         return result
+
+
+def _shifted(box: Region, rows: int) -> Region:
+    """Return a region so many rows on."""
+    return box._replace(starts=(box.starts[0] + rows, *box.starts[1:]))
 
 
 def _places(offset: int, strides: Sequence[int]) -> list[int]:

@@ -218,7 +218,8 @@ class Iterations:
     def _inputs(self, line: Line) -> list[list[Source]]:
         """Return what each op reads; the first operands of all ops are compared at once."""
         begin, count, period, sample = self.begin, self.count, self.period, self._sample
-        read = line.operands[:, begin : self.end].reshape(-1, count, period)
+        most = max(1, *[len(op.input_ids) for op in self.ops])
+        read = line.operands[:most, begin : self.end].reshape(-1, count, period)
         at = line.made[read]
         same = (read == read[:, :1]).all(axis=1)
         literal = line.literal[read].all(axis=1) & ~same

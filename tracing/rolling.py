@@ -14,7 +14,7 @@ from jitfuse.tracing.rolled_comparison import Comparison, Numbers
 from jitfuse.tracing.rolled_line import Columns, columns_of, written_out
 from jitfuse.tracing.rolled_lists import lists_written, numbers_joined
 from jitfuse.tracing.rolled_literals import literals_inside
-from jitfuse.tracing.rolled_narrow import narrowed
+from jitfuse.tracing.rolled_narrow import Narrowing
 from jitfuse.tracing.rolled_run import LITERALS, Limits, Workplace, attr, is_literal
 from jitfuse.tracing.rolled_step import Rolled, roll_run
 from jitfuse.tracing.translator import Boundary
@@ -97,7 +97,8 @@ class _Work:
         loops = _differing(line)
         if len(loops) < limits.iterations:
             return False
-        taken = [Rolled(k, k + 1, *made) for k in loops if (made := narrowed(self._place, line[k])) is not None]
+        narrowing = Narrowing(self._place)
+        taken = [Rolled(k, k + 1, *made) for k in loops if (made := narrowing.narrowed(line[k])) is not None]
         self._replace(line, taken)
         if taken and self.roll(columns_of(self.line), limits):
             return True
