@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def branch(run: Recorder | None, name: str, frame: types.FrameType, values: Sequence[Any]) -> Any:
     """Take one step of a branch in a frame; `run` is None outside of traces."""
-    return _STEPS[name](run, frame, *values)
+    return STEPS[name](run, frame, *values)
 
 
 # ---------------------------------------------------------------- the way through a branch
@@ -130,7 +130,7 @@ def _slice(run: Recorder | None, frame: types.FrameType, *parts: Any) -> slice:
     return slice(*parts)
 
 
-_STEPS: Final[dict[str, Callable[..., Any]]] = {
+STEPS: Final[dict[str, Callable[..., Any]]] = {
     "ask": _ask, "plain": _plain, "is_both": _is_both, "then": _then, "begin_other": _begin_other,
     "otherwise": _otherwise, "merge": _merge, "choose": _choose, "choose_truth": _choose_truth,
     "is_unbound": _is_unbound, "put": arms.put, "update": arms.update, "update_item": arms.update_item,

@@ -143,7 +143,7 @@ class TracingHooks:
 
     def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
         """Take a step of a branch that goes both ways."""
-        return branching.branch(self.run, name, frame, values)
+        return branching.STEPS[name](self.run, frame, *values)
 
     def refuse_kept(self, place: str, value: Any) -> None:
         """Raise UntraceableError for a generator: it would begin anew in each call."""

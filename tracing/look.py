@@ -95,6 +95,8 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
             stack.extend(missing)
         else:
             values[t] = _evaluate(session, node, [values[i] for i in node.input_ids])
+            if not node.input_ids:
+                _keep(session, {t: values[t]})  # also where the rest turns out to be unknown
     session.guarded_values.update(guards)
     _keep(session, values)
     return values[tensor]

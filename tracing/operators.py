@@ -25,14 +25,18 @@ class Operators(InPlace):
 
 
 def _operator(name: str, reflected: bool) -> Callable[[Operators, Any], Any]:
+    row: ops.Op | None = None
+
     def operator(self: Operators, other: Any) -> Any:
+        nonlocal row
         if not isinstance(other, AbstractTensor):
             try:
                 other = self._lift(other)
             except ArgumentError:
                 return NotImplemented
-        row = ops.get(name)
-        assert row is not None
+        if row is None:
+            row = ops.get(name)
+            assert row is not None
         return self._apply(row, (other, self) if reflected else (self, other), _NO_ATTRIBUTES)
 
     return operator

@@ -113,18 +113,18 @@ class Lines:
 
     def __init__(self) -> None:
         self._met: dict[int, _Met] = {}
+        """By the id of code, which `_Met` keeps."""
 
     def at_work(self, depth: int) -> str:
         """Return `user_line`, looking from so many frames above this one on."""
         frame: types.FrameType | None = sys._getframe(depth)
-        library = _is_library.get
+        known = self._met.get
         while frame is not None:
             code = frame.f_code
-            known = library(code.co_filename)
-            if not (_classify(code.co_filename) if known is None else known):
-                met = self._met.get(id(code))
-                if met is None:
-                    met = self._met[id(code)] = _Met(code)
+            met = known(id(code))
+            if met is None:
+                met = self._met[id(code)] = _Met(code)
+            if met.is_users:
                 found = met.lines.get(frame.f_lasti)
                 return met.line(frame) if found is None else found
             frame = frame.f_back
@@ -138,10 +138,11 @@ class Lines:
 class _Met:
     """Code whose lines have been asked for: those found, by instruction, and the first instruction of each line."""
 
-    __slots__ = ("_numbers", "_starts", "code", "lines")
+    __slots__ = ("_numbers", "_starts", "code", "is_users", "lines")
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
+        self.is_users = is_user_code(code.co_filename)
         self.lines: dict[int, str] = {}
         self._starts: list[int] = []
         self._numbers: list[int | None] = []

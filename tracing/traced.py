@@ -117,10 +117,11 @@ class TracedTensor(Operators):
             attrs = {k: plain(v) for k, v in attrs.items()}
             if attrs.get("dtype") is not None:
                 attrs["dtype"] = dtype_name(attrs["dtype"], op.name)
-        if op.name in _VIEWS:
-            return self._view(op, attrs)
-        if op.kind == ops.CONTROL:
-            raise ArgumentError(f"use jf.{op.name}, which takes functions, at {user_line()}")
+        if op.loop is None:
+            if op.name in _VIEWS:
+                return self._view(op, attrs)
+            if op.kind == ops.CONTROL:
+                raise ArgumentError(f"use jf.{op.name}, which takes functions, at {user_line()}")
         in_order, found = True, []
         for t in inputs:
             if type(t) is not TracedTensor:
