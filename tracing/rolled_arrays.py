@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from operator import mul
 
 from jitfuse.ir.program import Attrs, Meta, make_attrs
 from jitfuse.ir.rolled import Access
 from jitfuse.records import NamedTuple
-from jitfuse.tracing.rolled_run import Inner, Iterations, NoLoopError, Outer, attr
+from jitfuse.tracing.rolled_run import Inner, Iterations, NoLoopError, Outer
 
 
 class Region(NamedTuple):
@@ -27,10 +28,10 @@ class Region(NamedTuple):
     def access(self, operand: int, shape: tuple[int, ...]) -> Access:
         """Return the region as a window of an array of this shape; one element is a window without axes."""
         strides = in_order(shape)
-        offset, step = (sum(a * s for a, s in zip(by, strides, strict=True)) for by in (self.starts, self.moves))
-        if all(n == 1 for n in self.counts):
+        offset, step = sum(map(mul, self.starts, strides)), sum(map(mul, self.moves, strides))
+        if self.counts.count(1) == len(self.counts):
             return Access(operand, offset, step, 0, (), ())
-        apart = tuple(a * s for a, s in zip(self.steps, strides, strict=True))
+        apart = tuple(map(mul, self.steps, strides))
         return Access(operand, offset, step, 0, self.counts, apart)
 
     def apart(self, other: Region, count: int) -> bool:
@@ -110,6 +111,7 @@ class WrittenArrays:
         self.pieces: dict[int, Piece] = {}
         self.inside: set[int] = set()
         self._read: dict[int, list[tuple[int, Sequence[int]]]] = {}
+        self._regions: dict[int, Region] = {}
         for phase, op in enumerate(run.ops):
             if op.op_name == "update_slice" and self.moves(phase) and phase not in self.number:
                 self._add(phase)
@@ -133,9 +135,13 @@ class WrittenArrays:
 
     def region(self, phase: int) -> Region:
         """Return the region of a slice or update."""
-        op, by = self.run.op(phase, 0), self.run.moves[phase]
-        assert by is not None
-        return Region(attr(op, "counts"), attr(op, "starts"), attr(op, "steps"), by)
+        found = self._regions.get(phase)
+        if found is None:
+            by, attrs = self.run.moves[phase], self.run.op(phase, 0).attrs
+            assert by is not None
+            (_, counts), (_, starts), (_, steps) = attrs  # in alphabetical order
+            found = self._regions[phase] = Region(counts, starts, steps, by)  # type: ignore[arg-type]
+        return found
 
     def meta(self, array: int) -> Meta:
         """Return what an array looks like."""

@@ -16,6 +16,7 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir import ops
 from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.rolled import Access
+from jitfuse.records import made
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import Region, WrittenArrays, in_order
 from jitfuse.tracing.rolled_run import Carry, Inner, Iterations, NoLoopError, Outer, Source, Varying, attr
@@ -272,8 +273,8 @@ class BodyWriter:
         row = ops.get(name)
         assert row is not None
         number = len(self._steps)
-        results = tuple(self._feed(meta) for meta in metas)
-        self._steps.append(OpStep(number, name, inputs, attrs, results, row.mode_sensitive, number))
+        results = tuple([self._feed(meta) for meta in metas])
+        self._steps.append(made(OpStep, (number, name, inputs, attrs, results, row.mode_sensitive, number)))
         self._sources[number] = op.source
         return results
 
