@@ -43,14 +43,6 @@ def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) 
     return value
 
 
-def _plain(run: Recorder | None, frame: types.FrameType, value: Any) -> bool:
-    return type(value) is not Both
-
-
-def _is_both(run: Recorder | None, frame: types.FrameType, value: Any) -> bool:
-    return type(value) is Both
-
-
 def _then(run: Recorder | None, frame: types.FrameType, value: Any, names: tuple[str, ...]) -> bool:
     """Begin the first arm; return whether it runs."""
     if type(value) is not Both:
@@ -111,10 +103,6 @@ def _choose_truth(run: Recorder | None, frame: types.FrameType, value: Any, one:
     return value.condition.call("where", *ways)
 
 
-def _is_unbound(run: Recorder | None, frame: types.FrameType, value: Any) -> bool:
-    return value is UNBOUND
-
-
 def _as_assigned(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
@@ -131,8 +119,8 @@ def _slice(run: Recorder | None, frame: types.FrameType, *parts: Any) -> slice:
 
 
 STEPS: Final[dict[str, Callable[..., Any]]] = {
-    "ask": _ask, "plain": _plain, "is_both": _is_both, "then": _then, "begin_other": _begin_other,
+    "ask": _ask, "then": _then, "begin_other": _begin_other,
     "otherwise": _otherwise, "merge": _merge, "choose": _choose, "choose_truth": _choose_truth,
-    "is_unbound": _is_unbound, "put": arms.put, "update": arms.update, "update_item": arms.update_item,
+    "put": arms.put, "update": arms.update, "update_item": arms.update_item,
     "called": arms.called, "goes_over": arms.goes_over, "slice": _slice,
 }

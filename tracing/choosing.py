@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import types
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -40,6 +40,22 @@ class Both:
         """What the names held before."""
         self.values: dict[str, Any] = {}
         """What they held after the first arm."""
+
+
+def _is_both(value: Any) -> bool:
+    return type(value) is Both
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) is not Both
+
+
+def _is_unbound(value: Any) -> bool:
+    return value is UNBOUND
+
+
+TESTS: Final[dict[str, Callable[[Any], bool]]] = {"is_both": _is_both, "plain": _is_plain, "is_unbound": _is_unbound}
+"""What compiled code asks of a value, whatever is going on."""
 
 
 class Arm:

@@ -144,11 +144,15 @@ def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
 
 
 def _with_gates(code: types.CodeType) -> types.CodeType:
-    """Put gates where their marks are among the constants."""
+    """Put gates, and what takes no trace, where their marks are among the constants."""
+    from jitfuse.tracing.choosing import TESTS  # which imports the tracer
+
     def exchanged(value: Any) -> Any:
         if isinstance(value, types.CodeType):
             return _with_gates(value)
-        marked = isinstance(value, str) and value.startswith(branch_statements.MARK)
-        return Gate(value.removeprefix(branch_statements.MARK)) if marked else value
+        if not (isinstance(value, str) and value.startswith(branch_statements.MARK)):
+            return value
+        name = value.removeprefix(branch_statements.MARK)
+        return TESTS.get(name) or Gate(name)
 
     return code.replace(co_consts=tuple(map(exchanged, code.co_consts)))
