@@ -150,6 +150,7 @@ def promote(dtypes: Sequence[str]) -> str:
     return result_type(tuple((d, False) for d in dtypes))[0]
 
 
+@cache
 def can_cast(source: str, target: str, casting: str = "same_kind") -> bool:
     """Return NumPy's answer to whether `source` may be cast to `target`."""
     return bool(np.can_cast(numpy_dtype(source), numpy_dtype(target), casting=casting))  # type: ignore[arg-type]

@@ -195,7 +195,11 @@ def _way_of_torch(over_tensors: Function, otherwise: Function | None) -> Functio
             else:
                 first = _tensors(first)
             if options:
-                given = {k: v if type(v) in _PASSED else _tensors(v) for k, v in options.items()}
+                given = options
+                for value in options.values():
+                    if type(value) not in _PASSED:
+                        given = {k: _tensors(v) for k, v in options.items()}
+                        break
                 found = over_tensors(first, *[_tensors(v) for v in args[1:]], **given) if count > 1 else (
                     over_tensors(first, **given))
             elif count == 1:
@@ -241,13 +245,16 @@ def _way_of_numpy(over_arrays: Function) -> Function:
         if options:
             if "out" in options:
                 return NotImplemented
-            given = {k: v if type(v) in _PASSED else _arrays(v) for k, v in options.items()}
+            for value in options.values():
+                if type(value) not in _PASSED:
+                    options = {k: _arrays(v) for k, v in options.items()}
+                    break
             if count == 1:
-                found = quietly(over_arrays, a, **given)
+                found = quietly(over_arrays, a, **options)
             elif count == 2:
-                found = quietly(over_arrays, a, _arrays(args[1]), **given)
+                found = quietly(over_arrays, a, _arrays(args[1]), **options)
             else:
-                found = quietly(over_arrays, a, *[_arrays(v) for v in args[1:]], **given)
+                found = quietly(over_arrays, a, *[_arrays(v) for v in args[1:]], **options)
         elif count == 1:
             found = quietly(over_arrays, a)
         elif count == 2:

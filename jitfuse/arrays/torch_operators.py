@@ -61,44 +61,59 @@ def _binary(name: str, reflected: bool, usual: Function) -> Function:
 def _inplace(name: str, plain: Function, usual: Function) -> Function:
     """Return Python's in-place operator: a result of the array's own shape and dtype is written as it is."""
     over_tensors, over_arrays = _behind(name)
-    written = torch_direct.operator(name, in_place=True)
-
-    def computed(value: Any, operand: Any) -> Any:
-        try:
-            if over_tensors is not None:
-                found = over_tensors(value, operand)
-                if found is not NotImplemented:
-                    return found
-            if value.numel() > SMALL:
-                return None
-            second = operand.numpy() if type(operand) is Tensor else operand
-            return torch.from_numpy(quietly(over_arrays, value.numpy(), second))
-        except Exception:  # the usual way says what is wrong
-            return None
+    write = _write_by_numpy(over_arrays) if over_tensors is None else _write_by_torch(name, over_tensors)
 
     def operator(self: TorchArray, other: Any) -> Any:
         value, kind = self.value, type(other)
-        made: Any = None
         if type(value) is not Tensor or value.requires_grad:
             return usual(self, other)
         if kind is TorchArray or kind in WEAK_DTYPE:
-            operand = other.value if kind is TorchArray else other
-            apart = kind is not TorchArray or (value.is_contiguous() and operand.is_contiguous())
-            try:  # torch finds out that operands share memory where their elements lie side by side
-                if written is not None and apart and written(value, operand) is not NotImplemented:
+            try:
+                if write(value, other.value if kind is TorchArray else other):
                     return self
-            except Exception:  # they do, or do not fit
+            except Exception:  # what comes next says what is wrong
                 pass
-            made = computed(value, operand)
-        if made is None:
-            found = plain(self, other)
-            made = found.value if type(found) is TorchArray else None
+        found = plain(self, other)
+        made: Any = found.value if type(found) is TorchArray else None
         if type(made) is Tensor and made.dtype is value.dtype and made.shape == value.shape:
             value.copy_(made)
             return self
         return usual(self, other)
 
     return operator
+
+
+def _write_by_torch(name: str, over_tensors: Function) -> Callable[[Any, Any], bool]:
+    """Return what writes torch's result into a tensor, and whether it has."""
+    in_place = torch_direct.operator(name, in_place=True)
+
+    def write(value: Any, operand: Any) -> bool:
+        # torch finds out that operands share memory, and raises, where the elements of both lie side by side
+        apart = type(operand) is not Tensor or (value.is_contiguous() and operand.is_contiguous())
+        if in_place is not None and apart:
+            return in_place(value, operand) is not NotImplemented
+        made = over_tensors(value, operand)
+        if made is NotImplemented or made.dtype is not value.dtype or made.shape != value.shape:
+            return False
+        value.copy_(made)
+        return True
+
+    return write
+
+
+def _write_by_numpy(over_arrays: Function) -> Callable[[Any, Any], bool]:
+    """Return what writes NumPy's result into a tensor, and whether it has; by torch, which tells autograd."""
+    def write(value: Any, operand: Any) -> bool:
+        array = value.numpy()
+        if array.size > SMALL:
+            return False
+        made = quietly(over_arrays, array, operand.numpy() if type(operand) is Tensor else operand)
+        if made is NotImplemented or made.dtype is not array.dtype or made.shape != array.shape:
+            return False
+        value.copy_(torch.from_numpy(made))
+        return True
+
+    return write
 
 
 def _take_operators() -> None:
