@@ -23,6 +23,8 @@ TRANSCENDENTAL: Final = frozenset({
     "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "cbrt",
 })
 """Operators that are long chains of instructions on floats."""
+CHECKED: Final = frozenset({"require", "bounded"})
+"""Operators that report arguments which are wrong."""
 SIMPLE_EXPONENTS: Final = (2, 1, 0, 0.5, -1)
 """Exponents that NumPy treats as other operations when they are scalars."""
 
@@ -222,6 +224,27 @@ class Analysis(Record, frozen=True, eq=False):
     def masked_only(self) -> bool:
         """Whether a loop body is so long that there is one of it, masked, and none for whole vectors."""
         return self._text > _MAX_TEXT // 4
+
+    @cached_property
+    def pads(self) -> bool:
+        """Whether the rest behind whole groups of vectors is moved to memory of its own (`pads`), so that there is one
+        loop body, without masks: a long one, whose compilation takes most of a kernel's time.
+
+        All elements are adjacent then, and none is checked: what lies behind the rest is computed too.
+        """
+        form = self.form
+        moves = [i for _, body, _ in form.numbered for _, i in body if i.op in ("load", "store")]
+        return (
+            (self._pressure.long > 0 or self.masked_only) and self.lanes_on_grid
+            and not (form.inner or form.contracted or self._apart or self.reports)
+            and not any(access(i).mask or form.operands[access(i).operand].dtype in COMPONENT for i in moves)
+        )
+
+    @cached_property
+    def reports(self) -> bool:
+        """Whether the kernel may return a status: some instruction checks its arguments."""
+        instructions = [i for _, body, _ in self.form.numbered for _, i in body]
+        return any(i.op in CHECKED or (i.op == "power" and KIND[i.dtype] == "int") for i in instructions)
 
     @property
     def _text(self) -> int:

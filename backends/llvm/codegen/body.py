@@ -30,8 +30,7 @@ class Body(Accesses):
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
         self._status: Value | None = None
-        checked = ("require", "bounded")
-        if any(i.op in checked or (i.op == "power" and KIND[i.dtype] == "int") for i in self.producers.values()):
+        if analysis.reports:
             self._status = f.alloca("i64")
             f.store(i64(0), self._status)
 

@@ -1,7 +1,7 @@
 """Kernels whose lanes lie on a grid axis: maps, and reductions in which every lane has a loop of its own.
 
-Owns: the loop over a block of lanes, whole groups of vectors first, then masked single vectors, and the
-order of the stages in it. Does not own the loops over inner axes.
+Owns: the loop over a block of lanes, whole groups of vectors first, then the rest, and the order of the stages in it.
+Does not own the loops over inner axes.
 """
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from jitfuse.backends.llvm.codegen.column_loops import Columns
 from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import block
-from jitfuse.backends.llvm.codegen.masks import tail_masks
+from jitfuse.backends.llvm.codegen.masks import rest_masks, tail_masks
+from jitfuse.backends.llvm.codegen.pads import Pads
 from jitfuse.backends.llvm.codegen.positions import parts
 from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.codegen.unrolled import unrolled
@@ -29,6 +30,9 @@ def emit_block(
     f, lanes = body.f, body.lanes
     vectors = max(1, min(body.analysis.vectors(vector_bytes), block(body.analysis) // lanes))
     step = lanes * vectors
+    if body.analysis.pads:
+        _padded(body, unit, start, stop, vectors, vector_bytes)
+        return
     whole = start
     if not body.analysis.masked_only:
         whole = f.add(start, f.mul(f.udiv(f.sub(stop, start), i64(step)), i64(step)))
@@ -38,6 +42,25 @@ def emit_block(
     with f.loop(whole, stop, few * lanes) as loop:
         masks = tail_masks(f, loop.index, stop, lanes, few, vector_bytes)
         _stages(body, unit.group(few, loop.index, masks), scratch, contracted)
+
+
+def _padded(body: Body, unit: Frame, start: Value, stop: Value, vectors: int, vector_bytes: int) -> None:
+    """Write one loop over whole groups, gone through again for the rest, which lies in pads then.
+
+    Where there is no rest, nothing is moved: from and to the first element, which a masked access finds mapped.
+    """
+    f, step = body.f, i64(body.lanes * vectors)
+    end = f.add(start, f.mul(f.udiv(f.sub(stop, start), step), step))
+    place = f.select(f.icmp("slt", end, stop), end, start)
+    pads = Pads(body, unit, end, rest_masks(f, f.sub(stop, end), body.lanes, vectors, vector_bytes))
+    pads.fill(place)
+    with f.loop(i64(0), i64(2)) as passes:
+        whole = f.icmp("eq", passes.index, i64(0))
+        streams = {o: f.and_(past, whole) for o, past in unit.streams.items()}
+        there = unit.replace(pointers=pads.pointers(whole), streams=streams)
+        with f.loop(f.select(whole, start, end), f.select(whole, end, stop), step) as loop:
+            _stages(body, there.group(vectors, loop.index), i64(0), None)
+    pads.deliver(place)
 
 
 def _stages(body: Body, frame: Frame, scratch: Value, contracted: Contracted | None) -> None:
