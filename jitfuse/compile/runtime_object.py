@@ -17,7 +17,7 @@ from jitfuse.backends.llvm.loader import Library
 from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.runtime.threads import asked_threads
-from jitfuse.cache import Entry, default_store, find_entry, publish
+from jitfuse.cache import Entry, default_store, find_entry, nothing_stored, publish
 from jitfuse.compile.keys import runtime_key, runtime_parts
 from jitfuse.compile.origin import Origin, entry_metadata
 from jitfuse.compile.totals import count
@@ -46,6 +46,8 @@ def runtime_is_ready() -> bool:
         return False
     if _asked:
         return True
+    if nothing_stored(default_store()):  # asking the processor for the key is a hundredth of a cold first call
+        return False
     _seen = _stored("runtime", native.key_parts())
     return _seen is not None
 

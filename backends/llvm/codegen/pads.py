@@ -28,7 +28,8 @@ class Pads:
         self._read, self._written = (
             sorted({access(i).operand for i in moves if i.op == op} & self._dtypes.keys()) for op in ("load", "store")
         )
-        self._at = {o: body.f.alloca(MEMORY[dtype], len(masks) * body.lanes, _LINE) for o, dtype in self._dtypes.items()}
+        count = len(masks) * body.lanes
+        self._at = {o: body.f.alloca(MEMORY[dtype], count, _LINE) for o, dtype in self._dtypes.items()}
 
     def fill(self, place: Value) -> None:
         """Copy what is read from position `place` on, and 0 in lanes that are not there."""

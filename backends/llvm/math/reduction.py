@@ -6,8 +6,8 @@ integers, one lane at a time in a function of its own. Does not own: the polynom
 """
 from __future__ import annotations
 
-from functools import cache
 from itertools import pairwise
+from typing import Final
 
 from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product
@@ -21,7 +21,15 @@ _PI = (3.1415926534682512, 1.2154201013012384e-10)
 _HALF_PI = (1.5707963267341256, 6.077100506506192e-11, 3.5215598651832e-27)
 _PI_WORDS = (3.141592653589793, 1.2246467991473532e-16)
 _LARGE = 1048576.0  # beyond it the products above may round
-_MASK = (1 << 64) - 1
+TWO_OVER_PI_WORDS: Final = (
+    0,
+    0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041, 0xFE5163ABDEBBC561,
+    0xB7246E3A424DD2E0, 0x06492EEA09D1921C, 0xFE1DEB1CB129A73E, 0xE88235F52EBB4484,
+    0xE99C7026B45F7E41, 0x3991D639835339F4, 0x9C845F8BBDF9283B, 0x1FF897FFDE05980F,
+    0xEF2F118B5A0A6D1F, 0x6D367ECF27CB09B7, 0x4F463F669E5FEA2D, 0x7527BAC7EBE5F17B,
+    0x3D0739F78A5292EA, 0x6BFB5FB11F8D5D08, 0x56033046FC7B6BAB, 0xF0CFBC209AF4361D,
+)
+"""64 zero bits, then the bits of 2/pi after the point, in words of 64, highest bit first."""
 
 
 def reduce_32(x: Batch, offset: float) -> Batch:
@@ -68,28 +76,6 @@ def reduce_64(x: Batch) -> tuple[Batch, Batch, Batch]:
     large = abs(x).compare("oge", _LARGE)
     n, r, r_low = patch_lanes(_large_quarter_turns(x.context), large, [x], [biased.bits(), r, r_low])
     return n, r, r_low
-
-
-@cache
-def two_over_pi_words() -> tuple[int, ...]:
-    """Return 64 zero bits, then the bits of 2/pi after the point, in words of 64, highest bit first.
-
-    2/pi from Machin's formula pi = 16 atan(1/5) - 4 atan(1/239) in integers.
-    """
-    bits = 64 * 21
-    one = 1 << (bits + 64)
-
-    def arctangent_of_inverse(n: int) -> int:
-        total, power, k = 0, one // n, 0
-        while power:
-            total += (-1) ** k * (power // (2 * k + 1))
-            power //= n * n
-            k += 1
-        return total
-
-    pi = 16 * arctangent_of_inverse(5) - 4 * arctangent_of_inverse(239)
-    fraction = ((2 * one) << bits) // pi
-    return (0, *((fraction >> (bits - 64 * (i + 1))) & _MASK for i in range(20)))
 
 
 def _large_half_turns(context: Context, offset: float) -> str | LaneBody:
@@ -166,7 +152,7 @@ def _significand_and_window(f: Function, x: Value, count: int) -> tuple[Value, l
     exponent = f.and_(f.lshr(bits, _integer(52)), _integer(2047))
     # |x| = m * 2**e, e = exponent - 1075; the first bit has weight 2**(1 - e) and is at 62 + e in the table
     start = f.sub(exponent, _integer(1075 - 62))
-    table = f.module.table("jitfuse.two_over_pi", "i64", two_over_pi_words())
+    table = f.module.table("jitfuse.two_over_pi", "i64", TWO_OVER_PI_WORDS)
     first = f.offset(table, f.lshr(start, _integer(6)), "i64")
     words = [f.load("i64", f.offset(first, 8 * i)) for i in range(count + 1)]
     within = f.and_(start, _integer(63))

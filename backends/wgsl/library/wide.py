@@ -1,7 +1,7 @@
 """Integers of 128 bits as pairs of u64, low one first, and the bits of 2/pi: what reduction of large angles takes."""
 from __future__ import annotations
 
-from jitfuse.backends.llvm.math.reduction import two_over_pi_words
+from jitfuse.backends.llvm.math.reduction import TWO_OVER_PI_WORDS
 
 _ARITHMETIC = """
 fn jf_clz_64(x: u64) -> u64 {
@@ -49,6 +49,6 @@ fn jf_wide_select(c: bool, a: vec2<u64>, b: vec2<u64>) -> vec2<u64> {
 
 def text() -> str:
     """Return the functions."""
-    cases = "".join(f"    case {k}u: {{ return {w:#x}lu; }}\n" for k, w in enumerate(two_over_pi_words()))
+    cases = "".join(f"    case {k}u: {{ return {w:#x}lu; }}\n" for k, w in enumerate(TWO_OVER_PI_WORDS))
     body = f"  switch (i) {{\n{cases}    default: {{ return 0lu; }}\n  }}"
     return f"{_ARITHMETIC}fn jf_two_over_pi_table(i: u32) -> u64 {{\n{body}\n}}\n"
