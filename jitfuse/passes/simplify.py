@@ -83,13 +83,12 @@ def own_results(program: FusedProgram) -> FusedProgram:
 
 
 def simplify(program: FusedProgram) -> FusedProgram:
-    """Remove steps that change nothing, and merge runs of views.
+    """Remove steps that change nothing, merge runs of views, and put single rows that one matrix multiplies together.
 
     x**2 is x*x, exactly; x*1, x/1, x-0 and x**1 are x in IEEE arithmetic (x+0 is not: -0.0 + 0.0 is 0.0); a cast
     to the same dtype, a view that keeps every element in place, a reduction over no axis but for the zero at which sums
-    begin, a reshape of a reshape
-    and a transpose of a transpose go too. A power without elements is not computed: kernels look at exponents that
-    they all share before their loops.
+    begin, a reshape of a reshape and a transpose of a transpose go too. A product has the same bits for any number of
+    rows. A power without elements is not computed: kernels look at exponents that they all share before their loops.
     """
     return rewrite(program, _simpler)
 
@@ -120,6 +119,8 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
             ):
                 return other
         return None
+    if name == "matmul":
+        return _rows_together(builder, inputs)
     if len(inputs) != 1:
         return None
     (x,) = inputs
@@ -176,6 +177,31 @@ def _picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
     return builder.step("slice", (piece,), make_attrs({"starts": starts, "counts": counts, "steps": steps}))
 
 
+def _rows_together(builder: ProgramBuilder, inputs: tuple[int, ...]) -> int | None:
+    """Return a product of single rows, one for each place of the axes before, with one matrix as a product of matrices.
+
+    Blocks of a product are of its rows: apart, the matrix would be gone over for each.
+    """
+    rows, matrix = inputs
+    shape, columns = builder.meta[rows].shape, builder.meta[matrix].shape
+    if len(shape) < 3 or shape[-2] != 1 or len(columns) != 2:
+        return None
+    before = shape[:-1]
+    while len(before) > 1 and before[-1] == 1:
+        before = before[:-1]
+    product = builder.step("matmul", (_reshaped(builder, rows, (*before, shape[-1])), matrix), ())
+    return builder.step("reshape", (product,), make_attrs({"shape": (*shape[:-1], columns[-1])}))
+
+
+def _reshaped(builder: ProgramBuilder, x: int, shape: tuple[int, ...]) -> int:
+    """Return a value in another shape; what was reshaped before is reshaped from what it was."""
+    inner = builder.makers.get(x)
+    source = inner.input_ids[0] if inner is not None and inner.op_name == "reshape" else x
+    if builder.meta[source].shape == shape:
+        return source
+    return builder.step("reshape", (source,), make_attrs({"shape": shape}))
+
+
 def _is_literal(maker: OpStep | None, value: float) -> bool:
     """Return whether a step makes this number (and not -0.0 for 0.0)."""
     if maker is None or maker.op_name != "full":
@@ -190,7 +216,5 @@ def _shape(builder: ProgramBuilder, inputs: tuple[int, ...]) -> tuple[int, ...]:
 
 def _merged_reshape(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
     inner = builder.makers.get(x)
-    source = inner.input_ids[0] if inner is not None and inner.op_name == "reshape" else x
-    if builder.meta[source].shape == step.attr("shape"):
-        return source
-    return None if source == x else builder.step("reshape", (source,), step.attrs)
+    merges = inner is not None and inner.op_name == "reshape"
+    return _reshaped(builder, x, step.attr("shape")) if merges or builder.meta[x].shape == step.attr("shape") else None
