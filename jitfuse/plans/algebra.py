@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
+from jitfuse.ir.meta_rules import sum_dtype
+from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.passes.mode import prune
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.contraction import is_contraction
@@ -73,8 +74,10 @@ def _sliced(builder: ProgramBuilder, value: int, axis: int, start: int, count: i
 def _summed(builder: ProgramBuilder, a: Any, b: Any, axis: int) -> int:
     """Return the sum of products along an axis, in their dtype."""
     product = a.multiply(b)
-    total = product.sum(axis=axis, keepdims=False)
-    return int((total if total.dtype == product.dtype else total.astype(dtype=product.dtype)).id)
+    wide = sum_dtype("sum", Meta(product.shape, product.dtype))  # kernels sum in the dtype of what they sum
+    if wide == product.dtype:
+        return int(product.sum(axis=axis, keepdims=False).id)
+    return int(product.astype(dtype=wide).sum(axis=axis, keepdims=False).astype(dtype=product.dtype).id)
 
 
 # ---------------------------------------------------------------------- order of chains

@@ -64,8 +64,8 @@ class Space:
         known: str = o.access.classes[block[-1]]
         if known != "n" or o.out or self.contracted or block is not self.blocks[self.lane_axis]:
             return known
-        apart, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
-        return str(apart) if not rest and 2 <= apart <= MAX_STATIC_EXTENT else known
+        apart = _elements_apart(o, block)
+        return str(apart) if apart else known
 
     def strides(self, o: Operand, blocks: list[list[int]]) -> tuple[int, ...]:
         """Return the byte strides of an operand along some blocks."""
@@ -92,11 +92,18 @@ class Space:
     def _unit_score(self, block: list[int]) -> int:
         return sum((3 if o.out else 1) for o in self.operands if o.access.classes[block[-1]] == "1")
 
+    def _far_apart(self, block: list[int]) -> int:
+        """Return how many of the arrays whose elements differ along a row lie far apart along a block."""
+        row = self.inner[-1][-1]
+        each = [o for o in self.operands if o.access.classes[row] != "0"]
+        return sum(o.access.classes[block[-1]] == "n" and not _elements_apart(o, block) for o in each)
+
     def _choose_lanes(self) -> int:
         """Put the best grid axis last and return the lane axis among the merged axes.
 
         Lanes along an axis of extent 1 would be idle: such shapes are a size class of their own. Those of a
-        contraction run along the last axis of its result, which is an inner axis, or the last on the grid.
+        contraction run along the last axis of its result, which is an inner axis, or the last on the grid. Lanes along
+        rows of one array would go over columns of another element by element: they run where fewer arrays are so.
         """
         if self.contracted:
             return len(self.grid) - (len(self.body.frame.shape) - 1 not in self.body.frame.reduced)
@@ -111,9 +118,18 @@ class Space:
         if self.grid:
             if math.prod(self.extents(self.inner)) in TINY_ROWS:
                 return last_grid
-            if self._unit_score(self.inner[-1]) == 0 and self._unit_score(self.grid[-1]) > 0:
+            row, column = self.inner[-1], self.grid[-1]
+            if self._unit_score(row) == 0 and self._unit_score(column) > 0:
+                return last_grid
+            if self._far_apart(column) < self._far_apart(row):
                 return last_grid
         return len(self.grid) + len(self.inner) - 1
+
+
+def _elements_apart(o: Operand, block: list[int]) -> int:
+    """Return how far apart the elements of an operand lie along a block where they are few apart, else 0."""
+    apart, rest = divmod(o.access.strides[block[-1]], itemsize(o.dtype))
+    return apart if not rest and 2 <= apart <= MAX_STATIC_EXTENT else 0
 
 
 def finish(body: BodyBuilder) -> Launch:

@@ -83,6 +83,25 @@ def test_all_ways_agree_with_numpy(dtype: str) -> None:
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_products_with_vectors_wrap_as_numpys_do(dtype: str) -> None:
+    rng = np.random.default_rng(1)
+
+    def filled(*shape: int) -> Any:
+        return (rng.random(shape) * np.iinfo(dtype).max).astype(dtype)
+
+    a, b, w, v = filled(31, 5), filled(5, 40), filled(31), filled(40)
+    functions: list[Callable[..., Any]] = [
+        lambda a, b, w, v: w @ a, lambda a, b, w, v: (w @ a) @ (b @ v), lambda a, b, w, v: w @ a @ b,
+        lambda a, b, w, v: a.T @ w, lambda a, b, w, v: (w @ a)[::2] + (b @ v)[1::-1].sum(),
+    ]
+    for function in functions:
+        expected = function(a, b, w, v)
+        for result in (jf.fuse(function)(a, b, w, v), jf.fuse(function)(np.asfortranarray(a), b.copy("F"), w, v)):
+            assert result.dtype == expected.dtype
+            np.testing.assert_array_equal(result, expected)
+
+
 def test_explained_variance_in_one_kernel(plan_of: Plan) -> None:
     plan = plan_of(lambda q, g: np.diag(q.T @ g @ q), np.ones((300, 20)), np.ones((300, 300)))
     assert len(plan.lower().steps) == 1

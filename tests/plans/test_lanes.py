@@ -1,0 +1,89 @@
+"""Which axis vector lanes run along: that along which fewer arrays are gone over element by element."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse.plans import AbstractPlan
+
+Plan = Callable[..., AbstractPlan]
+
+
+def weighted(a: Any, w: Any) -> Any:
+    return (a * w[:, None]).sum(axis=0)
+
+
+def masked(a: Any, w: Any) -> Any:
+    return np.where(w[:, None] > 0, a, 0).max(axis=0, initial=-1), (w[:, None] * a > 1).any(axis=0)
+
+
+def normalised(a: Any, w: Any) -> Any:
+    e = np.exp(a - w[:, None])
+    return e / e.sum(axis=0)
+
+
+def running(a: Any, w: Any) -> Any:
+    return np.cumsum(a * w[:, None], axis=0), np.argmin(a + w[:, None], axis=0)
+
+
+def of_rows(a: Any, w: Any) -> Any:
+    return (a.T * w).sum(axis=1), (a * a[::-1]).sum(axis=1)
+
+
+FUNCTIONS = [weighted, masked, normalised, running, of_rows]
+
+
+def both(function: Callable[..., Any], *args: Any) -> list[tuple[Any, Any]]:
+    got, want = jf.fuse(function)(*args), function(*args)
+    return list(zip(*((r if isinstance(r, tuple) else (r,)) for r in (got, want)), strict=True))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 7), (33, 3), (40, 17), (9, 300), (600, 70)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
+def test_results_are_numpys(function: Callable[..., Any], shape: tuple[int, int], dtype: str) -> None:
+    r = np.random.default_rng(0)
+    a, w = (r.integers(-3, 4, s).astype(dtype) for s in (shape, shape[0]))
+    turned = a[::-1, ::-1], w[::-1]
+    for x, y in ((a, w), turned, (np.asfortranarray(a), w), (np.broadcast_to(a[:1], shape), w)):
+        for got, want in both(function, x, y):
+            assert got.dtype == want.dtype and got.shape == want.shape
+            if function is normalised:
+                np.testing.assert_allclose(got, want, rtol=2e-5 if got.dtype == np.float32 else 1e-14)
+            else:
+                np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("function", [weighted, normalised])
+def test_bits_are_the_same_in_either_order_of_memory(function: Callable[..., Any]) -> None:
+    r = np.random.default_rng(1)
+    a, w = r.normal(size=(301, 65)), r.normal(size=301)
+    a[3, 5], a[7], a[:, 9] = np.nan, -0.0, 0.0
+    fused = jf.fuse(function)
+    np.testing.assert_array_equal(fused(a, w), fused(np.asfortranarray(a), w))
+
+
+def lanes_on_grid(plan: AbstractPlan) -> bool:
+    (launch,) = plan.best().launches
+    return launch.form.lane_axis < len(launch.form.grid)
+
+
+def test_lanes_run_along_columns_that_are_adjacent(plan_of: Plan) -> None:
+    a, w = np.ones((50, 40)), np.ones(50)
+    assert lanes_on_grid(plan_of(weighted, a, w))
+    assert not lanes_on_grid(plan_of(weighted, np.asfortranarray(a), w))
+    assert lanes_on_grid(plan_of(lambda a, w: (a * w).sum(axis=1), a.T, w))
+    assert not lanes_on_grid(plan_of(lambda a, w: (a * w).sum(axis=1), a, w[:40]))
+
+
+def test_lanes_run_along_rows_where_neither_is_better(plan_of: Plan) -> None:
+    a = np.ones((50, 50))
+    assert not lanes_on_grid(plan_of(lambda a, b: (a * b.T).sum(axis=1), a, a + 1))
+
+
+def test_short_rows_a_few_elements_apart_are_shuffled(plan_of: Plan) -> None:
+    assert not lanes_on_grid(plan_of(weighted, np.ones((50, 3)), np.ones(50)))
