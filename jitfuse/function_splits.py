@@ -31,7 +31,7 @@ else:
     signals = Later("jitfuse.splitting.signals")
 
 
-MANY_SEGMENTS: Final = 8
+MANY_SEGMENTS: Final = 4
 """Segments of a function after which further ones are rolled into loops as far as they can be: so little is compiled
 for each."""
 

@@ -62,11 +62,13 @@ else:
 
 ROLLED_OPS = 256
 """Ops from which on equal iterations become a loop: fewer compile in tenths of a second, and fuse better."""
-ROLLED_OPS_OF_MANY = 64
+ROLLED_OPS_OF_MANY = 32
 """The same where many programs are compiled for one call."""
 ROLLED_OPS_ELSEWHERE = 4096
 """The same for a GPU, where loops go through the host."""
 ROLLED_ITERATIONS = 16
+ROLLED_ITERATIONS_OF_MANY = 4
+"""The same where many programs are compiled for one call: each round that is written out makes kernels of its own."""
 
 
 class FeedSource(Record, frozen=True):
@@ -431,7 +433,7 @@ def roll_long(
     from jitfuse.tracing.rolled_run import Limits  # few programs have long runs
     from jitfuse.tracing.rolling import rolled
 
-    return rolled(graph, boundary, Limits(least, ROLLED_ITERATIONS))
+    return rolled(graph, boundary, Limits(least, ROLLED_ITERATIONS_OF_MANY if many else ROLLED_ITERATIONS))
 
 
 def refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
