@@ -43,6 +43,8 @@ class Splits(Signatures):
         super().__init__(fn, options)
         self._tree: Tree | None = None
         self._segments: dict[Hashable, Segment] = {}
+        self._chosen: dict[int, Any] = {}
+        """The best ways to lower segments, by their structure."""
         self._limits = Limits()
         self._native_tree: NativeTree | None = None
 
@@ -167,13 +169,15 @@ class Splits(Signatures):
                 self._forget_segments()
             note = weakref.WeakMethod(self._note_fallback)
             many = len(self._segments) >= MANY_SEGMENTS
-            found = self._segments[key] = Segment(part, training, self._origin(), self._options, note, many=many)
+            found = self._segments[key] = Segment(
+                part, training, self._origin(), self._options, note, many=many, chosen=self._chosen)
         return found
 
     def _forget_segments(self) -> None:
         """Start over with no tree: its size is bounded, its kernels stay cached. Calls that are walking go on."""
         self._launches += sum(s.launches for s in self._segments.values())
         self._segments = {}
+        self._chosen = {}
         self._drop_tree()
         self._limits.states = 0
 

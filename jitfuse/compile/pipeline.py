@@ -103,19 +103,20 @@ def specialise(
 
 def compile_mode(
     spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool, keep_plan: bool = True,
-    schedule: str = "slack",
+    schedule: str = "slack", chosen: dict[int, Any] | None = None,
 ) -> ModePlan:
     """Compile one mode: passes -> plan -> kernels -> tables. Modes that agree share one plan.
 
-    Where the disk knows the program, its plan and kernels come from there (`keep_plan`: and are put there). Raises
-    CompileError where a kernel cannot be built.
+    Where the disk knows the program, its plan and kernels come from there (`keep_plan`: and are put there). `chosen`
+    is what `jitfuse.compile.planning` knows of programs of the same function. Raises CompileError where a kernel cannot
+    be built.
     """
     tables = spec.bound.entry.plan(not training)
     if tables is not None and not spec.trace.mode_sensitive:
         made = spec.plans[not training]
     else:
         with PAUSED:
-            made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan)
+            made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan, chosen)
             tables = PlanBinder(
                 spec.bound, spec.trace.result, made.call, made.kernels, made.constants, origin.function
             ).build()
@@ -125,7 +126,8 @@ def compile_mode(
 
 
 def _mode_plan(
-    trace: Trace, training: bool, origin: Origin, schedule: str, use_cache: bool, keep_plan: bool
+    trace: Trace, training: bool, origin: Origin, schedule: str, use_cache: bool, keep_plan: bool,
+    chosen: dict[int, Any] | None,
 ) -> ModePlan:
     name = plan_name(trace, training, schedule) if use_cache and not debugging() else None
     found = find_plan(name, origin) if name is not None else None
@@ -133,7 +135,7 @@ def _mode_plan(
         return ModePlan(found.call, found.kernels, trace, training, schedule)
     from jitfuse.compile.planning import call_plan, forms_of, runtime_plan
 
-    runtime = runtime_plan(trace, training, schedule)
+    runtime = runtime_plan(trace, training, schedule, chosen)
     forms = forms_of(runtime)
     call = call_plan(runtime, forms)
     made_for = origin.replace(program=trace.program)

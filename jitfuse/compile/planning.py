@@ -24,16 +24,21 @@ if TYPE_CHECKING:
     from jitfuse.tracing import tracer
 
 
-def runtime_plan(trace: tracer.Trace, training: bool, schedule: str) -> RuntimePlan:
-    """Return the plan of one mode of a trace: passes, then the best of the plans that compete."""
-    return _Planning(training, schedule).planned(trace.program, feed_layouts(trace))
+def runtime_plan(
+    trace: tracer.Trace, training: bool, schedule: str, chosen: dict[int, Any] | None = None
+) -> RuntimePlan:
+    """Return the plan of one mode of a trace: passes, then the best of the plans that compete.
+
+    `chosen` holds what was best for other programs that are likely to have the same structure, and is added to.
+    """
+    return _Planning(training, schedule, chosen).planned(trace.program, feed_layouts(trace))
 
 
 class _Planning:
     """The planning of one program and of those that its steps hold, at any depth: equal ones are planned once."""
 
-    def __init__(self, training: bool, schedule: str) -> None:
-        self._training, self._schedule = training, schedule
+    def __init__(self, training: bool, schedule: str, chosen: dict[int, Any] | None) -> None:
+        self._training, self._schedule, self._chosen = training, schedule, chosen
         self._bodies: dict[Any, RuntimePlan] = {}
 
     def planned(
@@ -42,7 +47,8 @@ class _Planning:
         """Return the best plan of a program; `donated` maps feeds to the number of the output that may have their
         memory."""
         program = run_passes(program, self._training, verified if debugging() else None)
-        plan = AbstractPlan(program, layouts, self._schedule, donated=donated or {}).best()
+        chosen = None if donated else self._chosen
+        plan = AbstractPlan(program, layouts, self._schedule, donated=donated or {}, chosen=chosen).best()
         steps = tuple(self._with_bodies(s) if isinstance(s, HostCall) else s for s in plan.steps)
         return plan._replace(steps=steps)
 

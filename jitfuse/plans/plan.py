@@ -16,6 +16,7 @@ from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.lazy import cached_property
 from jitfuse.plans.algebra import regrouped, vectors_summed
 from jitfuse.plans.chain import chain
+from jitfuse.plans.contraction import is_contraction
 from jitfuse.plans.contraction_cost import CALL_NS, library_ns, size_class
 from jitfuse.plans.equal_kernels import EqualKernels
 from jitfuse.plans.group import Group, RefusedMerge
@@ -27,6 +28,7 @@ from jitfuse.plans.memory import live_intervals, plan_arena
 from jitfuse.plans.order import execution_order
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy, descend
 from jitfuse.plans.score import Score, class_ns, reference_ns, score
+from jitfuse.plans.structure import structure
 from jitfuse.plans.updates import updated_in_place
 from jitfuse.plans.values import Values, View
 from jitfuse.records import NamedTuple, Record, fresh
@@ -103,6 +105,8 @@ class AbstractPlan(Record, frozen=True, eq=False):
     donated: Mapping[int, int] = fresh(default_factory=dict)
     """Feeds whose memory an output may have: its number among the outputs."""
     known: EqualKernels = fresh(default_factory=EqualKernels)
+    chosen: dict[int, LoweringPolicy] | None = None
+    """The best policies of other programs by their structure, which is added to; None: all choices compete."""
 
     def lower(self, policy: LoweringPolicy = DEFAULT) -> SymbolicPlan:
         """Return the plan of one policy; candidates are ordered by the quick methods alone."""
@@ -111,7 +115,13 @@ class AbstractPlan(Record, frozen=True, eq=False):
     def candidates(self) -> list[SymbolicPlan]:
         """Return the plans that compete, by their cost over the reference shapes of their class, the best first."""
         competing = LoweringPolicy._fields if len(self.program.steps) <= LONG else ("own",)
-        return descend(self.lower, lambda plan, choice: (plan.cost_ns(choice), plan.score[1:]), competing)
+        name = None if self.chosen is None else structure(self.program, self.layouts)
+        if self.chosen is None or name is None:
+            return descend(self.lower, _cost, competing)
+        products = any(map(is_contraction, self.program.steps))
+        made = descend(self.lower, _cost, competing, self.chosen.get(name), products=products)
+        self.chosen[name] = made[0].policy
+        return made
 
     def written_by(self, policy: LoweringPolicy) -> tuple[FusedProgram, set[str]]:
         """Return the program with its products as a policy has them, and which of its choices make a difference."""
@@ -255,6 +265,10 @@ class SymbolicPlan:
             grouping.values.views, self.offsets, self.sizes, self.arena_bytes, self.score, losers,
             tuple(grouping.refusals), tuple(self._groups),
         )
+
+
+def _cost(plan: SymbolicPlan, choice: str) -> tuple[Any, ...]:
+    return plan.cost_ns(choice), plan.score[1:]
 
 
 def _planned(group: Group, kernels: int) -> PlannedGroup:

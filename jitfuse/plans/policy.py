@@ -51,6 +51,8 @@ _NAMES: Final[dict[str, tuple[str, str]]] = {
     "keep": ("dear row values kept", "row values computed again"),
 }
 DEFAULT: Final = LoweringPolicy()
+OF_PRODUCTS: Final = ("regroup", "chain", "own")
+"""The choices that come first. Bits of results hang on them; on all others hangs what results take."""
 
 
 class Lowered(Protocol):
@@ -65,17 +67,22 @@ Candidate = TypeVar("Candidate", bound=Lowered)
 
 def descend(
     lower: Callable[[LoweringPolicy], Candidate], cost: Callable[[Candidate, str], Any],
-    competing: Collection[str] = LoweringPolicy._fields,
+    competing: Collection[str] = LoweringPolicy._fields, known: LoweringPolicy | None = None, *, products: bool = True,
 ) -> list[Candidate]:
     """Return candidates, the best first: choice by choice, each turned over where that costs less.
 
     `lower` makes the candidate of a policy, `cost` says what one costs as far as a choice is concerned. Ties go to
     the earlier one. There is at most one candidate for each choice that competes, beside the default, so that planning
-    takes a bounded multiple of one lowering.
+    takes a bounded multiple of one lowering. `known` is the best policy of a program of the same structure: its choices
+    are taken over but for those of `products`, where there are any.
     """
+    if known is not None and not products:
+        return [lower(known)]
     best = lower(DEFAULT)
     losers: list[Candidate] = []
     for name in LoweringPolicy._fields:
+        if name not in OF_PRODUCTS and known is not None and _agree(best.policy, known):
+            return [best, *losers] if best.policy == known else [lower(known), best, *losers]
         if name not in best.choices or name not in competing:
             continue
         other = lower(best.policy._replace(**{name: not getattr(best.policy, name)}))
@@ -83,3 +90,8 @@ def descend(
             best, other = other, best
         losers.append(other)
     return [best, *losers]
+
+
+def _agree(policy: LoweringPolicy, other: LoweringPolicy) -> bool:
+    """Return whether two policies make the choices of products alike."""
+    return all(getattr(policy, name) == getattr(other, name) for name in OF_PRODUCTS)

@@ -36,9 +36,9 @@ class Segment(NativeCallable):
 
     def __init__(
         self, part: Part, training: bool, origin: compiler.Origin, options: Options, note: Note, *,
-        many: bool = False,
+        many: bool = False, chosen: dict[int, Any] | None = None,
     ) -> None:
-        """`many`: it is one of many, so that fewer equal iterations become a loop."""
+        """`many`: it is one of many, so that fewer equal iterations become a loop. `chosen`: how others are lowered."""
         program = part.program(options.schedule, many=many)
         leaves = tuple(OutputLeaf(path, "array", program.meta[i].dtype) for path, i in program.outputs.items())
         spec: Any = optree.tree_structure((0,) * len(leaves), none_is_leaf=True)  # type: ignore[arg-type]
@@ -52,6 +52,7 @@ class Segment(NativeCallable):
             mode=training,
         )
         self._training, self._origin, self._options, self._note = training, origin, options, note
+        self._chosen = chosen
         self._on_status = functools.partial(raise_status, origin.function)
         self.lock = threading.Lock()
         self._state: StateBlock | None = None
@@ -74,7 +75,7 @@ class Segment(NativeCallable):
             if self._training not in self.spec.plans:
                 compiler.compile_mode(
                     self.spec, self._training, self._origin, use_cache=self._options.cache,
-                    schedule=self._options.schedule,
+                    schedule=self._options.schedule, chosen=self._chosen,
                 )
 
     def __call__(self, *values: Any) -> Any:
