@@ -6,7 +6,7 @@ then (`jitfuse.function_splits`).
 """
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from jitfuse.later import Later
@@ -42,6 +42,9 @@ MAX_GROWN: Final = 96
 MAX_LONG: Final = 3
 MAX_ADDED: Final = 256
 """The same for few calls that add many looks each."""
+MAX_RETRACED: Final = 16_384
+LONG_TRACE: Final = 2048
+"""Operators recorded for calls that differ from others in texts alone; short traces do not count."""
 MAX_CHANGES: Final = 3
 """Times that a function may ask other questions in the same situation before it runs as plain Python."""
 MAX_BRANCHINGS: Final = 8
@@ -67,6 +70,7 @@ class Limits:
         """How often the rounds of a loop at a place had to be run through to find another end."""
         self._growing: tuple[int, ...] = ()
         """How many looks each of the last calls has added."""
+        self._retraced = 0
 
     # ------------------------------------------------------------------ room
     @property
@@ -101,6 +105,18 @@ class Limits:
         if (calls >= MAX_GROWING and looks >= MAX_GROWN) or (calls >= MAX_LONG and looks >= MAX_ADDED):
             self.plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
+
+    def note_trace(self, operators: int, why: Sequence[str]) -> None:
+        """Hear of a trace of a call like others but for texts, as `why` says.
+
+        Long ones for texts that are new in each call are not made for ever. What is known goes on to be answered
+        natively.
+        """
+        self._retraced += operators if operators >= LONG_TRACE else 0
+        if self._retraced >= MAX_RETRACED:
+            what = f" ({why[0].partition(':')[0]})" if why else ""
+            self.plain = (f"Python looks at texts that are new in each call{what}, and {self._retraced:,} operators were "
+                          "traced for them. Pass arrays of numbers in place of texts.")
 
     # ------------------------------------------------------------------ branches that go both ways
     @property

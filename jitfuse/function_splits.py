@@ -135,6 +135,8 @@ class Splits(Signatures):
                 if isinstance(made, Trace):
                     self._limits.note_steps(len(made.program.steps), MAX_STEPS)
                     self._limits.note_writes(made.program)
+                    if any(_differ_in_texts(made, spec.trace) for spec in self._specs):
+                        self._limits.note_trace(made.recorded, why)
         except signals.LoopClosedSignal:
             return None
         except signals.GiveUpSignal:
@@ -223,3 +225,16 @@ class Splits(Signatures):
         self._busy = threading.local()
         for segment in self._segments.values():
             segment.lock = threading.Lock()
+
+
+def _differ_in_texts(a: Trace, b: Trace) -> bool:
+    """Return whether two traces are of arguments that are alike but for texts and lengths of lists.
+
+    Sizes and numbers of rounds are mostly few, and worth a trace each.
+    """
+    return (a.positional, a.keywords, _read(a)) == (b.positional, b.keywords, _read(b))
+
+
+def _read(trace: Trace) -> set[tuple[str, Hashable, Hashable]]:
+    """Return the arrays and numbers that a trace reads, with what it takes for granted of each."""
+    return {(str(s.source), s.meta.shape, trace.guarded_values.get(f)) for f, s in trace.feeds.items()}

@@ -141,6 +141,7 @@ _WAY_OUT: Final = {
     "int()": "Use x.astype(int) for the values, and Python ints or shapes for extents, indices and loop bounds.",
     "round()": "Write np.floor(x * 100 + 0.5) / 100 for two digits, or round outside the fused function.",
     "iter()": "It has rank 0: there is nothing to iterate over.",
+    "len()": "It has rank 0, and so no length; its size is 1.",
     "np.asarray()": "Stay with traced arrays: NumPy functions and jf functions take them as they are; cast "
     "with x.astype(np.float32), not np.float32(x); return what you want to see.",
 }

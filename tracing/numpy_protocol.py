@@ -92,7 +92,9 @@ def alternatives(name: str) -> str:
 
     ufuncs = {*filter(operator_of, ops.names()), *_RENAMED}
     known = sorted({f.__name__ for f in FUNCTIONS} | ufuncs | set(_PARTS))
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
+    if name in known:
+        return f"NumPy has a function of this name: np.{name}(x, ...)."
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.75) if len(name) > 3 else []
     if close:
         return f"Close to it and available: {', '.join(close)}."
     return "Compute it outside the fused function, or write it with the operators that jitfuse has."

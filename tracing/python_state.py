@@ -169,6 +169,8 @@ class _Telling:
         kind = type(value)
         if kind in (list, tuple):
             return kind.__name__, tuple(map(self.told, value))
+        if isinstance(value, tuple) and kind.__dictoffset__ == 0:  # a named tuple
+            return kind, tuple(map(self.told, tuple.__iter__(value)))
         if kind is dict:
             return "dict", tuple((self.told(k), self.told(v)) for k, v in value.items())
         if kind is np.ndarray and value.base is None and value.nbytes <= _LARGE and not value.dtype.hasobject:

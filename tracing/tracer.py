@@ -101,6 +101,7 @@ class Trace(Record, frozen=True):
     mode_sensitive  whether Python or a step looked at the training flag
     trace_ms        time taken
     torch           whether its results are tensors of torch's, because it has seen some
+    recorded        operators that the run has recorded, before loops were rolled
     """
 
     program: FusedProgram
@@ -117,6 +118,7 @@ class Trace(Record, frozen=True):
     mode: bool | None = None
     """The mode that the trace stands for; None: both."""
     torch: bool = False
+    recorded: int = 0
 
 
 class TraceEnd(Record, frozen=True):
@@ -203,6 +205,7 @@ def trace_call(
         trace_ms=(time.perf_counter() - begin) * 1e3,
         mode=mode,
         torch=session.torch,
+        recorded=len(session.graph.ops),
     )
 
 

@@ -37,8 +37,8 @@ class NativeTree:
     """The entries that stand for a function's tree.
 
     A table is made anew when calls have come to Python by ways that it does not have; as many calls as an eighth of
-    the tree has edges must have come since the last, so that making tables never takes longer than the calls. `torch`
-    as in `jitfuse.splitting.ways.part_for`.
+    the tree has edges must have come since the last, so that making tables never takes longer than the calls. The first
+    table comes after a quarter of these. `torch` as in `jitfuse.splitting.ways.part_for`.
     """
 
     def __init__(self, name: str, handler: Handler, go_on: weakref.WeakMethod[GoOn], *, torch: bool) -> None:
@@ -51,7 +51,7 @@ class NativeTree:
         """Hear of a call that was answered from Python; return whether it is time for a table."""
         self._walks += 1
         if tree.size != self._size:
-            self._size, self._wait = tree.size, max(1, tree.size // 8)
+            self._size, self._wait = tree.size, max(1, tree.size // (8 if self._made else 32))
         if self._walks < self._wait:
             return False
         self._walks, self._wait = 0, 2 * self._wait

@@ -358,3 +358,24 @@ def test_what_counters_are() -> None:
             k += 1
 
     assert all(names(f) == (0, 0) for f in (parameter, large, generator, text))
+
+
+@pytest.mark.parametrize("begin", [
+    "time, rounds = 0.0, 0", "y, rounds = x, 0", "y, time, rounds = x, 0.0, 0", "rounds, y = 0, x",
+    "[rounds, y] = 0, x",
+])
+def test_counters_that_are_set_with_other_variables(begin: str) -> None:
+    names: dict[str, Any] = {}
+    source = (f"def function(x, until):\n    total = 0.0\n    {begin}\n    while x.sum() < until:\n        x = x * 1.5\n"
+              "        rounds += 1\n    return x, rounds\n")
+    exec(compile(source, "counters.py", "exec"), names)
+    function = names["function"]
+    fused = jf.fuse(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", jf.FallbackWarning)
+        for until in (9.0, 1e3, 1e6, 5.0, 1e9):
+            x = np.array([1.0, 2.0])
+            a, b = fused(x, until), function(x, until)
+            assert type(a[1]) is int and a[1] == b[1]
+            np.testing.assert_array_equal(a[0], b[0])
+    assert fused.stats()["splits"] <= 8

@@ -92,3 +92,24 @@ def test_writes_at_places_of_data_into_large_arrays_are_plain_pythons() -> None:
                 np.testing.assert_allclose(fused(np.zeros(size), places % size), want, rtol=1e-12)
         assert fused.stats()["fallbacks"] == fallbacks
         assert ["np.add.at" in str(w.message) for w in said] == [True] * bool(fallbacks)
+
+
+def test_long_traces_for_texts_that_are_new_in_each_call_come_to_an_end() -> None:
+    def distance(a: str, b: str) -> Any:
+        table = np.zeros((len(a) + 1, len(b) + 1), int)
+        table[:, 0], table[0] = np.arange(len(a) + 1), np.arange(len(b) + 1)
+        for i in range(len(a)):
+            for j in range(len(b)):
+                changed = table[i, j] + (a[i] != b[j])
+                table[i + 1, j + 1] = min(changed, table[i, j + 1] + 1, table[i + 1, j] + 1)
+        return table[-1, -1]
+
+    rng = np.random.default_rng(3)
+    words = ["".join(rng.choice(list("abc"), 30)) for _ in range(8)]
+    fused = jf.fuse(distance)
+    with pytest.warns(jf.FallbackWarning, match=r"texts that are new in each call \(args"):
+        for a, b in zip(words, words[1:]):
+            assert fused(a, b) == distance(a, b)
+    traces = fused.stats()["traces"]
+    assert traces < 6
+    assert fused(*words[:2]) == distance(*words[:2]) and fused.stats()["traces"] == traces

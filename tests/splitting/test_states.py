@@ -5,7 +5,7 @@ import enum
 import gc
 import warnings
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -191,3 +191,25 @@ def test_trees_start_over(check: Any, monkeypatch: Any, limit: str, value: int) 
 
     monkeypatch.setattr(function_limits, limit, value)
     check(function, *([1.0 if k >> b & 1 else -1.0 for b in range(4)] * np.ones(4) for k in range(16)))
+
+
+class Flow(NamedTuple):
+    density: Any
+    speed: Any
+
+
+def test_named_tuples_are_part_of_a_state(check: Any) -> None:
+    def advance(x: Any, until: float) -> Any:
+        time, rounds = 0.0, 0
+        flow = Flow(x, x * 0.5)
+        while time < until:
+            if (flow.density < 0).any():
+                raise FloatingPointError("negative density")
+            step = 0.5 / np.max(np.abs(flow.speed) + 1)
+            flow = Flow(flow.density - step * 0.1 * flow.speed, flow.speed * 0.9)
+            time += step
+            rounds += 1
+        return flow, time, rounds
+
+    fused = check(advance, *((np.arange(1.0, 5.0) + k, 3.0 + 4 * k) for k in range(5)), (-UP, 3.0))
+    assert fused.stats()["traces"] <= 12

@@ -26,6 +26,7 @@ _COLLECTS: Final = frozenset({
     *_LOADS, "LOAD_CONST", "BUILD_TUPLE", "BUILD_LIST", "BUILD_CONST_KEY_MAP", "SWAP", "POP_TOP",
 })
 """Instructions between the load of a variable and the return of a tuple, list or dict with it; none looks at it."""
+_SIMPLE: Final = _LOADS | {"LOAD_CONST"}
 _OPERATORS: Final = {0: 1, 13: 1, 10: -1, 23: -1}
 """Arguments of BINARY_OP: +, +=, -, -=; and the sign of what is added."""
 _REMAINDER: Final = 6
@@ -113,7 +114,11 @@ class _Analysis:
     def small(self, k: int) -> int | None:
         """Return the small int that instruction k loads."""
         value = self.number(k)
-        return value if type(value) is int and abs(value) <= _SMALL else None
+        return value if self._is_small(value) else None  # type: ignore[return-value]
+
+    @staticmethod
+    def _is_small(value: Any) -> bool:
+        return type(value) is int and abs(value) <= _SMALL
 
     def _stored(self, k: int) -> int | None:
         """Return by how much a store counts, 0 where it sets the variable to an int, None where it does neither."""
@@ -124,7 +129,24 @@ class _Analysis:
             sign = _OPERATORS.get(self.steps[k - 1].arg) if self.follows(k - 3, "LOAD_CONST", "BINARY_OP") else None
             if by and sign:
                 return by * sign
-        return 0 if self.small(k - 1) is not None else None
+        return 0 if self._is_small(self._set_to(k)) else None
+
+    def _set_to(self, k: int) -> Any:
+        """Return the constant that a store sets its variable to, alone or with others; None where it is none."""
+        first = k
+        while self.names[first - 1] == "STORE_FAST" and not self.entered[first] and first > 1:
+            first -= 1
+        nth = k - first  # which of the stores it is
+        if self.entered[first]:
+            return None
+        if self.names[first - 1] == "UNPACK_SEQUENCE":
+            whole = self.names[first - 2] == "LOAD_CONST" and not self.entered[first - 1]
+            return self.code.co_consts[self.steps[first - 2].arg][nth] if whole else None
+        at = first - 1 - nth  # the first of them takes what has been loaded last
+        loads = self.names[max(at, 0) : first]
+        if len(loads) <= nth or not _SIMPLE.issuperset(loads) or any(self.entered[at + 1 : first]):
+            return None
+        return self.code.co_consts[self.steps[at].arg] if loads[0] == "LOAD_CONST" else None
 
     def _is_loop(self, k: int) -> bool:
         """Return whether a store is that of a ``for``, whose iterator has just been made."""
