@@ -115,8 +115,8 @@ class Limits:
         self._retraced += operators if operators >= LONG_TRACE else 0
         if self._retraced >= MAX_RETRACED:
             what = f" ({why[0].partition(':')[0]})" if why else ""
-            self.plain = (f"Python looks at texts that are new in each call{what}, and {self._retraced:,} operators were "
-                          "traced for them. Pass arrays of numbers in place of texts.")
+            self.plain = (f"Python looks at texts that are new in each call{what}, and {self._retraced:,} operators "
+                          "were traced for them. Pass arrays of numbers in place of texts.")
 
     # ------------------------------------------------------------------ branches that go both ways
     @property

@@ -366,8 +366,8 @@ def test_what_counters_are() -> None:
 ])
 def test_counters_that_are_set_with_other_variables(begin: str) -> None:
     names: dict[str, Any] = {}
-    source = (f"def function(x, until):\n    total = 0.0\n    {begin}\n    while x.sum() < until:\n        x = x * 1.5\n"
-              "        rounds += 1\n    return x, rounds\n")
+    source = (f"def function(x, until):\n    total = 0.0\n    {begin}\n    while x.sum() < until:\n"
+              "        x = x * 1.5\n        rounds += 1\n    return x, rounds\n")
     exec(compile(source, "counters.py", "exec"), names)
     function = names["function"]
     fused = jf.fuse(function)

@@ -1,6 +1,7 @@
 """Bounds on what is traced and compiled for one call, and plain Python past them."""
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_long_traces_for_texts_that_are_new_in_each_call_come_to_an_end() -> Non
     words = ["".join(rng.choice(list("abc"), 30)) for _ in range(8)]
     fused = jf.fuse(distance)
     with pytest.warns(jf.FallbackWarning, match=r"texts that are new in each call \(args"):
-        for a, b in zip(words, words[1:]):
+        for a, b in itertools.pairwise(words):
             assert fused(a, b) == distance(a, b)
     traces = fused.stats()["traces"]
     assert traces < 6
