@@ -60,6 +60,8 @@ def written_out(columns: Columns, metas: list[Meta], delivered: Collection[int])
     maker = np.full(tensors, -1)
     maker[results] = np.repeat(order, widths)
     view, of = _views(columns, maker[read], delivered)
+    if not view.any():
+        return columns
     reads = np.bincount(read, minlength=tensors)
     once = reads[first] == 1
     once &= (view != _RESHAPE) | once[of]
@@ -68,8 +70,6 @@ def written_out(columns: Columns, metas: list[Meta], delivered: Collection[int])
     reader, viewed = np.repeat(order, arity), maker[read]
     at = np.flatnonzero((viewed >= 0) & (view[viewed] > 0) & (view[reader] == 0))
     reader, viewed = reader[at], viewed[at]
-    if not len(at):
-        return columns
     _, one, same = np.unique(reader * count + viewed, return_index=True, return_inverse=True)
     kept = np.sort(one)
     number = np.searchsorted(kept, one)[same]  # of the copy that each read is of
