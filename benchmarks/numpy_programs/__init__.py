@@ -16,6 +16,7 @@ from numpy_programs import (
     physics,
     pivoting,
     sampling,
+    scalars,
     searches,
     sequences,
     series,
@@ -28,6 +29,6 @@ __all__ = ["PROGRAMS", "Program"]
 PROGRAMS: Final = tuple(
     program
     for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry, sequences, searches,
-                   sampling, pivoting, deciding)
+                   sampling, pivoting, deciding, scalars)
     for program in module.PROGRAMS
 )
