@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.ir import statuses
-from jitfuse.tracing import conversions
-from jitfuse.tracing.choosing import as_python
-from jitfuse.tracing.handlers import is_caught
+from jitfuse.later import Later
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import choosing, conversions, handlers
+else:
+    choosing = Later("jitfuse.tracing.choosing")
+    conversions = Later("jitfuse.tracing.conversions")
+    handlers = Later("jitfuse.tracing.handlers")
 
 _PLAIN: Final = {
     "fabs": "abs", "atan": "atan", "tanh": "tanh", "asinh": "asinh", "erf": "erf", "erfc": "erfc", "cbrt": "cbrt",
@@ -53,10 +58,10 @@ def _in_place_of(name: str) -> Callable[..., Any]:
         ids = tuple(_number(run, v) for v in values)
         result = run.emit(row, ids)
         if name in _TESTS:
-            return as_python(fresh(run, result))
+            return choosing.as_python(fresh(run, result))
         if name in _WHOLE:
             return conversions.as_int(fresh(run, result))
-        return as_python(fresh(run, _checked(run, name, ids, result)))
+        return choosing.as_python(fresh(run, _checked(run, name, ids, result)))
 
     call.__name__ = name
     return call
@@ -69,7 +74,7 @@ def _goes(name: str, values: Sequence[Any]) -> bool:
         return False
     if not all(type(v) is TracedTensor or type(v) in (bool, int, float) for v in values):
         return False
-    if name not in _PLAIN and name not in _TESTS and is_caught():
+    if name not in _PLAIN and name not in _TESTS and handlers.is_caught():
         return False
     return all(conversions.goes(v, f"math.{name}()") for v in values if type(v) is TracedTensor)
 

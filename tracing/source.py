@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import opcode
 import os
-import signal
 import sys
 import types
 from bisect import bisect_right
@@ -87,6 +86,8 @@ def comes_from_outside(error: BaseException) -> bool:
     """Tell whether user code has raised an error that no run of the traced function has: a signal handler, say."""
     if not raised_by_user(error):
         return False
+    import signal  # for errors alone: a millisecond that every start would pay
+
     handlers = {getattr(signal.getsignal(s), "__code__", None) for s in signal.valid_signals()}
     ran, trace = False, error.__traceback__
     while trace is not None:
