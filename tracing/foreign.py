@@ -46,6 +46,7 @@ def is_torch_constant(value: Any) -> bool:
 def tensor_as_array(tensor: Any) -> np.ndarray[Any, Any]:
     """Return a CPU tensor of torch's as an array over its memory.
 
+    Of one that is conjugated or negated when it is read, it is a copy that refuses writes.
     Raises ArgumentError for tensors on other devices, and for those whose gradients would be lost.
     """
     torch: Any = sys.modules["torch"]
@@ -56,7 +57,11 @@ def tensor_as_array(tensor: Any) -> np.ndarray[Any, Any]:
             "a tensor with requires_grad=True: its gradients would be lost; pass tensor.detach(), or call under "
             "torch.no_grad()"
         )
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_conj() or tensor.is_neg():
+        copied = tensor.detach().resolve_conj().resolve_neg().numpy()
+        copied.setflags(write=False)
+        return copied  # type: ignore[no-any-return]
+    tensor = tensor.detach()
     if tensor.dtype == torch.bfloat16:
         from jitfuse.dtypes import numpy_dtype
 

@@ -58,10 +58,14 @@ def from_numpy(value: Any) -> Tensor:
 
 
 def to_numpy(x: Tensor) -> Any:
-    """Return a tensor as an array on the CPU, over the same memory where it can be."""
+    """Return a tensor as an array on the CPU, over the same memory where it can be, else a copy that refuses writes."""
     if x.dtype == torch.bfloat16:
-        return x.view(torch.int16).numpy(force=True).view(numpy_dtype("bfloat16"))
-    return x.numpy(force=True)
+        made = x.view(torch.int16).numpy(force=True).view(numpy_dtype("bfloat16"))
+    else:
+        made = x.numpy(force=True)
+    if x.is_conj() or x.is_neg() or x.device.type != "cpu":
+        made.setflags(write=False)
+    return made
 
 
 def by_reference(op: ops.Op, values: Sequence[Any], attrs: dict[str, Any], device: Any) -> Any:

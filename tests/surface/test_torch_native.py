@@ -12,6 +12,7 @@ import pytest
 import jitfuse as jf
 from jitfuse import compile as compiler
 from jitfuse.backends.llvm.runtime import exchange
+from jitfuse.errors import FallbackWarning
 from jitfuse.fuse import FusedFunction
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -135,6 +136,19 @@ def test_negated_and_conjugated_memory() -> None:
         assert torch.equal(f(given), given * 2)
         part = given.imag
         assert part.is_neg() == lazy and torch.equal(g(part), part * 2)
+
+
+def test_writes_into_negated_and_conjugated_memory_are_left_to_torch() -> None:
+    def write(x: torch.Tensor) -> torch.Tensor:
+        x[0] = 7
+        x += 1
+        return x * 2
+
+    for lazy in (lambda t: t.conj(), lambda t: t.conj().imag):
+        want, got = torch.tensor([1 + 2j, 3 - 1j]), torch.tensor([1 + 2j, 3 - 1j])
+        with pytest.warns(FallbackWarning, match="read-only"):
+            result = jf.fuse(write)(lazy(got))
+        assert torch.equal(result, write(lazy(want))) and torch.equal(got, want)
 
 
 def test_subclasses_and_unaligned_memory_are_left_to_python() -> None:
