@@ -16,8 +16,8 @@ import torch
 
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.eager import EagerTensor
-from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, kind, weak_dtype
-from jitfuse.errors import ArgumentError, DTypeError
+from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, is_integer, kind, weak_dtype
+from jitfuse.errors import ArgumentError, DTypeError, OutOfRangeError
 from jitfuse.ir import loops, meta_rules, ops
 from jitfuse.ir.program import Meta
 
@@ -135,10 +135,23 @@ class TorchProgramTensor(TorchTensor):
 
     def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> loops.Loop:
         assert op.loop is not None
-        return op.loop(op.name, [i.meta for i in inputs])
+        loop = op.loop(op.name, [i.meta for i in inputs])
+        for i, dtype in zip(inputs, loop.inputs):
+            if i.weak and op.name != "where":  # which wraps, as NumPy's does
+                refuse_wrapping(i.value, TORCH_DTYPES[dtype])
+        return loop
 
     def _common(self, inputs: Sequence[TorchTensor]) -> str:
         return meta_rules.concat_meta("concat", [Meta((0,), i.dtype) for i in inputs], 0).dtype
+
+
+def refuse_wrapping(value: Any, dtype: Any) -> None:
+    """Raise OutOfRangeError for a Python int that a dtype does not hold: torch takes -1 for the largest uint8."""
+    if type(value) is int and is_integer(NAMES[dtype]):
+        limits = torch.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise OutOfRangeError(f"Python integer {value} out of bounds for {NAMES[dtype]}. "
+                                  "Make it a float, or cast the array with astype(np.int64) first.")
 
 
 def _supported(dtype: Any) -> str:

@@ -15,7 +15,7 @@ import torch
 from jitfuse.arrays.direct import OPERATORS
 from jitfuse.arrays.torch_linear import FLOATS, LINEAR, product
 from jitfuse.backends.interpreter import torch_functions
-from jitfuse.backends.interpreter.torch_tensor import NAMES, TORCH_DTYPES
+from jitfuse.backends.interpreter.torch_tensor import NAMES, TORCH_DTYPES, refuse_wrapping
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
@@ -80,6 +80,7 @@ def constant(value: Any, dtype: Any) -> Tensor:
     key = (type(value), value or str(value), dtype)  # 0.0 and -0.0 are equal
     found = _constants.get(key)
     if found is None:
+        refuse_wrapping(value, dtype)
         if len(_constants) > 1024:
             _constants.clear()
         found = _constants[key] = torch.tensor(value, dtype=dtype)
@@ -160,7 +161,7 @@ def _reduction(function: Function, dtypes: frozenset[Any] = FLOATS) -> Function:
             return NotImplemented
         if axis is None and not keepdims:
             return function(x)
-        return function(x, dim=axis, keepdim=keepdims) if type(axis) is int else NotImplemented
+        return function(x, dim=axis, keepdim=keepdims) if type(axis) is int and x.ndim else NotImplemented
 
     return reduce
 
@@ -201,7 +202,7 @@ def _squeeze(a: Tensor, axis: Any = None) -> Any:
 def _flip(m: Tensor, axis: Any = None) -> Any:
     if axis is None:
         return torch.flip(m, tuple(range(m.ndim)))
-    return torch.flip(m, (axis,)) if type(axis) is int else NotImplemented
+    return torch.flip(m, (axis,)) if type(axis) is int and m.ndim else NotImplemented
 
 
 def _broadcast_to(array: Tensor, shape: Any) -> Any:
@@ -222,11 +223,11 @@ def _permute_dims(a: Tensor, axes: Any = None) -> Any:
 
 
 def _matrix_transpose(x: Tensor, /) -> Any:
-    return x.mT
+    return x.mT if x.ndim > 1 else NotImplemented
 
 
 def _moveaxis(a: Tensor, source: Any, destination: Any) -> Any:
-    return torch.movedim(a, source, destination)
+    return torch.movedim(a, source, destination) if a.ndim else NotImplemented
 
 
 def _joined(function: Function) -> Function:

@@ -37,7 +37,8 @@ def _tensordot(a: Tensor, b: Tensor, /, axes: Any = 2) -> Any:
         return NotImplemented
     if axes == 1 and a.ndim == b.ndim == 2:
         return torch.mm(a, b)
-    return torch.tensordot(a, b, dims=axes) if a.numel() and b.numel() else NotImplemented
+    agree = a.shape[a.ndim - axes :] == b.shape[:axes]  # torch stretches extents of 1
+    return torch.tensordot(a, b, dims=axes) if agree and a.numel() and b.numel() else NotImplemented
 
 
 # ---------------------------------------------------------------- matrices
@@ -65,7 +66,7 @@ def _matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> A
 
 
 def _vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    if x.dtype not in FLOATS or not x.numel() or axis == ():
+    if x.dtype not in FLOATS or not x.numel() or axis == () or not (axis is None or x.ndim):
         return NotImplemented
     return torch.linalg.vector_norm(x, ord, axis, keepdims)
 

@@ -216,3 +216,40 @@ def test_grids() -> None:
                 for g, w in zip(got, want, strict=True):
                     assert np.asarray(g).dtype == w.dtype
                     np.testing.assert_array_equal(np.asarray(g), w)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int8"])
+@pytest.mark.parametrize("size", [1, 20_000])
+def test_python_ints_that_do_not_fit_raise(dtype: str, size: int) -> None:
+    plain = np.full(size, 3, dtype)
+    for value in (-1, -200, 300, 1 << 40):
+        for name in ("add", "floor_divide", "remainder", "pow", "maximum", "bitwise_and", "bitwise_left_shift",
+                     "less", "equal"):
+            for after in (True, False):
+                want, got = (_with_number(name, array, value, after) for array in (plain, torch.from_numpy(plain)))
+                if isinstance(want, Exception):
+                    error = OverflowError if isinstance(want, OverflowError) else ValueError
+                    assert isinstance(got, error), (name, value, got)
+                else:
+                    np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+def _with_number(name: str, array: Any, value: int, after: bool) -> Any:
+    x = jf.asarray(array)
+    return _outcome(lambda: getattr(jf, name)(*((x, value) if after else (value, x))))
+
+
+def test_where_wraps_as_numpys_does() -> None:
+    for size in (1, 20_000):
+        plain = np.full(size, 3, "uint8")
+        got = jf.where(jf.asarray(torch.from_numpy(plain)) > 5, jf.asarray(torch.from_numpy(plain)), -1)
+        np.testing.assert_array_equal(np.asarray(got), np.where(plain > 5, plain, -1))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: jf.mean(x, axis=0), lambda x: jf.flip(x, axis=0), lambda x: jf.moveaxis(x, 0, 0), jf.matrix_transpose,
+    lambda x: jf.linalg.vector_norm(x, axis=0), lambda x: jf.tensordot(x[None, None], jf.stack([x, x])[None], axes=2),
+])
+def test_axes_that_are_not_there_raise(call: Callable[[Any], Any]) -> None:
+    for array in (np.array(2.0), torch.tensor(2.0)):
+        assert isinstance(_outcome(lambda a=array: call(jf.asarray(a))), Exception)
