@@ -101,6 +101,8 @@ class Looks(ArrayMethods):
         return math.ceil(self._number())
 
     def __trunc__(self) -> int:
+        if not self._meta.weak and self._meta.dtype != "float64":  # which is a Python float
+            raise TypeError(f"type numpy.{self._meta.dtype} doesn't define __trunc__ method")
         return math.trunc(self._number())
 
     def _number(self) -> int | float:

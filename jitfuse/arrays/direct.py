@@ -273,7 +273,6 @@ def _pinv(x: Array, /, *, rtol: Any = None) -> Any:
 
 
 
-
 _OWN: Final[dict[str, Function]] = {
     "conj": _conj, "round": _round, "floor_divide": floor_divide, "expm1": _but_complex(np.expm1),
     "tanh": _but_complex(np.tanh), "reshape": _reshape, "astype": _astype, "zeros_like": _like(np.zeros),
@@ -281,7 +280,7 @@ _OWN: Final[dict[str, Function]] = {
     "prod": _prod, "argmin": _argmin, "argmax": _argmax, "cumulative_sum": _scan(_added_up),
     "cumulative_prod": _scan(_multiplied_up), **ORDER, **TRANSFORMS,
     "vecdot": _vecdot, "matmul": _matmul, "linalg.vecdot": _vecdot, "linalg.matmul": _matmul, "linalg.cross": _cross,
-    "linalg.eig": _eig,    "linalg.eigvals": _eigvals, "linalg.eigh": _without_options(np.linalg.eigh),
+    "linalg.eig": _eig, "linalg.eigvals": _eigvals, "linalg.eigh": _without_options(np.linalg.eigh),
     "linalg.eigvalsh": _without_options(np.linalg.eigvalsh), "linalg.svd": _svd, "linalg.qr": _qr, "linalg.pinv": _pinv,
     "linalg.svdvals": _svdvals, "linalg.matrix_rank": _matrix_rank,
 }

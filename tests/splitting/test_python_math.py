@@ -103,6 +103,18 @@ def test_in_branches_and_in_try(check: Callable[..., Any]) -> None:
     check(roots, *(rng.normal(size=9) for _ in range(6)))
 
 
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])
+def test_only_numbers_that_are_floats_of_pythons_are_truncated(dtype: str) -> None:
+    x = np.array([7, -2]).astype(dtype)
+    fused = jf.fuse(lambda x: math.trunc(x[0]))
+    if dtype == "float64":
+        assert fused(x) == 7 and type(fused(x)) is int
+    else:
+        for _ in range(2):
+            with pytest.raises(TypeError, match="doesn't define __trunc__"):
+                fused(x)
+
+
 def test_numbers_that_are_known_and_arrays() -> None:
     def function(x: Any, n: int) -> Any:
         return np.zeros(math.floor(math.sqrt(n))), math.ceil(2.5) * x, math.exp(0.0), math.sqrt(x.shape[0])

@@ -222,7 +222,7 @@ class Analysis(Record, frozen=True, eq=False):
 
     @cached_property
     def masked_only(self) -> bool:
-        """Whether a loop body is so long that there is one of it, masked, and none for whole vectors."""
+        """Whether a loop body is so long that there is but one of it, masked, unless the rest has pads."""
         return self._text > _MAX_TEXT // 4
 
     @cached_property
