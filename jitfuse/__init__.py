@@ -10,28 +10,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from jitfuse import forks as _forks  # noqa: F401 (first: see there)
-from jitfuse.errors import (
-    ArgumentError,
-    CacheWarning,
-    CompileError,
-    CutWireError,
-    DTypeError,
-    FallbackWarning,
-    JitfuseError,
-    LeakedTracerError,
-    NumericError,
-    OverlapError,
-    ShapeError,
-    TracedValueError,
-    UntraceableError,
-    VerifyError,
-)
-from jitfuse.frameworks import spec
-from jitfuse.fuse import FusedFunction, fuse
-from jitfuse.ir.program import FusedProgram
-from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.mode import is_training
-from jitfuse.version import __version__
+from jitfuse.collecting import PAUSED as _PAUSED
+from jitfuse.collecting import search_young as _search_young
+
+with _PAUSED:  # what modules make stays
+    from jitfuse.errors import (
+        ArgumentError,
+        CacheWarning,
+        CompileError,
+        CutWireError,
+        DTypeError,
+        FallbackWarning,
+        JitfuseError,
+        LeakedTracerError,
+        NumericError,
+        OverlapError,
+        ShapeError,
+        TracedValueError,
+        UntraceableError,
+        VerifyError,
+    )
+    from jitfuse.frameworks import spec
+    from jitfuse.fuse import FusedFunction, fuse
+    from jitfuse.ir.program import FusedProgram
+    from jitfuse.tracing.abstract import AbstractTensor
+    from jitfuse.tracing.mode import is_training
+    from jitfuse.version import __version__
+
+_search_young()  # once, so that no first call has to
 
 if TYPE_CHECKING:
     from jitfuse import nn, random

@@ -62,6 +62,12 @@ class _Pause(contextlib.ContextDecorator):
         self._reset()
 
 
+def search_young() -> None:
+    """Search what is young now, and count anew: else that may come due, 1 ms of it, within the first call."""
+    if gc.isenabled() and gc.get_threshold()[0]:
+        gc.collect(1)
+
+
 PAUSED = _Pause()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=PAUSED.after_fork)

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -78,3 +80,23 @@ def test_a_forked_child_collects() -> None:
         if not child:
             os._exit(gc.get_threshold() != USUAL)
     assert os.waitpid(child, 0)[1] == 0
+
+
+AFTER_IMPORT = """
+import gc, sys
+import numpy
+{before}
+seen = []
+gc.callbacks.append(lambda phase, info: seen.append(info["generation"]) if phase == "start" else None)
+import jitfuse
+print(seen, gc.get_count()[1], gc.get_threshold() == usual)
+"""
+
+
+@pytest.mark.parametrize(("before", "searched"), [
+    ("", "[1] 0 True"), ("gc.disable()", "[] "), ("gc.set_threshold(0)", "[] "),
+])
+def test_an_import_is_searched_once_at_its_end(before: str, searched: str) -> None:
+    code = AFTER_IMPORT.format(before=f"{before}\nusual = gc.get_threshold()")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(searched) and done.stdout.endswith("True\n")
