@@ -90,7 +90,7 @@ def reduce(
     signed = start is not None and _begins_with_sign(name, x, initial)
     x = masked(name, x, where, -0.0 if signed else FILLERS.get(name, start))
     if start is not None and name not in FILLERS and 0 in x.shape:
-        result = _of_initial(x, start, axes, bool(keepdims))
+        result = _of_initial(x, start.call(_COMBINERS[name], start), axes, bool(keepdims))  # a number, as results are
     else:
         result = x.call(name, axis=axes, keepdims=bool(keepdims), **attrs)
         if start is not None:
@@ -129,7 +129,8 @@ def _in_dtype_of_sum(name: str, x: Tensor, dtype: Any, out: Any) -> Tensor:
 def _of_initial(x: Tensor, start: Tensor, axes: Any, keepdims: bool) -> Tensor:
     """Return what a reduction without identity makes of an array without elements: its initial value."""
     reduced = shape_rules.normalize_axes("reduction", axes, x.ndim)
-    return start.call("broadcast_to", shape=shape_rules.reduced_shape(x.shape, reduced, keepdims))
+    shape = shape_rules.reduced_shape(x.shape, reduced, keepdims)
+    return start.call("broadcast_to", shape=shape) if shape else start
 
 
 def float_of(x: Tensor, dtype: Any, name: str) -> Tensor:

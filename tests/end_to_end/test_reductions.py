@@ -232,6 +232,20 @@ def test_composites_are_one_kernel(name: str) -> None:
     assert fused.stats()["launches"] == 1
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (0,)])
+def test_initial_values_of_nothing_are_numbers_or_arrays(shape: tuple[int, ...], axis: Any, keepdims: bool) -> None:
+    def extremes(x: Any, start: Any) -> Any:
+        found = np.max(x, axis=axis, keepdims=keepdims, initial=start)
+        kept = found
+        found += 1  # a number is another one then, an array the same
+        return found, kept, np.min(x, axis=axis, keepdims=keepdims, initial=start, where=x > 0)
+
+    for dtype in ("float32", "int64"):
+        assert_agrees(extremes, np.zeros(shape, dtype), 2)
+
+
 def test_what_an_empty_reshape_reads_is_never_computed() -> None:
     def positions(x: Any) -> Any:
         return (np.nanargmax(x, axis=2) < 1.0).reshape(0, 0).sum()
