@@ -9,7 +9,7 @@ of two values is in `jitfuse.tracing.choosing`.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.tracing import arms
@@ -21,11 +21,6 @@ from jitfuse.tracing.traced import TracedTensor
 
 if TYPE_CHECKING:
     from jitfuse.tracing.observing import Site
-
-
-def branch(run: Recorder | None, name: str, frame: types.FrameType, values: Sequence[Any]) -> Any:
-    """Take one step of a branch in a frame; `run` is None outside of traces."""
-    return STEPS[name](run, frame, *values)
 
 
 # ---------------------------------------------------------------- the way through a branch
@@ -124,3 +119,4 @@ STEPS: Final[dict[str, Callable[..., Any]]] = {
     "put": arms.put, "update": arms.update, "update_item": arms.update_item,
     "called": arms.called, "goes_over": arms.goes_over, "slice": _slice,
 }
+"""What takes a step of a branch in a frame: (the run, None outside of traces; the frame; values of the step)."""

@@ -44,9 +44,8 @@ def is_torch_constant(value: Any) -> bool:
 
 
 def tensor_as_array(tensor: Any) -> np.ndarray[Any, Any]:
-    """Return a CPU tensor of torch's as an array over its memory.
+    """Return a CPU tensor of torch's as `host_array` does.
 
-    Of one that is conjugated or negated when it is read, it is a copy that refuses writes.
     Raises ArgumentError for tensors on other devices, and for those whose gradients would be lost.
     """
     torch: Any = sys.modules["torch"]
@@ -57,16 +56,26 @@ def tensor_as_array(tensor: Any) -> np.ndarray[Any, Any]:
             "a tensor with requires_grad=True: its gradients would be lost; pass tensor.detach(), or call under "
             "torch.no_grad()"
         )
-    if tensor.is_conj() or tensor.is_neg():
-        copied = tensor.detach().resolve_conj().resolve_neg().numpy()
-        copied.setflags(write=False)
-        return copied  # type: ignore[no-any-return]
-    tensor = tensor.detach()
+    return host_array(tensor)
+
+
+def host_array(tensor: Any) -> np.ndarray[Any, Any]:
+    """Return a tensor of torch's as an array over its memory, detached.
+
+    Of one elsewhere than on the host, or one that is conjugated or negated when it is read, it is a copy, which refuses
+    writes.
+    """
+    torch: Any = sys.modules["torch"]
+    made: np.ndarray[Any, Any]
     if tensor.dtype == torch.bfloat16:
         from jitfuse.dtypes import numpy_dtype
 
-        return tensor.view(torch.int16).numpy().view(numpy_dtype("bfloat16"))  # type: ignore[no-any-return]
-    return tensor.numpy()  # type: ignore[no-any-return]
+        made = tensor.view(torch.int16).numpy(force=True).view(numpy_dtype("bfloat16"))
+    else:
+        made = tensor.numpy(force=True)
+    if tensor.is_conj() or tensor.is_neg() or tensor.device.type != "cpu":
+        made.setflags(write=False)
+    return made
 
 
 def array_as_tensor(value: Any) -> Any:

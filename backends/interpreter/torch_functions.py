@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir import ops, shape_rules
+from jitfuse.tracing.foreign import host_array
 
 Tensor = Any
 _UNSIGNED = frozenset({torch.uint8, torch.uint16, torch.uint32, torch.uint64})
@@ -57,20 +57,9 @@ def from_numpy(value: Any) -> Tensor:
     return torch.from_numpy(array if shareable else np.array(array, order="C"))
 
 
-def to_numpy(x: Tensor) -> Any:
-    """Return a tensor as an array on the CPU, over the same memory where it can be, else a copy that refuses writes."""
-    if x.dtype == torch.bfloat16:
-        made = x.view(torch.int16).numpy(force=True).view(numpy_dtype("bfloat16"))
-    else:
-        made = x.numpy(force=True)
-    if x.is_conj() or x.is_neg() or x.device.type != "cpu":
-        made.setflags(write=False)
-    return made
-
-
 def by_reference(op: ops.Op, values: Sequence[Any], attrs: dict[str, Any], device: Any) -> Any:
     """Carry out an operator by its NumPy reference; a Python scalar stays one."""
-    arrays = [to_numpy(v) if isinstance(v, torch.Tensor) else v for v in values]
+    arrays = [host_array(v) if isinstance(v, torch.Tensor) else v for v in values]
     with np.errstate(all="ignore"):
         result = op.numpy(*arrays, **attrs)
     return result if isinstance(result, bool | int | float | complex) and not isinstance(result, np.generic) else (

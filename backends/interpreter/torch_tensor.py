@@ -20,6 +20,7 @@ from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, is_integer, kind, weak_dtype
 from jitfuse.errors import ArgumentError, DTypeError, OutOfRangeError
 from jitfuse.ir import loops, meta_rules, ops
 from jitfuse.ir.program import Meta
+from jitfuse.tracing.foreign import host_array
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in SUPPORTED}
 NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
@@ -70,7 +71,7 @@ class TorchTensor(EagerTensor):
         return self.value
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.value if self.weak else torch_functions.to_numpy(self.value), dtype, copy=copy)
+        return np.array(self.value if self.weak else host_array(self.value), dtype, copy=copy)
 
     def _lift(self, value: Any) -> TorchTensor:
         if isinstance(value, type(self)):

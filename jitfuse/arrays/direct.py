@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse.arrays.direct_order import ORDER
+from jitfuse.arrays.direct_order import ORDER, behind_dispatch
 from jitfuse.arrays.direct_transforms import TRANSFORMS
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir import ops
@@ -60,10 +60,6 @@ def over_arrays(name: str, function: Function) -> Function | None:
     if op is None or op.kind != ops.ELEMENTWISE or op.attrs or op.arity > 2 or name == "python_number":
         return None
     return op.numpy
-
-
-def _behind_dispatch(function: Any) -> Any:
-    return function._implementation
 
 
 # ---------------------------------------------------------------- elements
@@ -191,9 +187,9 @@ def _scan(function: Function) -> Function:
 # ---------------------------------------------------------------- products and decompositions
 _NUMBERS: Final = "fciu"
 _numpy_vecdot: Any = np.vecdot
-_cross_numbers = _behind_dispatch(np.linalg.cross)
-_library_eig, _library_eigvals = _behind_dispatch(np.linalg.eig), _behind_dispatch(np.linalg.eigvals)
-_library_svd, _library_qr, _library_pinv = (_behind_dispatch(f) for f in (np.linalg.svd, np.linalg.qr, np.linalg.pinv))
+_cross_numbers = behind_dispatch(np.linalg.cross)
+_library_eig, _library_eigvals = behind_dispatch(np.linalg.eig), behind_dispatch(np.linalg.eigvals)
+_library_svd, _library_qr, _library_pinv = (behind_dispatch(f) for f in (np.linalg.svd, np.linalg.qr, np.linalg.pinv))
 
 
 def _vecdot(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
@@ -237,7 +233,7 @@ def _eigvals(x: Array, /) -> Any:
 
 
 def _without_options(function: Function) -> Function:
-    implementation = _behind_dispatch(function)
+    implementation = behind_dispatch(function)
 
     def one(x: Array, /) -> Any:
         return implementation(x)
@@ -270,7 +266,6 @@ def _matrix_rank(x: Array, /, *, rtol: Any = None) -> Any:
 
 def _pinv(x: Array, /, *, rtol: Any = None) -> Any:
     return _library_pinv(x, rtol=rtol)
-
 
 
 _OWN: Final[dict[str, Function]] = {

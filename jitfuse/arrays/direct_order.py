@@ -14,8 +14,14 @@ from jitfuse.standard import functions
 
 Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
-_behind_dispatch: list[Any] = [np.isin, np.take_along_axis]
-_library_isin, _library_take_along_axis = (f._implementation for f in _behind_dispatch)
+
+
+def behind_dispatch(function: Any) -> Any:
+    """Return one of NumPy's functions without its look for other kinds of arrays among the arguments."""
+    return function._implementation
+
+
+_library_isin, _library_take_along_axis = behind_dispatch(np.isin), behind_dispatch(np.take_along_axis)
 
 
 # ---------------------------------------------------------------- order

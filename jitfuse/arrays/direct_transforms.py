@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.arrays.direct_order import behind_dispatch
 from jitfuse.errors import ArgumentError
 
 Function = Callable[..., Any]
@@ -111,8 +112,7 @@ def _undecided(x: Array) -> bool:
 
 
 def _along_one(name: str, plain: Function) -> Function:
-    library: Any = getattr(np.fft, name)
-    library = library._implementation
+    library = behind_dispatch(getattr(np.fft, name))
 
     def transform(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
         if _undecided(x):
@@ -125,8 +125,7 @@ def _along_one(name: str, plain: Function) -> Function:
 
 
 def _along_several(name: str, plain: Function) -> Function:
-    library: Any = getattr(np.fft, name)
-    library = library._implementation
+    library = behind_dispatch(getattr(np.fft, name))
 
     def transform(x: Array, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
         if _undecided(x):
@@ -139,8 +138,7 @@ def _along_several(name: str, plain: Function) -> Function:
 
 
 def _shift(name: str) -> Function:
-    library: Any = getattr(np.fft, name)
-    library = library._implementation
+    library = behind_dispatch(getattr(np.fft, name))
 
     def shift(x: Array, /, *, axes: Any = None) -> Any:
         return NotImplemented if _undecided(x) else library(x, axes)

@@ -17,13 +17,13 @@ from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.base import EagerArray
 from jitfuse.arrays.direct import UndecidedError
 from jitfuse.arrays.making import unwrap
-from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing import numpy_linalg
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import DTYPES, DTypeName
+from jitfuse.tracing.foreign import host_array
 
 Function = Callable[..., Any]
 SMALL: Final = 1 << 14
@@ -46,7 +46,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
         """The elements as an ndarray over the same memory."""
         if self.weak:
             return np.asarray(self.value)
-        return torch_functions.to_numpy(self.value)  # type: ignore[no-any-return]
+        return host_array(self.value)
 
     @property
     def dtype(self) -> DTypeName:

@@ -42,9 +42,9 @@ class Gate:
         view = gate.current.get()
         if view is not None:
             return view.hooks.branch(self.name, sys._getframe(1), values)
-        from jitfuse.tracing.branching import branch  # in another thread, or in a function that outlives the trace
+        from jitfuse.tracing.branching import STEPS  # in another thread, or in a function that outlives the trace
 
-        return branch(None, self.name, sys._getframe(1), values)
+        return STEPS[self.name](None, sys._getframe(1), *values)
 
 
 def want(code: types.CodeType) -> bool:
