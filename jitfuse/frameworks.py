@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -64,9 +64,9 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 class _StandingIn(threading.local):
-    """The arrays of the call that goes on in a thread, by id, with what they stand for."""
+    """The call that goes on in a thread with other arguments than the caller's."""
 
-    given: Mapping[int, tuple[Any, Any]] = {}
+    call: Adapted | None = None
 
 
 _standing_in: Final = _StandingIn()
@@ -85,6 +85,8 @@ class Adapted:
         self._given: dict[int, tuple[Any, Any]] = {}
         self._kinds: list[Any] = []
         self._leaves = 0
+        self._own = (args, kwargs)
+        self._ran_plainly = False
         self.tensors: tuple[int, ...] = ()
         self.args = _mapped(self._adapted, args)
         self.kwargs = {name: value if name == "training" else _mapped(self._adapted, value)
@@ -109,15 +111,28 @@ class Adapted:
 
     @contextlib.contextmanager
     def standing_in(self) -> Iterator[None]:
-        """Have `with_tensors` return the caller's own tensors: plain Python may change more of them than elements."""
-        before, _standing_in.given = _standing_in.given, self._given
+        """Have `callers_own` return the caller's arguments: plain Python may change more of them than elements."""
+        before, _standing_in.call = _standing_in.call, self
         try:
             yield
         finally:
-            _standing_in.given = before
+            _standing_in.call = before
+
+    def given_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
+        """Return the caller's arguments for plain Python where these stand for them, else None."""
+        if len(args) != len(self.args) or any(mine is not it for mine, it in zip(self.args, args, strict=True)):
+            return None
+        mine = {name: value for name, value in self.kwargs.items() if name != "training"}
+        if mine.keys() != kwargs.keys() or any(value is not kwargs[name] for name, value in mine.items()):
+            return None
+        self._ran_plainly = True
+        own_args, own_kwargs = self._own
+        return own_args, {name: own_kwargs[name] for name in mine}
 
     def delivered(self, result: Any) -> Any:
-        """Write copies back, and return a result with the caller's kind of arrays in it."""
+        """Write copies back, and return a result with the caller's kind of arrays in it; a plain run's as it is."""
+        if self._ran_plainly:
+            return result
         for leaf, array in self._given.values():
             if type(leaf) is np.ndarray and leaf.flags.writeable:
                 np.copyto(leaf, array)
@@ -139,15 +154,15 @@ def tensor_ids(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str,
     return frozenset(id(leaf) for leaf in _at(places, args, kwargs))
 
 
-def with_tensors(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Return arguments with torch tensors in the place of the arrays at places: the caller's, or others over them."""
+def callers_own(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """Return what plain Python is called with: the caller's own arguments, or tensors over the arrays at places."""
+    own = _standing_in.call.given_back(args, kwargs) if _standing_in.call is not None else None
+    if own is not None or not places:
+        return own or (args, kwargs)
     arrays = tensor_ids(places, args, kwargs)
 
     def back(leaf: Any) -> Any:
-        if id(leaf) not in arrays:
-            return leaf
-        own = _standing_in.given.get(id(leaf))
-        return own[0] if own is not None else array_as_tensor(leaf)
+        return array_as_tensor(leaf) if id(leaf) in arrays else leaf
 
     return _mapped(back, args), {name: _mapped(back, value) for name, value in kwargs.items()}
 

@@ -20,12 +20,12 @@ from jitfuse.frameworks import (
     Adapted,
     as_eager,
     as_torch,
+    callers_own,
     holds_eager,
     needs_adapting,
     reads_eager,
     reads_tensors,
     refuse_raising,
-    with_tensors,
 )
 from jitfuse.function_faces import Faces
 from jitfuse.function_route import Returned
@@ -266,12 +266,9 @@ class FusedFunction(Faces):
     def _run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
         inlined = _in_trace()
-        kwargs = dict(kwargs)
-        if self._tensor_places:
-            mode = {"training": kwargs.pop("training")} if "training" in kwargs else {}
-            args, kwargs = with_tensors(self._tensor_places, args, kwargs)
-            kwargs.update(mode)
-        training = kwargs.pop("training", is_training() if inlined else self._options.training)
+        training = kwargs.get("training", is_training() if inlined else self._options.training)
+        kwargs = {name: value for name, value in kwargs.items() if name != "training"}
+        args, kwargs = callers_own(self._tensor_places, args, kwargs)
         if self._declares_training:
             kwargs["training"] = training
         if inlined:

@@ -19,6 +19,9 @@ class Foreign:
     __slots__ = ("tensor",)
     tensor: Any
 
+    def __bool__(self) -> bool:
+        return bool(self.tensor)
+
 
 def bare(value: Any) -> Any:
     """Return the traced tensor of one in other clothes, and any other value as it is."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from jitfuse.tracing.counting import NEXT, is_of_traced_function, running
 from jitfuse.tracing.dtype_name import DTypeName
+from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.paths import steps
@@ -28,6 +29,8 @@ from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.view.counters import DECIDES
 
+PythonState = tuple[Any, ...]
+"""A state told: code, instruction, local variables, positions in ranges, storages, written feeds, random numbers."""
 _CONSTANT: Final = frozenset({
     type(None), bool, int, str, bytes, range, slice, type(...), DTypeName, np.ufunc, types.ModuleType,
     *np.sctypeDict.values(),
@@ -41,7 +44,7 @@ class _Untold(Exception):  # noqa: N818 -- no error: the state is merely not tol
     pass
 
 
-def python_state(run: Recorder, frame: types.FrameType | None, live: Sequence[Storage]) -> Hashable | None:
+def python_state(run: Recorder, frame: types.FrameType | None, live: Sequence[Storage]) -> PythonState | None:
     """Return the state at the look that is going on, or None.
 
     `frame` is that of the traced function (`looking_frame`), `live` the storages that Python still holds. Equal states
@@ -64,9 +67,9 @@ def python_state(run: Recorder, frame: types.FrameType | None, live: Sequence[St
     return frame.f_code, frame.f_lasti, told, positions, storages, written, run.random_calls, run.random_base
 
 
-def repeats(before: Any, now: Any, counters: Collection[str]) -> bool:
-    """Return whether two states at one place are alike but for counters and for what arrays are computed from."""
-    if before is None or now is None or before[:2] != now[:2] or before[6:] != now[6:] or len(before[2]) != len(now[2]):
+def repeats(before: PythonState | None, now: PythonState, counters: Collection[str]) -> bool:
+    """Return whether two states at one instruction are alike but for counters and for what arrays are computed from."""
+    if before is None or before[6:] != now[6:] or len(before[2]) != len(now[2]):
         return False
     return all(
         a[0] == b[0] and (a[0] in counters or _alike(a[1], b[1])) for a, b in zip(before[2], now[2], strict=True)
@@ -90,7 +93,7 @@ def looking_frame() -> types.FrameType | None:
     while frame is not None and frame.f_code is not TracedTensor.__bool__.__code__:
         frame = frame.f_back
     frame = frame.f_back if frame is not None else None
-    if frame is not None and frame.f_code is NEXT:
+    if frame is not None and frame.f_code in (NEXT, Foreign.__bool__.__code__):
         frame = frame.f_back
     if frame is None or not is_of_traced_function(frame):
         return None
@@ -167,6 +170,8 @@ class _Telling:
 
     def _object(self, value: Any) -> Hashable:
         kind = type(value)
+        if issubclass(kind, Foreign):
+            return kind, self._traced(value.tensor)
         if kind in (list, tuple):
             return kind.__name__, tuple(map(self.told, value))
         if isinstance(value, tuple) and kind.__dictoffset__ == 0:  # a named tuple

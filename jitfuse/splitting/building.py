@@ -32,7 +32,7 @@ from jitfuse.tracing.cutting import Part, Place, cut
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import Answer, Question
 from jitfuse.tracing.python_numbers import is_of_data
-from jitfuse.tracing.python_state import looking_frame, python_state, repeats
+from jitfuse.tracing.python_state import PythonState, looking_frame, python_state, repeats
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import is_user_code
@@ -70,7 +70,7 @@ class Building:
         self._steps = 0
         self._checked: dict[int, Any] = {}
         self._stopped: BaseException | None = None
-        self._pythons: dict[str, Hashable | None] = {}
+        self._pythons: dict[Hashable, PythonState] = {}
         self._often: dict[str, int] = {}
 
     @property
@@ -111,9 +111,13 @@ class Building:
         self._limits.note_branching()
         return True
 
-    def _note_state(self, run: Recorder, question: Question, python: Hashable | None) -> None:
+    def _note_state(self, run: Recorder, question: Question, python: PythonState | None) -> None:
         """Tell the run whether it may be in a loop that comes back to where it was but for its counters."""
-        before, self._pythons[question.place] = self._pythons.get(question.place), python
+        if python is None:
+            run.repeats = False
+            return
+        place = python[:2]  # the instruction, of which a line may have several
+        before, self._pythons[place] = self._pythons.get(place), python
         run.repeats = repeats(before, python, run.counted)
 
     def _move_mark(self, session: Session) -> None:
@@ -182,7 +186,7 @@ class Building:
             return Answer(self.position.key, None)
         return answer._replace(arrays=tuple(np.empty(0) for _ in answer.arrays))
 
-    def _ancestor(self, question: Question, python: Hashable | None) -> State | None:
+    def _ancestor(self, question: Question, python: PythonState | None) -> State | None:
         """Return the state on the way here from which the function goes on just as it does from here."""
         state: State | None = self.position.state if python is not None else None
         while state is not None:

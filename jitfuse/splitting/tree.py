@@ -19,6 +19,7 @@ from jitfuse.splitting.segment import Segment
 from jitfuse.tracing.cutting import Place
 from jitfuse.tracing.device_array import HostArray, unwrapped
 from jitfuse.tracing.observing import Answer, Question
+from jitfuse.tracing.python_state import PythonState
 from jitfuse.tracing.results import ResultTree
 from jitfuse.tracing.tracer import FeedSource
 from jitfuse.tracing.view import Chain
@@ -38,7 +39,7 @@ class State(Record, eq=False):
     """The answer to the parent's question that leads here."""
     kept: tuple[int, ...] = ()
     mark: Hashable = None
-    python: Hashable | None = None
+    python: PythonState | None = None
     edges: dict[Hashable, list[Edge]] = fresh(default_factory=dict)
     """By the answer's key; those of one key differ in their conditions."""
 

@@ -124,7 +124,19 @@ def again(x, tol):
     return x, it
 
 
-CLOSED = (limited, downwards, solver, with_else, backwards, now_and_then, two_counters, nested, against_arrays, again)
+def two_looks_in_a_line(x, tol):
+    last = 0.0
+    for k in range(100):  # noqa: B007 -- it is returned
+        total = np.abs(x).max()
+        x = x * 0.5 + 0.25
+        if np.abs(total - last) < tol * total or total < tol:
+            break
+        last = total
+    return x, last, k
+
+
+CLOSED = (limited, downwards, solver, with_else, backwards, now_and_then, two_counters, nested, against_arrays, again,
+          two_looks_in_a_line)
 
 
 @pytest.mark.parametrize("function", CLOSED)

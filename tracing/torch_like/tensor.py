@@ -144,9 +144,6 @@ class TorchTensor(Foreign):
         return iter([self[k] for k in range(self.tensor.shape[0])])
 
     # ------------------------------------------------------------------ Python looks
-    def __bool__(self) -> bool:
-        return bool(self.tensor)
-
     def __int__(self) -> int:
         return int(self.tensor)
 
