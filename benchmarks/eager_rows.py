@@ -121,3 +121,19 @@ TORCH: Final[dict[str, str]] = {
     "xp.iinfo(int64)": "torch.iinfo(int64)", "xp.linalg.svd(m)": "torch.linalg.svd(m)",
     "xp.linalg.matrix_norm(m)": "torch.linalg.matrix_norm(m)", "operator.imatmul(u, unit)": "u.copy_(u @ unit)",
 }
+
+OTHERS: Final[dict[str, str]] = {
+    **{f"{call}": f"torch.where(torch.isinf({a}) | torch.isinf({b}), {a} / {b}, torch.floor_divide({a}, {b}))"
+       for call, a, b in (("xp.floor_divide(x, y)", "x", "y"), ("x // y", "x", "y"))},
+    "xp.linalg.cross(t, t)": "t.roll(-1) * t.roll(1) - t.roll(1) * t.roll(-1)",
+    "xp.linalg.diagonal(m)": "torch.linalg.diagonal(m).clone()",
+    "xp.linspace(0.0, 1.0, 16)": "np.linspace(0.0, 1.0, 16)",
+    "xp.meshgrid(x, y)": "[grid.clone() for grid in torch.meshgrid(x, y, indexing='xy')]",
+    "xp.unique_all(x)": "unique_with_places(x)",
+}
+"""Rows of which torch's own function (`TORCH`) gives something else, and what gives the same in torch.
+
+Quotients rounded down are infinite where a float is; x times x is 0, which one rounding of a difference of products
+does not give; diagonals and grids have memory of their own; numbers alone make an array of NumPy's; torch has no places
+of what is unique.
+"""

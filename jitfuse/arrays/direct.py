@@ -10,22 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.arrays.direct_lapack import LAPACK, svdvals
 from jitfuse.arrays.direct_order import ORDER, behind_dispatch
 from jitfuse.arrays.direct_transforms import TRANSFORMS
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir import ops
-from jitfuse.later import Later
 from jitfuse.tracing.dtype_name import DType, DTypeName, dtype_name
 from jitfuse.tracing.numpy_functions import NO_VALUE
-
-if TYPE_CHECKING:
-    from jitfuse.tracing import numpy_linalg
-else:
-    numpy_linalg = Later("jitfuse.tracing.numpy_linalg")
 
 Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -102,17 +97,20 @@ def _is_bounded(value: Any) -> bool:
     return code in _WHOLE or (code in _SUMMED and math.isfinite(_sum_of_products(value, value)))
 
 
-def floor_divide(a: Any, b: Any, /) -> Any:
-    """Return the quotient rounded down, or NotImplemented for operands at which that may not be NumPy's.
+def is_quotient_numpys(a: Any, b: Any) -> bool:
+    """Return whether the quotient rounded down is NumPy's, for sure.
 
     It is not where a float is infinite (`jitfuse.standard.functions.floor_divide`).
     """
     if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.shape == b.shape:
         code = a.dtype.char  # 0 times infinity is NaN
-        bounded = code in _WHOLE or (code in _SUMMED and math.isfinite(_sum_of_products(a, b)))
-    else:
-        bounded = (type(a) is np.ndarray or type(b) is np.ndarray) and _is_bounded(a) and _is_bounded(b)
-    return np.floor_divide(a, b) if bounded else NotImplemented
+        return code in _WHOLE or (code in _SUMMED and math.isfinite(_sum_of_products(a, b)))
+    return (type(a) is np.ndarray or type(b) is np.ndarray) and _is_bounded(a) and _is_bounded(b)
+
+
+def floor_divide(a: Any, b: Any, /) -> Any:
+    """Return the quotient rounded down, or NotImplemented for operands at which that may not be NumPy's."""
+    return np.floor_divide(a, b) if is_quotient_numpys(a, b) else NotImplemented
 
 
 # ---------------------------------------------------------------- shapes and creation
@@ -187,9 +185,7 @@ def _scan(function: Function) -> Function:
 # ---------------------------------------------------------------- products and decompositions
 _NUMBERS: Final = "fciu"
 _numpy_vecdot: Any = np.vecdot
-_cross_numbers = behind_dispatch(np.linalg.cross)
-_library_eig, _library_eigvals = behind_dispatch(np.linalg.eig), behind_dispatch(np.linalg.eigvals)
-_library_svd, _library_qr, _library_pinv = (behind_dispatch(f) for f in (np.linalg.svd, np.linalg.qr, np.linalg.pinv))
+_cross_numbers, _library_pinv = behind_dispatch(np.linalg.cross), behind_dispatch(np.linalg.pinv)
 
 
 def _vecdot(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
@@ -198,7 +194,7 @@ def _vecdot(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
     return _numpy_vecdot(x1, x2, axis=axis) if x1.shape[axis] == x2.shape[axis] else NotImplemented
 
 
-_NEXT, _AFTER = np.array([1, 2, 0]), np.array([2, 0, 1])
+_NEXT, _AFTER = np.array([[1, 2, 0], [2, 0, 1]]), np.array([[2, 0, 1], [1, 2, 0]])
 
 
 def _cross(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
@@ -206,51 +202,14 @@ def _cross(x1: Array, x2: Any, /, *, axis: int = -1) -> Any:
         return NotImplemented
     if x1.ndim != x2.ndim or x1.shape[axis] != 3 or x2.shape[axis] != 3:
         return _cross_numbers(x1, x2, axis=axis)
-    made = x1.take(_NEXT, axis) * x2.take(_AFTER, axis)
-    return np.subtract(made, x1.take(_AFTER, axis) * x2.take(_NEXT, axis), out=made)
+    before: tuple[Any, ...] = (slice(None),) * (axis % x1.ndim)
+    products = x1.take(_NEXT, axis) * x2.take(_AFTER, axis)  # the axis becomes two, of 2 and 3
+    return products[(*before, 0)] - products[(*before, 1)]
 
 
 def _matmul(x1: Array, x2: Any, /) -> Any:
     numbers = type(x2) is np.ndarray and x1.dtype.kind in _NUMBERS and x2.dtype.kind in _NUMBERS
     return np.matmul(x1, x2) if numbers else NotImplemented
-
-
-_SINGLE: Final = frozenset({np.dtype("float32"), np.dtype("complex64")})
-_COMPLEX64, _COMPLEX128 = np.dtype("complex64"), np.dtype("complex128")
-
-
-def _complex(values: Array, x: Array) -> Array:
-    return values.astype(_COMPLEX64 if x.dtype in _SINGLE else _COMPLEX128, copy=False)
-
-
-def _eig(x: Array, /) -> Any:
-    found = _library_eig(x)
-    return numpy_linalg.EigResult(_complex(found[0], x), _complex(found[1], x))
-
-
-def _eigvals(x: Array, /) -> Any:
-    return _complex(_library_eigvals(x), x)
-
-
-def _without_options(function: Function) -> Function:
-    implementation = behind_dispatch(function)
-
-    def one(x: Array, /) -> Any:
-        return implementation(x)
-
-    return one
-
-
-def _svd(x: Array, /, *, full_matrices: bool = True) -> Any:
-    return _library_svd(x, full_matrices=full_matrices)
-
-
-def _qr(x: Array, /, *, mode: str = "reduced") -> Any:
-    return _library_qr(x, mode=mode)
-
-
-def _svdvals(x: Array, /) -> Any:
-    return _library_svd(x, compute_uv=False)
 
 
 _EPSILONS: Final = {code: np.finfo(code).eps for code in _SUMMED}
@@ -259,7 +218,7 @@ _EPSILONS: Final = {code: np.finfo(code).eps for code in _SUMMED}
 def _matrix_rank(x: Array, /, *, rtol: Any = None) -> Any:
     if rtol is not None or x.ndim < 2 or not x.size or x.dtype.char not in _SUMMED:
         return NotImplemented
-    values = _library_svd(x, compute_uv=False)
+    values = svdvals(x)
     least = values.max(-1, keepdims=True) * (max(x.shape[-2:]) * _EPSILONS[x.dtype.char])
     return np.add.reduce(values > least, -1, np.intp)
 
@@ -275,7 +234,5 @@ _OWN: Final[dict[str, Function]] = {
     "prod": _prod, "argmin": _argmin, "argmax": _argmax, "cumulative_sum": _scan(_added_up),
     "cumulative_prod": _scan(_multiplied_up), **ORDER, **TRANSFORMS,
     "vecdot": _vecdot, "matmul": _matmul, "linalg.vecdot": _vecdot, "linalg.matmul": _matmul, "linalg.cross": _cross,
-    "linalg.eig": _eig, "linalg.eigvals": _eigvals, "linalg.eigh": _without_options(np.linalg.eigh),
-    "linalg.eigvalsh": _without_options(np.linalg.eigvalsh), "linalg.svd": _svd, "linalg.qr": _qr, "linalg.pinv": _pinv,
-    "linalg.svdvals": _svdvals, "linalg.matrix_rank": _matrix_rank,
+    "linalg.pinv": _pinv, "linalg.matrix_rank": _matrix_rank, **LAPACK,
 }

@@ -92,11 +92,36 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
                 array = value.numpy()
             except (TypeError, RuntimeError):  # elsewhere, of a dtype that NumPy lacks, with gradients, conjugated
                 return super().__getitem__(index)
-            return _of_numpy(array[index if type(index) in _INDICES else unwrap(index)])
+            return of_numpy(array[_index(index)])
         return super().__getitem__(index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        tensor = self.value
+        if type(tensor) is Tensor and (type(value) is TorchArray or type(value) in WEAK_DTYPE):
+            try:
+                array = tensor.numpy()
+                given = value.value.numpy() if type(value) is TorchArray else value
+            except (AttributeError, TypeError, RuntimeError):  # elsewhere, or as above
+                super().__setitem__(index, value)
+                return
+            array[_index(index)] = given
+            return
+        super().__setitem__(index, value)
 
 
 _INDICES: Final = frozenset({int, slice, NoneType, type(...)})
+
+
+def _index(index: Any) -> Any:
+    """Return what NumPy takes in place of an index."""
+    kind = type(index)
+    if kind in _INDICES:
+        return index
+    if kind is TorchArray and index.value.__class__ is Tensor and index.value.device.type == "cpu":
+        return index.value.numpy()
+    return unwrap(index)
+
+
 _PASSED: Final = direct.PASSED - {np.ndarray}
 
 
@@ -148,14 +173,20 @@ def _of_array(found: np.ndarray[Any, Any]) -> TorchArray:
         return TorchArray(found)
 
 
-def _of_numpy(found: Any) -> Any:
+_SEQUENCES: Final = (tuple, list)
+
+
+def of_numpy(found: Any) -> Any:
+    """Return what NumPy has made as arrays of this class."""
     kind = type(found)
     if kind is np.ndarray:
         return _of_array(found)
-    if isinstance(found, tuple | list):
-        parts = [_of_array(part) if type(part) is np.ndarray else _of_numpy(part) for part in found]
-        return getattr(numpy_linalg, kind.__name__, kind)(*parts) if hasattr(kind, "_fields") else kind(parts)
-    return _of_array(np.asarray(found)) if isinstance(found, np.generic) or kind in WEAK_DTYPE else found
+    if issubclass(kind, np.generic) or kind in WEAK_DTYPE:
+        return _of_array(np.array(found))
+    if not isinstance(found, _SEQUENCES):
+        return found
+    parts = [_of_array(part) if type(part) is np.ndarray else of_numpy(part) for part in found]
+    return getattr(numpy_linalg, kind.__name__, kind)(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 _TORCHS: Final = frozenset({"mean", "std", "var"})
@@ -270,7 +301,7 @@ def _way_of_numpy(over_arrays: Function) -> Function:
             made: TorchArray = _new(TorchArray)
             made.value = torch.from_numpy(found)
             return made
-        return found if found is NotImplemented else _of_numpy(found)
+        return found if found is NotImplemented else of_numpy(found)
 
     return way
 

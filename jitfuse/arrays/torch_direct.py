@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import torch
 
-from jitfuse.arrays.direct import OPERATORS
+from jitfuse.arrays.direct import OPERATORS, is_quotient_numpys
 from jitfuse.arrays.torch_linear import FLOATS, LINEAR, product
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.torch_tensor import NAMES, TORCH_DTYPES, refuse_wrapping
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
+from jitfuse.standard import functions
 from jitfuse.tracing.dtype_name import dtype_name
 
 Function = Callable[..., Any]
@@ -37,6 +38,8 @@ def operator(name: str, in_place: bool = False) -> Function | None:
 
     One in place writes its result into the first operand, whose dtype it has.
     """
+    if name == "floor_divide":
+        return _floor_divide_in_place if in_place else None
     op = ops.get(name)
     if op is None or name not in torch_functions.NATIVE or op.loop is None or op.attrs or op.arity > 2:
         return None
@@ -119,6 +122,14 @@ def _fits_number(op: ops.Op, dtype: Any, number: type, first: bool) -> bool:
     return _fits(op, metas if first else metas[::-1], NAMES[dtype])
 
 
+def _floor_divide_in_place(x: Tensor, y: Any, /) -> Any:
+    if x.dtype not in FLOATS:
+        return NotImplemented
+    if type(y) is torch.Tensor:
+        return x.floor_divide_(y) if is_quotient_numpys(x.numpy(), y.numpy()) else NotImplemented
+    return x.floor_divide_(constant(y, x.dtype)) if is_quotient_numpys(x.numpy(), y) else NotImplemented
+
+
 def _where(condition: Tensor, a: Any, b: Any, /) -> Any:
     if condition.dtype is not torch.bool:
         return NotImplemented
@@ -188,6 +199,34 @@ def _count_nonzero(x: Tensor, axis: Any = None, *, keepdims: bool = False) -> An
 def _diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Any:
     plain = prepend is append is None and type(n) is int and n > 0 and x.dtype in FLOATS and x.numel()
     return torch.diff(x, n, axis) if plain else NotImplemented
+
+
+# ---------------------------------------------------------------- positions and sets
+_PLACES: Final = frozenset({torch.int64, torch.int32})
+
+
+def _take(x: Tensor, indices: Tensor, /, *, axis: Any = None, mode: Any = "raise") -> Any:
+    if mode != "raise" or indices.dtype not in _PLACES:
+        return NotImplemented
+    if axis is None:
+        return torch.take(x, indices) if x.ndim == 1 and indices.dtype is torch.int64 else NotImplemented
+    plain = type(axis) is int and x.ndim and indices.ndim == 1
+    return torch.index_select(x, axis, indices) if plain else NotImplemented  # raises for negative indices
+
+
+_COUNTED: Final = FLOATS | _PLACES
+
+
+def _unique_counts(x: Tensor, /) -> Any:
+    if x.dtype not in _COUNTED or x.requires_grad:
+        return NotImplemented
+    return functions.UniqueCounts(*torch.unique(x, return_counts=True))
+
+
+def _unique_inverse(x: Tensor, /) -> Any:
+    if x.dtype not in _COUNTED or x.requires_grad:
+        return NotImplemented
+    return functions.UniqueInverse(*torch.unique(x, return_inverse=True))
 
 
 # ---------------------------------------------------------------- shapes
@@ -288,5 +327,6 @@ _OWN: Final[dict[str, Function | None]] = {
     "concat": _joined(torch.cat), "stack": _joined(torch.stack), "tril": _triangle(torch.tril),
     "triu": _triangle(torch.triu), "roll": _roll, "unstack": _unstack,
     **dict.fromkeys(("zeros_like", "empty_like"), _like(torch.zeros_like)), "ones_like": _like(torch.ones_like),
-    "full_like": _full_like,
+    "full_like": _full_like, "take": _take, "unique_counts": _unique_counts, "unique_inverse": _unique_inverse,
+    "nextafter": product(torch.nextafter),
 }

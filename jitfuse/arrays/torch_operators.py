@@ -11,7 +11,7 @@ import torch
 
 from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.base import EagerArray
-from jitfuse.arrays.torch_array import SMALL, Tensor, TorchArray, quietly, way_of
+from jitfuse.arrays.torch_array import SMALL, Tensor, TorchArray, of_numpy, quietly, way_of
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY
@@ -41,7 +41,10 @@ def _unary(name: str, usual: Function) -> Function:
 
 def _binary(name: str, reflected: bool, usual: Function) -> Function:
     """Return Python's operator: torch's function or NumPy's where one decides, else the usual way."""
-    way = way_of(*_behind(name))
+    over_tensors, over_arrays = _behind(name)
+    if over_tensors is None:
+        return _binary_by_numpy(over_arrays, reflected, usual)
+    way = way_of(over_tensors, over_arrays)
     assert way is not None
 
     def operator(self: TorchArray, other: Any) -> Any:
@@ -58,10 +61,29 @@ def _binary(name: str, reflected: bool, usual: Function) -> Function:
     return operator
 
 
+def _binary_by_numpy(over_arrays: Function, reflected: bool, usual: Function) -> Function:
+    def operator(self: TorchArray, other: Any) -> Any:
+        kind = type(other)
+        if kind is TorchArray or kind in WEAK_DTYPE:
+            try:
+                a, b = self.value.numpy(), other.value.numpy() if kind is TorchArray else other
+                if a.size <= SMALL and (kind is not TorchArray or b.size <= SMALL):
+                    found = quietly(over_arrays, b, a) if reflected else quietly(over_arrays, a, b)
+                    if found is not NotImplemented:
+                        return of_numpy(found)
+            except Exception:  # the usual way says what is wrong
+                pass
+        return usual(self, other)
+
+    return operator
+
+
 def _inplace(name: str, plain: Function, usual: Function) -> Function:
     """Return Python's in-place operator: a result of the array's own shape and dtype is written as it is."""
     over_tensors, over_arrays = _behind(name)
-    write = _write_by_numpy(over_arrays) if over_tensors is None else _write_by_torch(name, over_tensors)
+    in_place = torch_direct.operator(name, in_place=True)
+    by_numpy = over_tensors is in_place is None
+    write = _write_by_numpy(over_arrays) if by_numpy else _write_by_torch(in_place, over_tensors)
 
     def operator(self: TorchArray, other: Any) -> Any:
         value, kind = self.value, type(other)
@@ -83,16 +105,14 @@ def _inplace(name: str, plain: Function, usual: Function) -> Function:
     return operator
 
 
-def _write_by_torch(name: str, over_tensors: Function) -> Callable[[Any, Any], bool]:
+def _write_by_torch(in_place: Function | None, over_tensors: Function | None) -> Callable[[Any, Any], bool]:
     """Return what writes torch's result into a tensor, and whether it has."""
-    in_place = torch_direct.operator(name, in_place=True)
-
     def write(value: Any, operand: Any) -> bool:
         # torch finds out that operands share memory, and raises, where the elements of both lie side by side
         apart = type(operand) is not Tensor or (value.is_contiguous() and operand.is_contiguous())
         if in_place is not None and apart:
             return in_place(value, operand) is not NotImplemented
-        made = over_tensors(value, operand)
+        made = NotImplemented if over_tensors is None else over_tensors(value, operand)
         if made is NotImplemented or made.dtype is not value.dtype or made.shape != value.shape:
             return False
         value.copy_(made)

@@ -253,3 +253,63 @@ def test_where_wraps_as_numpys_does() -> None:
 def test_axes_that_are_not_there_raise(call: Callable[[Any], Any]) -> None:
     for array in (np.array(2.0), torch.tensor(2.0)):
         assert isinstance(_outcome(lambda a=array: call(jf.asarray(a))), Exception)
+
+
+def test_places_from_the_end() -> None:
+    for array in (np.array(WAVE), WAVE.ravel()[:7].astype("float32"), np.arange(5)):
+        for places in ([0, -1, 2], [-1], [], [[0, 1], [-2, 0]], -1, [9]):
+            index = np.array(places, "int64")
+            for dtype in ("int64", "int32", "uint8"):
+                for axis in (None, 0, -1):
+                    given = {} if axis is None else {"axis": axis}
+                    want = _outcome(lambda a=array, g=given, i=index, d=dtype: np.take(a, i.astype(d), **g))
+                    got = _outcome(lambda a=array, g=given, i=index, d=dtype: jf.take(
+                        jf.asarray(torch.from_numpy(a)), jf.asarray(torch.from_numpy(i.astype(d))), **g))
+                    if isinstance(want, Exception):
+                        assert isinstance(got, Exception)
+                    elif axis is not None or array.ndim == 1:
+                        np.testing.assert_array_equal(np.asarray(got), want, strict=True)
+
+
+def test_items_are_written_as_numpys() -> None:
+    for dtype in ("float32", "int8", "bool", "complex64"):
+        for index in (2, -1, slice(1, 5, 2), None, ..., [0, 3], (slice(None),), "mask", "places", 9):
+            for value in (1, 2.5, 1j, True, 300, "array", "narrow", "list"):
+                plain = WAVE.ravel()[:6].astype(dtype)
+                tensor = torch.from_numpy(plain.copy())
+                x = jf.asarray(tensor)
+                values: dict[Any, Any] = {"array": np.array([7.5]), "narrow": np.array(3, "uint8"), "list": [1]}
+                masks = {"mask": plain == plain[0], "places": np.array([1, 5])}
+                at = masks[index] if type(index) is str else index
+                v = values.get(value, value)
+                want = _outcome(lambda p=plain, at=at, v=v: operator.setitem(p, at, v))
+                to = jf.asarray(torch.from_numpy(at)) if type(at) is np.ndarray else at
+                v = jf.asarray(torch.from_numpy(v)) if type(v) is np.ndarray else v
+                got = _outcome(lambda x=x, at=to, v=v: operator.setitem(x, at, v))
+                assert type(got) is type(want), (dtype, index, value, got, want)
+                np.testing.assert_array_equal(tensor.numpy(), plain)
+
+
+def test_quotients_of_infinities_in_place() -> None:
+    for dtype in (torch.float32, torch.float64):
+        for other in (2.0, np.inf, -np.inf, 0.0, np.nan, 3, "row"):
+            numbers = [1.0, -1.0, np.inf, -np.inf, np.nan, 0.0, -0.0, 7.5]
+            x, y = (jf.asarray(torch.tensor(numbers, dtype=dtype)) for _ in range(2))
+            by = jf.asarray(torch.tensor(numbers[::-1], dtype=dtype)) if other == "row" else other
+            memory = y.value
+            want = jf.floor_divide.__wrapped__(x, by)
+            y //= by
+            assert y.value is memory
+            _agree(y, want)
+            np.testing.assert_array_equal(np.signbit(_plain(y)), np.signbit(_plain(want)))
+
+
+def test_next_floats() -> None:
+    numbers = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 2.2e-308, 1.7976931348623157e308, 1e-45]
+    for dtype in ("float32", "float64"):
+        with np.errstate(all="ignore"):
+            a, b = np.meshgrid(*[np.array(numbers).astype(dtype)] * 2)
+            want = np.nextafter(a, b)
+        got = np.asarray(jf.nextafter(*(jf.asarray(torch.from_numpy(v)) for v in (a, b))))
+        np.testing.assert_array_equal(got, want, strict=True)
+        assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all()
