@@ -27,7 +27,8 @@ EXACT: Final = frozenset({"power", "float_power"})
 
 
 class BodyWriter:
-    """A body under construction; after `program`, `reads` and `writes` are its windows, `others` its further operands.
+    """A body under construction; after `program`, `reads` and `writes` are its windows, `others` its further operands,
+    and `operands` says which operands regions of phases are windows of.
 
     Values of the body are found by what they are: a carried value by its `Carry`, a window by its `Access`, an array by
     its number, an operand or literal by its tensor, what an op makes by (phase, result). `_one` has what
@@ -87,6 +88,13 @@ class BodyWriter:
         metas = {t: self._meta[t] for t in sorted(feeds.union(*(s.result_ids for s in steps)))}
         lines = {s.step_id: self._sources[s.step_id] for s in steps}
         return FusedProgram(feeds, steps, named, metas, sources=lines)
+
+    @property
+    def operands(self) -> dict[int, int]:
+        """The operands that regions of phases are windows of."""
+        number = self.arrays.number
+        found = {phase: access.operand for phase, access in self._slices.items()}
+        return found | number | {phase: number[update] for phase, update in self.arrays.values.items()}
 
     def _feed(self, meta: Meta) -> int:
         number = len(self._meta)

@@ -19,7 +19,7 @@ from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_body import EXACT
-from jitfuse.tracing.rolled_line import Columns
+from jitfuse.tracing.rolled_line import Columns, flat_of
 from jitfuse.tracing.rolled_run import FEW_ITERATIONS, LONG_ITERATION, Limits, Line, Run
 
 MAX_PERIOD: Final = 2048
@@ -29,7 +29,6 @@ _AXES: Final = 4
 """Slices of higher rank do not move on."""
 _INDEXING: Final = frozenset(FAMILIES["indexing"])
 _MOVING: Final = ("slice", "update_slice")
-_ZEROS: Final = tuple((0,) * (_AXES - rank) for rank in range(_AXES + 1))
 _WINDOW: Final = 4
 """Ops by which iterations are recognised before they are compared."""
 _ENDS: Final = 16
@@ -73,7 +72,8 @@ class Comparison:
         until = np.maximum.reduceat(last_use[made], np.cumsum(widths) - widths) if count else last_use[:0]
         places = dict(zip(made.tolist(), origin.tolist()))
         self.line = Line(
-            ops, self._code.tolist(), places, last_use, until, position, literal, first, operands, self._starts
+            ops, self._code, places, last_use, until, position, literal, first, operands, self._starts,
+            (arity <= _COMPARED) & (widths == 1), recorded, copied,
         )
 
     def take(self, begin: int, end: int) -> None:
@@ -158,43 +158,48 @@ def _regions(ops: Sequence[OpNode]) -> tuple[Any, Any, Any]:
     """Return where regions start, axis by axis; a number for each op: of equal ones all but this and tensors is equal;
     and which ops' kernels depend on literals.
 
-    Most ops have name and attributes in common with others, as objects: these are looked at once.
+    Of ops whose regions do not move, most have name and attributes in common with others, as objects: these are looked
+    at once.
     """
-    attrs: list[Any] = [op.attrs for op in ops]
-    keys = list(zip([op.op_name for op in ops], map(id, attrs)))
-    met = dict(zip(keys, attrs))
+    names, attrs = [op[1] for op in ops], [op[3] for op in ops]
+    moving = [k for k, name in enumerate(names) if name in _MOVING and len(attrs[k][1][1]) <= _AXES]
+    staying = np.ones(len(ops), bool)
+    staying[moving] = False
+    others = np.flatnonzero(staying).tolist()
+    codes, exact, raises = np.zeros((3, len(ops)), np.int64)
+
+    regions: list[Any] = [(names[k], attrs[k][0][1], attrs[k][2][1]) for k in moving]  # name, counts and steps
+    codes[moving], kinds = _numbered(regions)
+    keys = [(names[k], id(attrs[k])) for k in others]
+    met = dict(zip(keys, [attrs[k] for k in others]))
     numbers: dict[Any, int] = {}
-    facts: list[tuple[int, bool, bool]] = []
-    starts: list[tuple[int, ...]] = []
-    rank = 0
-    for (name, _), held in met.items():
-        if name in _MOVING:
-            what, start = _moving(held)
-            starts.append(start or _ZEROS[0])
-            rank = max(rank, 0 if start is None else len(held[1][1]))
-            facts.append((numbers.setdefault((name, what), len(numbers)), False, False))
-        else:
-            starts.append(_ZEROS[0])
-            facts.append((numbers.setdefault((name, held), len(numbers)), name in EXACT, _may_raise(name)))
-    places = dict(zip(met, range(len(met))))
-    at = np.fromiter(map(places.__getitem__, keys), np.int64, len(keys))
-    codes, exact, raises = np.array(facts, np.int64).reshape(-1, 3).T[:, at]
+    facts = [(numbers.setdefault((name, held), kinds + len(numbers)), name in EXACT, _may_raise(name))
+             for (name, _), held in met.items()]
+    at = np.fromiter(map(dict(zip(met, range(len(met)))).__getitem__, keys), np.int64, len(keys))
+    codes[others], exact[others], raises[others] = np.array(facts, np.int64).reshape(-1, 3).T[:, at]
     if raises.any():  # an error names the line: elsewhere it is another op
-        lines: dict[str, int] = {}
-        column = np.zeros(len(at), np.int64)
-        for k in np.flatnonzero(raises).tolist():
-            column[k] = lines.setdefault(ops[k].source, len(lines))
+        which = np.flatnonzero(raises).tolist()
+        column = np.zeros(len(ops), np.int64)
+        column[which], _ = _numbered([ops[k].source for k in which])
         codes = _paired(codes, column)
-    table = np.array(starts, np.int64).reshape(-1, _AXES).T[:rank]
-    return table[:, at], codes, exact.astype(bool)
+    return _starts([attrs[k][1][1] for k in moving], moving, len(ops)), codes, exact.astype(bool)
 
 
-def _moving(attrs: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Return what of a region stays, and where it starts; all of it stays where there are too many axes."""
-    (_, counts), (_, begins), (_, steps) = attrs  # in alphabetical order
-    if len(begins) > _AXES:
-        return attrs, None
-    return (counts, steps), (*begins, *_ZEROS[len(begins)])
+def _numbered(values: Sequence[Any]) -> tuple[Any, int]:
+    """Return a number for each value, equal ones have one, and how many there are."""
+    numbers = dict(zip(dict.fromkeys(values), range(len(values))))
+    return np.fromiter(map(numbers.__getitem__, values), np.int64, len(values)), len(numbers)
+
+
+def _starts(starts: Sequence[Any], places: list[int], count: int) -> Any:
+    """Return starts at these places of so many ops, axis by axis, 0 for axes that there are not."""
+    flat, ranks = flat_of(starts)
+    table = np.zeros((int(ranks.max(initial=0)), count), np.int64)
+    begins = np.cumsum(ranks) - ranks
+    for axis, row in enumerate(table):
+        has = ranks > axis
+        row[np.array(places, np.int64)[has]] = flat[begins[has] + axis]
+    return table
 
 
 @lru_cache(maxsize=1024)

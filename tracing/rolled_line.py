@@ -44,8 +44,8 @@ class Columns(NamedTuple):
 
 def columns_of(line: list[OpNode]) -> Columns:
     """Return ops as arrays."""
-    read, arity = _flat([op.input_ids for op in line])
-    results, widths = _flat([op.result_ids for op in line])
+    read, arity = flat_of([op.input_ids for op in line])
+    results, widths = flat_of([op.result_ids for op in line])
     return Columns(line, line, np.arange(len(line)), read, arity, results, widths)
 
 
@@ -119,7 +119,7 @@ def _views(columns: Columns, makers: Any, delivered: Collection[int]) -> tuple[A
     return np.array(found, np.int64), of
 
 
-def _flat(tuples: list[tuple[int, ...]]) -> tuple[Any, Any]:
+def flat_of(tuples: list[tuple[int, ...]]) -> tuple[Any, Any]:
     """Return the items of all tuples, and how many each has."""
     lengths = np.fromiter(map(len, tuples), np.int64, len(tuples))
     return np.fromiter(itertools.chain.from_iterable(tuples), np.int64, int(lengths.sum())), lengths

@@ -62,14 +62,15 @@ class Run(NamedTuple):
 class Line(NamedTuple):
     """The ops of a graph in order, but for literals; where each tensor is made, and where it is read last, if at all.
 
-    What is delivered is read after the end. Ops of equal `kinds` differ in operands and moving regions alone; `until`
-    is where the results of an op are read last. As arrays, too: where each tensor is `made`, -1 for what no op of the
+    What is delivered is read after the end. As arrays: ops of equal `kinds` differ in operands and moving regions alone;
+    `until` is where the results of an op are read last; where each tensor is `made`, -1 for what no op of the
     line makes, whether it is a `literal`, the first result of each op, its first `operands` (-1: none) and where its
-    region starts, axis by axis.
+    region starts, axis by axis; whether an op is `plain`, with one result and no further operands. Each op is, or is a
+    copy of, `recorded[origin[k]]`.
     """
 
     ops: Sequence[OpNode]
-    kinds: Sequence[int]
+    kinds: Any
     position: Mapping[int, int]
     last_use: Any
     until: Any
@@ -78,6 +79,9 @@ class Line(NamedTuple):
     first: Any
     operands: Any
     starts: Any
+    plain: Any
+    recorded: Sequence[OpNode]
+    origin: Any
 
 
 class Workplace:
@@ -158,7 +162,7 @@ class Iterations:
         self.begin, self.period = run.begin, run.period
         self.count = (run.end - run.begin) // run.period
         kinds = line.kinds[run.begin : run.begin + 2 * run.period]
-        if tuple(kinds[: run.period]) != tuple(kinds[run.period :]):
+        if not np.array_equal(kinds[: run.period], kinds[run.period :]):
             raise NoLoopError
         iterations = (self.place_of(t)[0] for t in self._used(line))
         self.count = min((k for k in iterations if k < self.count - SAMPLE), default=self.count - 1) + 1

@@ -34,13 +34,30 @@ _ATTEMPTS: Final = 6
 """Places at which an iteration may begin that are tried."""
 
 
+class Origin(NamedTuple):
+    """Where a loop is from: the `period` ops from `begin` on are one iteration.
+
+    `hoisted` are the phases of the views that come first among its ops, `operands` the operands that regions of phases
+    are windows of.
+    """
+
+    begin: int
+    period: int
+    hoisted: tuple[int, ...]
+    operands: dict[int, int]
+
+
 class Rolled(NamedTuple):
-    """What comes in place of the ops begin <= k < end, and the tensors that stand for theirs."""
+    """What comes in place of the ops begin <= k < end, and the tensors that stand for theirs.
+
+    The loop is the last op. `origin` is None where more of it depends on where its regions start than its windows.
+    """
 
     begin: int
     end: int
     ops: list[OpNode]
     renamed: dict[int, int]
+    origin: Origin | None = None
 
 
 def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
@@ -136,7 +153,10 @@ def _rolled(run: Iterations) -> Rolled:
         for name, region, meta in stored[key].views(place.metas[after[key]], place.metas[escaping[key]]):
             made.append(OpNode(0, name, (after[key],), region, (place.tensor(meta),), False, run.ops[key[0]].source))
             after[key] = made[-1].result_ids[0]
-    return Rolled(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()})
+    origin = None
+    if not arrays.pieces and not stored:
+        origin = Origin(run.begin, run.period, tuple(run.hoisted), body.operands)
+    return Rolled(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()}, origin)
 
 
 def _escaping(run: Iterations, arrays: WrittenArrays) -> dict[Carry, int]:

@@ -10,13 +10,14 @@ from typing import Any, Final
 
 from jitfuse.ir.program import OpStep
 from jitfuse.tracing.graph import OpNode, ProcessGraph
+from jitfuse.tracing.rolled_again import Runs
 from jitfuse.tracing.rolled_comparison import Comparison, Numbers
 from jitfuse.tracing.rolled_line import Columns, columns_of, written_out
 from jitfuse.tracing.rolled_lists import lists_written, numbers_joined
 from jitfuse.tracing.rolled_literals import literals_inside
 from jitfuse.tracing.rolled_narrow import Narrowing
 from jitfuse.tracing.rolled_run import LITERALS, Limits, Workplace, attr, is_literal
-from jitfuse.tracing.rolled_step import Rolled, roll_run
+from jitfuse.tracing.rolled_step import Rolled
 from jitfuse.tracing.translator import Boundary
 
 _DEPTH: Final = 4
@@ -82,9 +83,10 @@ class _Work:
         """Replace runs by loops; returns whether there are any."""
         numbers = self._numbers.of(self._graph.metas)
         comparison = Comparison(columns, numbers, self._place.literals, self._delivered())
+        runs = Runs(self._place, comparison.line)
         taken: list[Rolled] = []
         for run in comparison.runs(limits):
-            for loop in roll_run(self._place, comparison.line, run):
+            for loop in runs.rolled(run):
                 comparison.take(loop.begin, loop.end)
                 taken.append(loop)
         if taken:
