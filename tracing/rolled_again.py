@@ -17,7 +17,7 @@ from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.rolled_arrays import in_order
 from jitfuse.tracing.rolled_run import Line, Run, Workplace
-from jitfuse.tracing.rolled_step import Origin, Rolled, roll_run
+from jitfuse.tracing.rolled_step import Rolled, roll_run
 
 
 class _Known(NamedTuple):
@@ -54,15 +54,14 @@ class Runs:
         """Return how far on the regions of a run start, op by op, from those of another one that is like it; or None.
 
         Each op must be of the same kind, be read last as far on, and read what is made as far on, or one tensor in all
-        places where the other run reads one, or the same literal. Regions of a phase must lie as far on in all iterations.
+        places where the other run reads one, or the same literal.
         """
         line, count = self._line, one.end - one.first
         a, b = slice(one.first, one.end), slice(other.first, other.end)
         if not (np.array_equal(line.kinds[a], line.kinds[b]) and line.plain[a].all()):
             return None
         uses = [np.clip(line.until[run] - run.start, -1, count) for run in (a, b)]
-        by = line.starts[:, b] - line.starts[:, a]
-        if not np.array_equal(*uses) or (by[:, one.period :] != by[:, : -one.period]).any():
+        if not np.array_equal(*uses):
             return None
         x, y = line.operands[:, a], line.operands[:, b]
         given = x >= 0
@@ -71,7 +70,7 @@ class Runs:
         if not np.array_equal(made, again):
             return None
         outer = made < 0
-        return by if self._correspond(x[outer], y[outer]) else None
+        return line.starts[:, b] - line.starts[:, a] if self._correspond(x[outer], y[outer]) else None
 
     def _correspond(self, x: Any, y: Any) -> bool:
         """Return whether one tensor stands for another wherever that is read; literals stand for themselves."""
@@ -88,30 +87,33 @@ class Runs:
         """
         moves = []
         for loop in known.loops:
-            assert loop.origin is not None
-            begin = loop.origin.begin - known.run.first
-            move = self._moves(loop.origin, apart[:, begin : begin + loop.origin.period], run.first - known.run.first)
+            move = self._moves(loop, apart[:, loop.begin - known.run.first :], run.first - known.run.first)
             if move is None:
                 return None
             moves.append(move)
         made: dict[int, int] = {}
         return [self._moved(loop, known.run, run, move, made) for loop, move in zip(known.loops, moves, strict=True)]
 
-    def _moves(self, origin: Origin, apart: Any, further: int) -> dict[int, list[int]] | None:
+    def _moves(self, loop: Rolled, apart: Any, further: int) -> dict[int, list[int]] | None:
         """Return how far on the windows of each operand of a loop are; None where one body does not do for both.
 
-        All windows of an operand must lie equally far on: what they have to do with each other is in the body. What is
-        a slice inside of it must not. The loops must stand in the same lines.
+        All windows of an operand must lie equally far on, in all iterations: what they have to do with each other is in
+        the body. What is a slice inside of it must not. The loops must stand in the same lines.
         """
-        begin = origin.begin
-        one, other = (self._sources(at, at + origin.period) for at in (begin, begin + further))
-        if one != other:
+        origin = loop.origin
+        assert origin is not None
+        apart, period = apart[:, : loop.end - loop.begin], origin.period
+        one, other = (self._sources(at, at + loop.end - loop.begin) for at in (loop.begin, loop.begin + further))
+        if one != other or (apart[:, period:] != apart[:, :-period]).any():
             return None
+        apart = apart[:, :period]
         by: list[list[int]] = apart.T.tolist()
         moves: dict[int, list[int]] = {}
         for phase, operand in origin.operands.items():
             if moves.setdefault(operand, by[phase]) != by[phase]:
                 return None
+        if any(moves[operand][axis] for operand, axis in origin.whole):
+            return None
         inside = set(np.flatnonzero(apart.any(axis=0)).tolist()).difference(origin.operands, origin.hoisted)
         return None if inside else moves
 

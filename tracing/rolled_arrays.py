@@ -151,6 +151,13 @@ class WrittenArrays:
         """Return the tensor that an array holds before the loop."""
         return self.run.initial[self.chains[array][-1], 0, 1]
 
+    def whole_axes(self) -> Iterator[tuple[int, int]]:
+        """Yield the axes (array, axis) along which a piece of an array is all of it."""
+        for array, piece in self.pieces.items():
+            for axis, (count, extent) in enumerate(zip(piece.hull.counts, self.meta(array).shape, strict=True)):
+                if count == extent:
+                    yield array, axis
+
     # ------------------------------------------------------------------ chains
     def _add(self, phase: int) -> None:
         last = self._target(self._chain(phase)[0]).phase

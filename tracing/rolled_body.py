@@ -92,9 +92,10 @@ class BodyWriter:
     @property
     def operands(self) -> dict[int, int]:
         """The operands that regions of phases are windows of."""
-        number = self.arrays.number
-        found = {phase: access.operand for phase, access in self._slices.items()}
-        return found | number | {phase: number[update] for phase, update in self.arrays.values.items()}
+        arrays, number = self.arrays, self.arrays.number
+        found = {phase: access.operand for phase, access in self._slices.items()} | number
+        found |= {phase: number[update] for phase, update in arrays.values.items()}
+        return found | {phase: number[self._inner(phase).phase] for phase in arrays.inside}
 
     def _feed(self, meta: Meta) -> int:
         number = len(self._meta)

@@ -38,13 +38,14 @@ class Origin(NamedTuple):
     """Where a loop is from: the `period` ops from `begin` on are one iteration.
 
     `hoisted` are the phases of the views that come first among its ops, `operands` the operands that regions of phases
-    are windows of.
+    are windows of. Of `whole` axes of these all that there is belongs to a window, wherever regions start.
     """
 
     begin: int
     period: int
     hoisted: tuple[int, ...]
     operands: dict[int, int]
+    whole: tuple[tuple[int, int], ...]
 
 
 class Rolled(NamedTuple):
@@ -153,9 +154,8 @@ def _rolled(run: Iterations) -> Rolled:
         for name, region, meta in stored[key].views(place.metas[after[key]], place.metas[escaping[key]]):
             made.append(OpNode(0, name, (after[key],), region, (place.tensor(meta),), False, run.ops[key[0]].source))
             after[key] = made[-1].result_ids[0]
-    origin = None
-    if not arrays.pieces and not stored:
-        origin = Origin(run.begin, run.period, tuple(run.hoisted), body.operands)
+    origin = None if stored else Origin(
+        run.begin, run.period, tuple(run.hoisted), body.operands, tuple(arrays.whole_axes()))
     return Rolled(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()}, origin)
 
 
