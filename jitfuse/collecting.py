@@ -15,6 +15,8 @@ from typing import Final
 
 PUT_OFF: Final = 2_000_000
 """The objects, made and not dropped again, after which the youngest are searched all the same."""
+MANY: Final = 20_000
+"""The objects made within a pause that are searched when it ends, for 2 ms; more of them wait for a search of all."""
 
 
 class _Pause(contextlib.ContextDecorator):
@@ -53,6 +55,8 @@ class _Pause(contextlib.ContextDecorator):
         """Put back what the pause has changed; what the function that was traced has set stays."""
         first, *others = gc.get_threshold()
         if first == PUT_OFF:
+            if gc.isenabled() and gc.get_count()[0] > MANY:
+                _count_as_old()
             gc.set_threshold(self._before[0], *others)
 
     def after_fork(self) -> None:
@@ -60,6 +64,13 @@ class _Pause(contextlib.ContextDecorator):
         if self._inside:
             self._restore()
         self._reset()
+
+
+def _count_as_old() -> None:
+    """Have all objects wait for the next search of everything; those that somebody has frozen stay so."""
+    if not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()  # into the oldest generation
 
 
 def search_young() -> None:

@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
+from collections.abc import Iterator
 
 import pytest
 
-from jitfuse.collecting import PAUSED, PUT_OFF
+from jitfuse.collecting import MANY, PAUSED, PUT_OFF
 
 USUAL = gc.get_threshold()
 
@@ -71,6 +73,59 @@ def test_pauses_of_several_threads_overlap() -> None:
     second.set()
     thread.join()
     assert gc.get_threshold() == USUAL
+
+
+@pytest.fixture
+def searched() -> Iterator[list[int]]:
+    """The generations that are searched."""
+    seen: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            seen.append(info["generation"])
+
+    gc.collect()
+    gc.callbacks.append(note)
+    yield seen
+    gc.callbacks.remove(note)
+
+
+class Node:
+    """What refers to itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_what_a_long_pause_made_is_searched_with_old_objects(searched: list[int]) -> None:
+    with PAUSED:
+        kept = [[k] for k in range(2 * MANY)]
+        node = weakref.ref(Node())
+    made = [[k] for k in range(100)]
+    assert searched == [] and node() is not None
+    gc.collect(1)
+    assert node() is not None  # it is no young object any more
+    gc.collect()
+    assert node() is None and len(kept) + len(made) == 2 * MANY + 100
+
+
+def test_what_a_short_pause_made_is_searched_as_young(searched: list[int]) -> None:
+    with PAUSED:
+        kept = [[k] for k in range(MANY // 2)]
+        node = weakref.ref(Node())
+    kept += [[k] for k in range(10)]
+    assert searched == [0] and node() is None and kept
+
+
+def test_what_is_frozen_stays_frozen(searched: list[int]) -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with PAUSED:
+            kept = [[k] for k in range(2 * MANY)]
+        assert gc.get_freeze_count() > frozen // 2 and kept
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -62,8 +62,8 @@ class Run(NamedTuple):
 class Line(NamedTuple):
     """The ops of a graph in order, but for literals; where each tensor is made, and where it is read last, if at all.
 
-    What is delivered is read after the end. As arrays: ops of equal `kinds` differ in operands and moving regions alone;
-    `until` is where the results of an op are read last; where each tensor is `made`, -1 for what no op of the
+    What is delivered is read after the end. As arrays: ops of equal `kinds` differ in operands and moving regions
+    alone; `until` is where the results of an op are read last; where each tensor is `made`, -1 for what no op of the
     line makes, whether it is a `literal`, the first result of each op, its first `operands` (-1: none) and where its
     region starts, axis by axis; whether an op is `plain`, with one result and no further operands. Each op is, or is a
     copy of, `recorded[origin[k]]`.

@@ -1,33 +1,57 @@
 """Bring a program down to primitive operators in explicit dtypes: decompose, then promote."""
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.ir import ops
+from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+from jitfuse.passes.rewrite import ProgramBuilder, Recorded, rewrite
 
 
 def decompose(program: FusedProgram) -> FusedProgram:
-    """Replace composite operators by what they are made of (the op table's decompositions), down to primitive ones."""
+    """Replace composite operators by what they are made of (the op table's decompositions), down to primitive ones.
 
-    delivered = set(program.outputs.values())
+    A decomposition looks at metas and attributes alone: what has been made of some is made again of others like these.
+    """
+    while any(_is_composite(step) for step in program.steps):
+        program = rewrite(program, _Decomposing(set(program.outputs.values())))
+    return program
 
-    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+
+class _Decomposing:
+    """Decomposes the composite steps of one program, of which some values are `delivered`."""
+
+    def __init__(self, delivered: Collection[int]) -> None:
+        self._delivered = delivered
+        self._known: dict[Any, tuple[tuple[int, ...], Recorded]] = {}
+
+    def __call__(self, builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
         op = ops.get(step.op_name)
         assert op is not None
         if op.decompose is None:
             return None
-        operands = [builder.tensor(i) for i in inputs]
-        new = int(op.decompose(*operands, **op.check_attrs(step.attr_dict)).id)
+        metas = tuple([builder.meta[i] for i in inputs])
+        key = op.name, exact_text(step.attrs), metas, tuple(map(inputs.index, inputs))
+        known = self._known.get(key)
+        if known is not None:
+            new = builder.again(known[1], dict(zip(known[0], inputs)))
+        else:
+            made = builder.recorded(lambda: self._made(builder, op, step, inputs))
+            if all(len(s.result_ids) == 1 for s in made.steps):
+                self._known[key] = inputs, made
+            new = made.result
         # a result is laid out as the trace says: only a transpose of its own is delivered as a view
-        return builder.step("copy", (new,), ()) if step.result_id in delivered and builder.is_transposed(new) else new
+        is_view = step.result_id in self._delivered and builder.is_transposed(new)
+        return builder.step("copy", (new,), ()) if is_view else new
 
-    while any(_is_composite(step) for step in program.steps):
-        program = rewrite(program, visit)
-        delivered = set(program.outputs.values())
-    return program
+    @staticmethod
+    def _made(builder: ProgramBuilder, op: ops.Op, step: OpStep, inputs: tuple[int, ...]) -> int:
+        assert op.decompose is not None
+        operands = [builder.tensor(i) for i in inputs]
+        return int(op.decompose(*operands, **op.check_attrs(step.attr_dict)).id)
 
 
 def _is_composite(step: OpStep) -> bool:

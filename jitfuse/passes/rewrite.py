@@ -12,7 +12,15 @@ from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
 from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import Attrs, FusedProgram, Meta, OpStep, make_attrs
+from jitfuse.records import NamedTuple, made
 from jitfuse.tracing.abstract import AbstractTensor
+
+
+class Recorded(NamedTuple):
+    """Steps, each of one result, and the value that they were appended for."""
+
+    steps: tuple[OpStep, ...]
+    result: int
 
 
 class ProgramBuilder:
@@ -106,7 +114,7 @@ class ProgramBuilder:
         self._next += len(metas)
         self._number += 1
         self.change()
-        step = OpStep(number, op_name, inputs, attrs, results, mode_sensitive, number)
+        step = made(OpStep, (number, op_name, inputs, attrs, results, mode_sensitive, number))
         self._steps.append(step)
         for result, meta in zip(results, metas):
             self.meta[result] = meta
@@ -114,6 +122,20 @@ class ProgramBuilder:
         if self.source is not None:
             self._sources[number] = self.source
         return new
+
+    def recorded(self, make: Callable[[], int]) -> Recorded:
+        """Have steps appended; return them with the value that `make` returns."""
+        self.change()
+        count = len(self._steps)
+        result = make()
+        return Recorded(tuple(self._steps[count:]), result)
+
+    def again(self, recorded: Recorded, ids: dict[int, int]) -> int:
+        """Append what has been recorded over other values, to which `ids` maps those of then; return the result."""
+        for step in recorded.steps:
+            inputs, result = tuple([ids[i] for i in step.input_ids]), step.result_ids[0]
+            ids[result] = self._append(step.op_name, inputs, step.attrs, (self.meta[result],), step.mode_sensitive)
+        return ids[recorded.result]
 
     def is_transposed(self, value: int) -> bool:
         """Return whether a transpose has made a value."""
