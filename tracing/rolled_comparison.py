@@ -161,7 +161,8 @@ def _regions(ops: Sequence[OpNode]) -> tuple[Any, Any, Any]:
     Of ops whose regions do not move, most have name and attributes in common with others, as objects: these are looked
     at once.
     """
-    names, attrs = [op[1] for op in ops], [op[3] for op in ops]
+    names: list[str] = [op[1] for op in ops]
+    attrs: list[Any] = [op[3] for op in ops]
     moving = [k for k, name in enumerate(names) if name in _MOVING and len(attrs[k][1][1]) <= _AXES]
     staying = np.ones(len(ops), bool)
     staying[moving] = False
@@ -191,7 +192,7 @@ def _numbered(values: Sequence[Any]) -> tuple[Any, int]:
     return np.fromiter(map(numbers.__getitem__, values), np.int64, len(values)), len(numbers)
 
 
-def _starts(starts: Sequence[Any], places: list[int], count: int) -> Any:
+def _starts(starts: list[tuple[int, ...]], places: list[int], count: int) -> Any:
     """Return starts at these places of so many ops, axis by axis, 0 for axes that there are not."""
     flat, ranks = flat_of(starts)
     table = np.zeros((int(ranks.max(initial=0)), count), np.int64)
