@@ -84,8 +84,8 @@ class Memory(Literals):
             name, others = path.name, path.others
             moved = None
             if name == "slice" or name == "reshape":  # which were checked when the view was made
-                _, dtype, device, _, _ = self.graph.metas[found]
-                moved = made(Meta, (path.shape, dtype, device, False, None))
+                held = self.graph.metas[found]
+                moved = made(Meta, (path.shape, held[1], held[2], False, None))
             found = cache[path] = self.emit(name, (found, *others) if others else (found,), path.attrs, moved, line)
         return found
 

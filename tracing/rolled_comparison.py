@@ -70,9 +70,8 @@ class Comparison:
         for operand in operands:
             self._code = _paired(self._code, np.where(operand < 0, 0, numbers[operand] + 1))
         until = np.maximum.reduceat(last_use[made], np.cumsum(widths) - widths) if count else last_use[:0]
-        places = dict(zip(made.tolist(), origin.tolist()))
         self.line = Line(
-            ops, self._code, places, last_use, until, position, literal, first, operands, self._starts,
+            ops, self._code, last_use, until, position, literal, first, operands, self._starts,
             (arity <= _COMPARED) & (widths == 1), recorded, copied,
         )
 
@@ -225,17 +224,19 @@ class Numbers:
     def __init__(self) -> None:
         self._by_identity: dict[int, int] = {}
         self._by_value: dict[Meta, int] = {}
-        self._found: list[int] = []
+        self._found = np.zeros(0, np.int64)
 
     def of(self, metas: list[Meta]) -> Any:
         """Return the numbers of all metas, of which earlier ones are those of the last call."""
-        by_identity, by_value, found = self._by_identity, self._by_value, self._found
-        for meta in metas[len(found) :]:
-            number = by_identity.get(id(meta))
-            if number is None:
-                number = by_identity[id(meta)] = by_value.setdefault(meta, len(by_value))
-            found.append(number)
-        return np.array(found, np.int64)
+        new = metas[len(self._found) :]
+        names = list(map(id, new))
+        by_identity, by_value = self._by_identity, self._by_value
+        for name, meta in dict(zip(names, new)).items():
+            if name not in by_identity:
+                by_identity[name] = by_value.setdefault(meta, len(by_value))
+        added = np.fromiter(map(by_identity.__getitem__, names), np.int64, len(names))
+        self._found = np.concatenate([self._found, added])
+        return self._found
 
 
 def _stretches(mask: Any, least: int) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ looks at them: most disappear in loops. Owns these arrays and copies. Does not o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, overload
 
 import numpy as np
@@ -96,7 +96,7 @@ def written_out(columns: Columns, metas: list[Meta], delivered: Collection[int])
     new_results[outputs[copies]] = begins + _within(size[again])
     new_read[inputs[start[two] + 1]] = new_results[outputs[start[two]]]
     new_read[inputs[place[reader]] + at - _begins(arity)[reader]] = new_results[outputs[start + two]][number]
-    ops = _Ops(recorded, origin, (new_read, inputs, new_arity), (new_results, outputs, new_widths))
+    ops = _Ops(recorded, origin, (new_read, inputs), (new_results, outputs))
     return Columns(ops, recorded, origin, new_read, new_arity, new_results, new_widths)
 
 
@@ -141,13 +141,18 @@ def _spread(begins: Any, lengths: Any) -> Any:
 
 
 class _Ops(Sequence[OpNode]):
-    """Ops that are made when somebody looks at them: recorded ones with other operands and results."""
+    """Ops that are made when somebody looks at them: recorded ones with other operands and results.
 
-    def __init__(self, recorded: Sequence[OpNode], origin: Any, read: Iterable[Any], results: Iterable[Any]) -> None:
+    What they read and make stands in arrays, and where that of each op begins.
+    """
+
+    def __init__(
+        self, recorded: Sequence[OpNode], origin: Any, read: tuple[Any, Any], results: tuple[Any, Any]
+    ) -> None:
         self._recorded = recorded
-        self._origin: list[int] = origin.tolist()
-        self._read, self._from, self._arity = [a.tolist() for a in read]
-        self._results, self._begins, self._widths = [a.tolist() for a in results]
+        self._origin = origin
+        self._read, self._from = read
+        self._results, self._begins = results
         self._met: dict[int, OpNode] = {}
 
     def __len__(self) -> int:
@@ -162,12 +167,11 @@ class _Ops(Sequence[OpNode]):
             return [self[k] for k in range(*at.indices(len(self)))]
         found = self._met.get(at)
         if found is None:
-            number, name, inputs, attrs, results, mode_sensitive, source = self._recorded[self._origin[at]]
-            if inputs:
-                begin = self._from[at]
-                inputs = tuple(self._read[begin : begin + self._arity[at]])
-            begin = self._begins[at]
-            results = tuple(self._results[begin : begin + self._widths[at]])
-            found = made(OpNode, (number, name, inputs, attrs, results, mode_sensitive, source))
+            op = self._recorded[self._origin.item(at)]
+            begin = self._from.item(at)
+            inputs = tuple(self._read[begin : begin + len(op[2])].tolist()) if op[2] else ()
+            begin = self._begins.item(at)
+            results = tuple(self._results[begin : begin + len(op[4])].tolist())
+            found = made(OpNode, (op[0], op[1], inputs, op[3], results, op[5], op[6]))
             self._met[at] = found
         return found

@@ -5,7 +5,7 @@ where runs are (`jitfuse.tracing.rolling`), nor the loop that they become (`jitf
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -71,7 +71,6 @@ class Line(NamedTuple):
 
     ops: Sequence[OpNode]
     kinds: Any
-    position: Mapping[int, int]
     last_use: Any
     until: Any
     made: Any
@@ -158,7 +157,7 @@ class Iterations:
 
     def __init__(self, place: Workplace, line: Line, run: Run) -> None:
         """Read a run, up to the iteration of which values are used later on; raises NoLoopError for too few."""
-        self.place, self.line, self.position = place, line.ops, line.position
+        self.place, self.line, self._position = place, line.ops, line.made
         self.begin, self.period = run.begin, run.period
         self.count = (run.end - run.begin) // run.period
         kinds = line.kinds[run.begin : run.begin + 2 * run.period]
@@ -196,9 +195,14 @@ class Iterations:
         """Return an op of each iteration."""
         return self.line[self.begin + phase : self.end : self.period]
 
+    def position(self, tensor: int) -> int:
+        """Return which op of the line makes a tensor, -1 for none."""
+        at: int = self._position.item(tensor)
+        return at
+
     def place_of(self, tensor: int) -> tuple[int, int, int]:
         """Return (iteration, phase, result) of a tensor of the run."""
-        at = self.position[tensor]
+        at = self.position(tensor)
         iteration, phase = divmod(at - self.begin, self.period)
         return iteration, phase, tensor - self.line[at].result_ids[0]
 
@@ -259,12 +263,12 @@ class Iterations:
         column = [op.input_ids[slot] for op in self._over_iterations(phase)]
         first, sample = column[0], column[self._sample]
         if column.count(first) == self.count:
-            if self.position.get(first, -1) >= self.begin:
+            if self.position(first) >= self.begin:
                 raise NoLoopError
             return Outer(first)
         if self.place.literals.keys() >= set(column):
             return Varying(tuple(column))
-        if self.position.get(sample, -1) < self.begin:
+        if self.position(sample) < self.begin:
             raise NoLoopError
         iteration, producer, result = self.place_of(sample)
         lag = self._sample - iteration
@@ -280,7 +284,7 @@ class Iterations:
         for k in range(source.lag):
             key = source.phase, source.result, source.lag - k
             tensor = self.op(phase, k).input_ids[slot]
-            if self.initial.setdefault(key, tensor) != tensor or self.position.get(tensor, -1) >= self.begin:
+            if self.initial.setdefault(key, tensor) != tensor or self.position(tensor) >= self.begin:
                 raise NoLoopError
 
     def _check_initial(self) -> None:

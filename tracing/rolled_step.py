@@ -6,8 +6,8 @@ iteration in between are used too, a loop ends there and another goes on. Does n
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta, make_attrs
@@ -74,7 +74,7 @@ def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
 
 
 def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
-    for begin in _beginnings(line.ops, run, line.position)[:_ATTEMPTS]:
+    for begin in _beginnings(line.ops, run, line.made)[:_ATTEMPTS]:
         count = (run.end - begin) // run.period
         for times in dict.fromkeys((_at_once(line, run, count), 1)):
             period = times * run.period
@@ -97,7 +97,7 @@ def _at_once(line: Line, run: Run, count: int) -> int:
     return min(range(most // 2 + 1, most + 1), key=lambda n: (count % n, -n))
 
 
-def _beginnings(line: Sequence[OpNode], run: Run, position: Mapping[int, int]) -> list[int]:
+def _beginnings(line: Sequence[OpNode], run: Run, position: Any) -> list[int]:
     """Return where an iteration may begin, the places that the fewest values cross first, early ones before late.
 
     What has been written into an array crosses with it.
@@ -111,7 +111,7 @@ def _beginnings(line: Sequence[OpNode], run: Run, position: Mapping[int, int]) -
         for t in line[k].input_ids:
             at, array = written.get(t, (k, t))
             t = array if at < k else t
-            made = position.get(t, -1)
+            made = position.item(t)
             if made >= run.begin:
                 producer = (made - run.begin) % period, t - line[made].result_ids[0]
                 reach[producer] = max(reach.get(producer, 0), k - made)

@@ -97,8 +97,8 @@ def _before_reshapes(run: Iterations, value: int) -> int:
 
 
 def _maker(run: Iterations, tensor: int) -> OpNode | None:
-    position = run.position.get(tensor)
-    return None if position is None else run.line[position]
+    position = run.position(tensor)
+    return None if position < 0 else run.line[position]
 
 
 def _region(op: OpNode) -> Region:

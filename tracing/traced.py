@@ -134,11 +134,12 @@ class TracedTensor(Operators):
         if op.loop is not None:
             known = run.graph.metas
             metas = tuple([known[i] for i in found])
-            are_numbers, cast, meta = weak.operands(op, metas)
-            if are_numbers:
+            operands = weak.operands(op, metas)
+            if operands[0]:  # all are Python's numbers
                 return self._apply_among_numbers(op, ids, metas, attrs)
-            for k, dtype in cast:
+            for k, dtype in operands[1]:
                 weak.check_fits(run, ids[k], dtype)
+            meta = operands[2]
             if run.mixed:
                 python = python_numbers.are_python(run, ids, metas)
                 if python is not None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.records import Record, fresh, made
-from jitfuse.tracing.graph import ProcessGraph
+from jitfuse.tracing.graph import OpNode, ProcessGraph
 from jitfuse.tracing.scheduler import ILPScheduler, SchedulingProblem, size_class
 
 
@@ -36,7 +36,8 @@ class GraphTranslator:
     def __init__(self, graph: ProcessGraph, boundary: Boundary) -> None:
         self.graph = graph
         self.boundary = boundary
-        columns: Any = tuple(zip(*graph.live_ops(boundary.delivered()))) or _NONE
+        live = graph.live_ops(boundary.delivered())
+        columns: Any = (tuple([op[k] for op in live]) for k in range(len(OpNode._fields)))
         self.ids, self._names, self._inputs, self._attrs, self._results, self._modes, self._sources = columns
         self._produced = list(chain.from_iterable(self._results))
 
@@ -74,10 +75,6 @@ class GraphTranslator:
             writes=dict(b.writes),
             sources={step[0]: sources[step[0]] for step in steps},
         )
-
-
-_NONE: Final[tuple[tuple[()], ...]] = ((),) * 7
-"""The columns of no ops."""
 
 
 def _weight(meta: Meta) -> int:
