@@ -25,6 +25,8 @@ _READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
 """Views that NumPy lets nobody write into."""
 _SHARED_PLACES: Final = frozenset({"broadcast_to", "windows"})
 """Views with several elements at one place of memory, into which torch lets nobody write either."""
+_NOTHING: Final[dict[Path, int]] = {}
+"""What is known of views of a storage of which nobody has a view: most are those of numbers. Nobody writes into it."""
 _PARTS: Final = frozenset({"real", "imag"})
 """Views of complex numbers: every other number of their memory."""
 
@@ -40,7 +42,7 @@ class Storage:
         """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
         self.meta = meta
         self.feed = feed
-        self.cache: dict[Path, int] = {}
+        self.cache: dict[Path, int] = _NOTHING
         """What views of it hold now, as far as that is known."""
         self.frozen = ""
         """The function whose result would show what is written here, or show here what is written there; or none."""
@@ -79,6 +81,8 @@ class Memory(Literals):
             missing.append(path)
         if found is None:
             found = storage.value
+        if cache is _NOTHING:
+            cache = storage.cache = {}
         line = self.line(5)
         for path in missing[::-1]:
             name, others = path.name, path.others
@@ -102,16 +106,18 @@ class Memory(Literals):
         self._check_written(storage)
         new = value if path is not None and path.name == "slice" else self.fit(value, shape, dtype)
         if path is None:
-            storage.value, storage.cache = new, {}
+            storage.value, storage.cache = new, _NOTHING
             return
         last = self.graph.metas[new]
-        cache = {path: new} if last.shape == shape and last.dtype == dtype and not last.weak else {}
+        cache = {path: new} if last.shape == shape and last.dtype == dtype and not last.weak else _NOTHING
         line = self.line(5)
         while True:
             new = self._undone(storage, path, new, line)
             path = path.of
             if path is None:
                 break
+            if cache is _NOTHING:
+                cache = {}
             cache[path] = new
         storage.value, storage.cache = new, cache
 

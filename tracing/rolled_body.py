@@ -54,6 +54,8 @@ class BodyWriter:
         self._written: dict[int, int] = {}
         self._pieces: dict[int, int] = {}
         self._one: dict[int, int] = {}
+        self._fitted: dict[tuple[int, str, tuple[int, ...]], int] = {}
+        """What has been cast and broadcast for an update, for others of the same value."""
 
     def program(self) -> FusedProgram:
         """Return the body."""
@@ -211,6 +213,14 @@ class BodyWriter:
         """Return what an update writes, of the array's dtype and the region's shape."""
         op, counts = self.run.ops[phase], self.arrays.region(phase).counts
         value, array = self._read(self.run.inputs[phase][1], whole), self._metas[op.result_ids[0]]
+        key = value, array.dtype, counts
+        found = self._fitted.get(key)
+        if found is None:
+            found = self._fitted[key] = self._fit(value, array, counts, op)
+        return found
+
+    def _fit(self, value: int, array: Meta, counts: tuple[int, ...], op: OpNode) -> int:
+        """Return a value in the dtype of an array and the shape of a region."""
         meta = self._meta[value]
         if meta.dtype != array.dtype or meta.weak:
             meta = Meta(meta.shape, array.dtype, array.device)
