@@ -12,7 +12,7 @@ import numpy as np
 
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.compile.delivery import State, bind_feeds, build_result
-from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.found import Trace
 
 
 def interpret(trace: Trace, training: bool, args: Sequence[Any], kwargs: Mapping[str, Any], state: State) -> Any:

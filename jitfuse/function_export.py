@@ -12,8 +12,8 @@ from jitfuse.exporting import export
 from jitfuse.exporting.names import RESERVED, identifier
 from jitfuse.exporting.results import Argument, Constant, Delivered, Leaf, Window
 from jitfuse.ir.program import FusedProgram
+from jitfuse.tracing.found import Trace
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf
-from jitfuse.tracing.tracer import Trace
 
 
 def export_call(function: Any, trace: Trace, training: bool) -> str:

@@ -14,7 +14,7 @@ from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.later import Later
 from jitfuse.records import NamedTuple
 from jitfuse.tracing import output
-from jitfuse.tracing.tracer import TraceEnd
+from jitfuse.tracing.found import TraceEnd
 
 if TYPE_CHECKING:
     from jitfuse.function_splits import Splits

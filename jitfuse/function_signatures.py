@@ -27,7 +27,8 @@ from jitfuse.frameworks import tensor_feeds, tensor_ids
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
 from jitfuse.tracing.device_array import DeviceArray
-from jitfuse.tracing.tracer import Trace, TraceEnd, trace_call
+from jitfuse.tracing.found import Trace, TraceEnd
+from jitfuse.tracing.tracer import trace_call
 
 if TYPE_CHECKING:
     from jitfuse.tracing.observing import Splitter

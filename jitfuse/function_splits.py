@@ -19,7 +19,7 @@ from jitfuse.function_route import Route
 from jitfuse.function_signatures import Signatures, raise_status
 from jitfuse.later import Later
 from jitfuse.options import Options
-from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.found import Trace
 
 if TYPE_CHECKING:
     from jitfuse.splitting import signals

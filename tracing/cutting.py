@@ -14,8 +14,8 @@ from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.records import NamedTuple, Record
 from jitfuse.tracing import layout
 from jitfuse.tracing.graph import OpNode, ProcessGraph
+from jitfuse.tracing.long_runs import roll_long
 from jitfuse.tracing.session import Session
-from jitfuse.tracing.tracer import roll_long
 from jitfuse.tracing.translator import Boundary, schedule
 
 

@@ -1,13 +1,13 @@
 """The tracer: runs a Python function on traced tensors and returns its program.
 
-Owns `trace` and its answer `Trace`: the scheduled program, where each feed comes from, under which guards the
-program stands for the function, and how results are put together. Does not compile or run anything.
+Owns `trace`: the runs of the function, and how what they have recorded becomes a scheduled program with its results
+put together. Its answer, a `Trace`, is in `jitfuse.tracing.found`. Does not compile or run anything.
 """
 from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,19 +21,18 @@ from jitfuse.errors import (
     DTypeError,
     JitfuseError,
     OutOfRangeError,
-    OverlapError,
     ReadOnlyError,
     ShapeError,
     UnsupportedDTypeError,
     VolatileError,
 )
 from jitfuse.ir.liveness import looks_at_mode
-from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.later import Later
 from jitfuse.records import Record
 from jitfuse.tracing.foreign import Foreign
-from jitfuse.tracing.graph import ProcessGraph
+from jitfuse.tracing.found import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
 from jitfuse.tracing.hooks import TracingHooks
+from jitfuse.tracing.long_runs import roll_long
 from jitfuse.tracing.mode import ModeFlag, ModeMattersError
 from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
@@ -51,7 +50,7 @@ from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import line_of, was_caught
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.translator import Boundary, schedule
-from jitfuse.tracing.view.chain import Chain, Guard
+from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.reader import View
 
 if TYPE_CHECKING:
@@ -59,75 +58,6 @@ if TYPE_CHECKING:
     from jitfuse.tracing.observing import Splitter
 else:
     choosing = Later("jitfuse.tracing.choosing")
-
-ROLLED_OPS = 256
-"""Ops from which on equal iterations become a loop: fewer compile in tenths of a second, and fuse better."""
-ROLLED_OPS_OF_MANY = 32
-"""The same where many programs are compiled for one call."""
-ROLLED_OPS_ELSEWHERE = 4096
-"""The same for a GPU, where loops go through the host."""
-ROLLED_ITERATIONS = 16
-ROLLED_ITERATIONS_OF_MANY = 4
-"""The same where many programs are compiled for one call: each round that is written out makes kernels of its own."""
-
-
-class FeedSource(Record, frozen=True):
-    """Where a feed is read at each call, and what it must look like.
-
-    source   a Chain, or RANDOM_STATE
-    kind     "array" (np.ndarray with exactly these shape, dtype and strides), "python" (exact int or float),
-             "numpy" (a NumPy scalar of this dtype), "state"
-    strides  in bytes
-    """
-
-    source: Any
-    kind: str
-    meta: Meta
-    strides: tuple[int, ...]
-
-
-class Trace(Record, frozen=True):
-    """What one trace found.
-
-    program         scheduled and pruned; covers both modes
-    feeds           feed id -> where it is read; also those that only the result tree names
-    guards          conditions under which the program stands for the function
-    aliases         (chain, feed): what is found there must be the very array bound to the feed
-    guarded_values  feed id -> the Python scalar's value, or the array's bytes, that Python looked at, compared again
-    int_ranges      feed id -> (low, high) within which a Python int must lie
-    result          the tree to return
-    positional      number of positional arguments of the call
-    keywords        keyword names of the call, in order, without `training`
-    mode_sensitive  whether Python or a step looked at the training flag
-    trace_ms        time taken
-    torch           whether its results are tensors of torch's, because it has seen some
-    recorded        operators that the run has recorded, before loops were rolled
-    """
-
-    program: FusedProgram
-    feeds: Mapping[int, FeedSource]
-    guards: tuple[Guard, ...]
-    aliases: tuple[tuple[Chain, int], ...]
-    guarded_values: Mapping[int, bool | int | float | complex | bytes]
-    int_ranges: Mapping[int, tuple[int, int]]
-    result: ResultTree
-    positional: int
-    keywords: tuple[str, ...]
-    mode_sensitive: bool
-    trace_ms: float
-    mode: bool | None = None
-    """The mode that the trace stands for; None: both."""
-    torch: bool = False
-    recorded: int = 0
-
-
-class TraceEnd(Record, frozen=True):
-    """How the run of a function ended whose program was split: what is left to compute, and to return."""
-
-    session: Session
-    guards: Sequence[Guard]
-    result: ResultTree
-    boundary: Boundary
 
 
 class _Run(Record):
@@ -399,55 +329,3 @@ def _writes(session: Session, runs: list[_Run], closing: Recorder) -> dict[int, 
             same = len(set(values)) == 1
             writes[feed] = values[0] if same else closing.emit("mode_select", (values[0], values[1]))
     return writes
-
-
-def guards_of(
-    session: Session, found: Iterable[Guard]
-) -> tuple[tuple[Guard, ...], tuple[tuple[Chain, int], ...]]:
-    """Return guards, each once, and the aliases.
-
-    Where two ways lead to one array, the view pins the array itself. What counts is only that both lead to the
-    same array, whichever it is, so these guards become aliases of the feed.
-    """
-    guards: dict[Any, Guard] = {}
-    aliases: dict[Chain, int] = {}
-    for guard in found:
-        feed = session.feed_of_array.get(id(guard.expected)) if guard.kind == "IS" else None
-        if feed is None:
-            detail = guard.expected if guard.kind == "ABSENT" else None
-            guards.setdefault((guard.chain, guard.kind, detail), guard)
-        elif guard.chain != session.feeds[feed].source:
-            aliases[guard.chain] = feed
-    return tuple(guards.values()), tuple(aliases.items())
-
-
-def feed_sources(session: Session) -> dict[int, FeedSource]:
-    """Return where each feed comes from."""
-    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
-
-
-def roll_long(
-    graph: ProcessGraph, boundary: Boundary, on_host: bool, *, many: bool = False
-) -> tuple[ProcessGraph, Boundary]:
-    """Return the graph and what it delivers, with long runs of equal iterations as loops; `many`: shorter ones too."""
-    least = ROLLED_OPS_OF_MANY if many else ROLLED_OPS if on_host else max(ROLLED_OPS, ROLLED_OPS_ELSEWHERE)
-    if len(graph.ops) < least:
-        return graph, boundary
-    from jitfuse.tracing.rolled_run import Limits  # few programs have long runs
-    from jitfuse.tracing.rolling import rolled
-
-    return rolled(graph, boundary, Limits(least, ROLLED_ITERATIONS_OF_MANY if many else ROLLED_ITERATIONS))
-
-
-def refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
-    """Raise OverlapError where a written array shares memory with another feed, or with itself."""
-    arrays = [f for f in session.feeds.values() if f.kind == "array"]
-    for feed in (session.feeds[w] for w in writes):
-        name = session.graph.feed_names[feed.id]
-        repeats = any(s == 0 and n > 1 for n, s in zip(feed.meta.shape, feed.layout.strides, strict=True))
-        if repeats and 0 not in feed.meta.shape:
-            raise OverlapError(f"{name} is written and its elements share memory")
-        for other in arrays:
-            if other is not feed and np.may_share_memory(feed.value, other.value):
-                other_name = session.graph.feed_names[other.id]
-                raise OverlapError(f"{name} is written and shares memory with {other_name}")

@@ -18,12 +18,12 @@ from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.ir.program import RANDOM_STATE, Meta
 from jitfuse.records import Record
 from jitfuse.tracing.foreign import tensor_as_array
-from jitfuse.tracing.tracer import FeedSource, Trace
+from jitfuse.tracing.found import FeedSource, Trace
 from jitfuse.tracing.view import Chain, Guard
 
 
 class Entrance(Record, frozen=True):
-    """Which calls an entry takes, and what it reads: as in `jitfuse.tracing.tracer.Trace`; `writes` are feeds."""
+    """Which calls an entry takes, and what it reads: as in `jitfuse.tracing.found.Trace`; `writes` are feeds."""
 
     positional: int
     keywords: tuple[str, ...]

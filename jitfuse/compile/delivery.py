@@ -11,8 +11,8 @@ import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.device_array import unwrapped
+from jitfuse.tracing.found import Trace
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultTree, SameLeaf, ViewLeaf
-from jitfuse.tracing.tracer import Trace
 from jitfuse.tracing.view import Chain
 
 State = Mapping[str, np.ndarray[Any, Any]]

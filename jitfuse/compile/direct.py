@@ -14,7 +14,7 @@ from jitfuse.compile.delivery import State, bind_feeds, build_result
 from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.plan_call import Arrays, OnStatus, PlanCall
 from jitfuse.dtypes import numpy_dtype
-from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.found import Trace
 
 
 def call_directly(

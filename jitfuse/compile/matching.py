@@ -14,7 +14,7 @@ from jitfuse.compile.bind import is_c_order
 from jitfuse.ir.floats import exact_text
 from jitfuse.records import Record
 from jitfuse.tracing.device_array import seen
-from jitfuse.tracing.tracer import FeedSource, Trace
+from jitfuse.tracing.found import FeedSource, Trace
 from jitfuse.tracing.view import Chain, Guard
 
 
@@ -24,7 +24,7 @@ class Conditions(Record, frozen=True):
     feeds    the feeds that are checked
     known    those and the others that aliases and written arrays are compared with
     writes   feeds that are written: they are writeable and lie apart from every other array
-    the rest as in `jitfuse.tracing.tracer.Trace`
+    the rest as in `jitfuse.tracing.found.Trace`
     """
 
     guards: Sequence[Guard]

@@ -25,7 +25,7 @@ from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.stored_plans import PlanName, find_plan, plan_entry, plan_name
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record, fresh
-from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.found import Trace
 
 if TYPE_CHECKING:
     from jitfuse.compile.matching import Conditions

@@ -21,11 +21,11 @@ from jitfuse.plans import AbstractPlan, HostCall, HostOperand, Launch, RuntimePl
 from jitfuse.plans.layout import Layout, strided
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import tracer
+    from jitfuse.tracing import found
 
 
 def runtime_plan(
-    trace: tracer.Trace, training: bool, schedule: str, chosen: dict[int, Any] | None = None
+    trace: found.Trace, training: bool, schedule: str, chosen: dict[int, Any] | None = None
 ) -> RuntimePlan:
     """Return the plan of one mode of a trace: passes, then the best of the plans that compete.
 
@@ -73,7 +73,7 @@ def _carried(step: HostCall, name: str, body: FusedProgram) -> dict[int, int]:
     return {body.ordered_feeds[first + k]: k for k in range(carries)}
 
 
-def feed_layouts(trace: tracer.Trace) -> dict[int, Layout]:
+def feed_layouts(trace: found.Trace) -> dict[int, Layout]:
     """Return the layout of every array feed of a trace."""
     layouts = {}
     for feed, source in trace.feeds.items():

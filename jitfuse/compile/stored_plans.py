@@ -22,7 +22,7 @@ from jitfuse.ir import ops
 from jitfuse.ir.program import AttrValue, FusedProgram, Meta, OpStep
 from jitfuse.lazy import cached_property
 from jitfuse.records import Record
-from jitfuse.tracing.tracer import Trace
+from jitfuse.tracing.found import Trace
 
 
 class PlanName(Record, frozen=True):

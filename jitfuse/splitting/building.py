@@ -29,6 +29,7 @@ from jitfuse.splitting.signals import (
 )
 from jitfuse.splitting.tree import Call, Edge, Position, Result, State, Tree
 from jitfuse.tracing.cutting import Part, Place, cut
+from jitfuse.tracing.found import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import Answer, Question
 from jitfuse.tracing.python_numbers import is_of_data
@@ -36,7 +37,6 @@ from jitfuse.tracing.python_state import PythonState, looking_frame, python_stat
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import is_user_code
-from jitfuse.tracing.tracer import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
 from jitfuse.tracing.view import Guard, branches
 
 

@@ -23,8 +23,8 @@ from jitfuse.function_signatures import raise_status
 from jitfuse.ir.liveness import looks_at_mode
 from jitfuse.options import Options
 from jitfuse.tracing.cutting import Part
+from jitfuse.tracing.found import FeedSource, Trace
 from jitfuse.tracing.results import OutputLeaf, ResultTree
-from jitfuse.tracing.tracer import FeedSource, Trace
 from jitfuse.tracing.view import Chain
 
 Note = Callable[[], Callable[[str, JitfuseError], None] | None]

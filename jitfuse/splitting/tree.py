@@ -18,10 +18,10 @@ from jitfuse.records import NamedTuple, Record, fresh
 from jitfuse.splitting.segment import Segment
 from jitfuse.tracing.cutting import Place
 from jitfuse.tracing.device_array import HostArray, unwrapped
+from jitfuse.tracing.found import FeedSource
 from jitfuse.tracing.observing import Answer, Question
 from jitfuse.tracing.python_state import PythonState
 from jitfuse.tracing.results import ResultTree
-from jitfuse.tracing.tracer import FeedSource
 from jitfuse.tracing.view import Chain
 
 

@@ -16,7 +16,7 @@ from jitfuse.compile.matching import Conditions
 from jitfuse.ir.program import RANDOM_STATE, Meta
 from jitfuse.records import Record, fresh
 from jitfuse.splitting.tree import Call, Edge, State, Tree
-from jitfuse.tracing.tracer import FeedSource
+from jitfuse.tracing.found import FeedSource
 from jitfuse.tracing.view import Chain, Guard
 
 MAX_WAYS: Final = 4096

@@ -12,7 +12,7 @@ from jitfuse import function_splits
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.ir.text import parse
 from jitfuse.ir.verify import verify
-from jitfuse.tracing import rolled_step, tracer
+from jitfuse.tracing import long_runs, rolled_step
 
 RNG = np.random.default_rng(5)
 
@@ -20,13 +20,13 @@ RNG = np.random.default_rng(5)
 @contextmanager
 def limits(ops: int, iterations: int, fused: int = 64) -> Iterator[None]:
     """Roll from so many ops and iterations on, with so many ops in one iteration; what is written out may be long."""
-    before = tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_splits.MAX_STEPS
-    tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS, rolled_step.FUSED_OPS = ops, iterations, fused
+    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_splits.MAX_STEPS
+    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS = ops, iterations, fused
     function_splits.MAX_STEPS = 1 << 60  # type: ignore[misc]
     try:
         yield
     finally:
-        tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_splits.MAX_STEPS = before  # type: ignore[misc]
+        long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_splits.MAX_STEPS = before  # type: ignore[misc]
 
 
 def results(fn: Callable[..., Any], args: tuple[Any, ...], calls: int = 2) -> list[np.ndarray]:

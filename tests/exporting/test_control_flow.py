@@ -9,7 +9,7 @@ import optree
 import pytest
 
 import jitfuse as jf
-from jitfuse.tracing import tracer
+from jitfuse.tracing import long_runs
 
 X = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
 
@@ -74,10 +74,10 @@ def test_random_numbers_and_modes_in_a_loop(load: Any, same: Any) -> None:
 @pytest.fixture
 def early() -> Iterator[None]:
     """Roll short loops."""
-    before = tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS
-    tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS = 24, 4
+    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS
+    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS = 24, 4
     yield
-    tracer.ROLLED_OPS, tracer.ROLLED_ITERATIONS = before
+    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS = before
 
 
 @pytest.mark.usefixtures("early")

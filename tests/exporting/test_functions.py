@@ -27,7 +27,8 @@ from jitfuse.fallback import interpret
 from jitfuse.function_export import export_call, with_feeds_of_the_result
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.ir.text import parse
-from jitfuse.tracing.tracer import Trace, trace
+from jitfuse.tracing.found import Trace
+from jitfuse.tracing.tracer import trace
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 

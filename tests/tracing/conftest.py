@@ -11,8 +11,9 @@ import pytest
 from jitfuse.ir import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.ir.verify import verify
+from jitfuse.tracing.found import Trace
 from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
-from jitfuse.tracing.tracer import Trace, trace
+from jitfuse.tracing.tracer import trace
 
 STATE = np.array([7, 0], "int64")
 
