@@ -57,6 +57,8 @@ class Memory(Literals):
         super().__init__(session)
         self.storages: dict[int, Storage] = {}
         self.paths = Paths()
+        self._views: dict[tuple[int, ...], Meta] = {}
+        """The meta of the last view of each shape: many are alike, and what is alike had better be one object."""
 
     def feed_storage(self, feed: Feed) -> Storage:
         """Return the storage of a feed in this run; all ways to the same array share it."""
@@ -88,8 +90,9 @@ class Memory(Literals):
             name, others = path.name, path.others
             moved = None
             if name == "slice" or name == "reshape":  # which were checked when the view was made
-                held = self.graph.metas[found]
-                moved = made(Meta, (path.shape, held[1], held[2], False, None))
+                held, moved = self.graph.metas[found], self._views.get(path.shape)
+                if moved is None or moved[1] != held[1] or moved[2] != held[2]:
+                    moved = self._views[path.shape] = made(Meta, (path.shape, held[1], held[2], False, None))
             found = cache[path] = self.emit(name, (found, *others) if others else (found,), path.attrs, moved, line)
         return found
 
