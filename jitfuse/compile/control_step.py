@@ -14,21 +14,10 @@ import numpy as np
 from jitfuse.compile.call_plan import BodyPlan, LibraryCall, Window
 from jitfuse.compile.copying import copy_window, transfer_window, window_bytes
 from jitfuse.compile.plan_literals import literal_arrays
+from jitfuse.compile.rolled_layout import results_of
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.compile.sweep_binding import Course
 from jitfuse.dtypes import itemsize
-from jitfuse.records import NamedTuple
-
-
-class _Result(NamedTuple):
-    """A result of a body: the value whose buffer it lies in, how, and whether it is all of it, in C order.
-
-    The value is None where the body has written it over the carried value in whose place it comes.
-    """
-
-    value: int | None
-    window: Window
-    whole: bool
 
 
 class HeldBody:
@@ -43,17 +32,7 @@ class HeldBody:
         self._constants = self.binder.constants(constants)
         self._arena = self.binder.reserve(plan.arena_bytes)
         self.outputs: dict[int, Place] = {}
-        self.results: list[_Result] = []
-        for value, dtype in plan.results.values():
-            view = plan.views.get(value)
-            if view is None:
-                view = Window(("value", value), 0, dtype, plan.outputs[value][1], (), True)
-            kind, base = view.buffer
-            if kind == "feed":
-                self.results.append(_Result(None, view, False))
-                continue
-            whole = view.contiguous and math.prod(view.shape) == math.prod(plan.outputs[base][1])
-            self.results.append(_Result(base, view, whole))
+        self.results = results_of(self.body)
 
     def claim(self, k: int) -> int | None:
         """Return the value whose buffer is result k and that has no place yet, None where there is none."""
@@ -75,7 +54,7 @@ class HeldBody:
         self.binder.steps(self.body.plan.steps, self._memory(feeds), repeated)
 
     def sweep(self, feeds: Sequence[Place], course: Course, count: int, repeated: int) -> None:
-        """Write so many iterations of the body, which is launches alone; raises NoCourseError."""
+        """Write so many iterations of the body, whose launches count them."""
         self.binder.sweep(self.body.plan.steps, self._memory(feeds), course, count, repeated)
 
     def _memory(self, feeds: Sequence[Place]) -> Memory:
@@ -101,12 +80,13 @@ class Carried:
     """The carried values of a loop: where an iteration reads them, and where the next one does."""
 
     def __init__(
-        self, step: ControlStep, body: HeldBody, count: int, first: int, rows: Collection[int] = ()
+        self, step: ControlStep, body: HeldBody, count: int, first: int, rows: Collection[int] = (),
+        kept: Collection[int] = (),
     ) -> None:
         """`first` is the operand with the first carried value; `rows` are outputs that have places already, which the
-        next iteration does not write."""
+        next iteration does not write; `kept` are the numbers of values that only the first iteration reads."""
         builder = step.binder.builder
-        self.step, self.body, self.count = step, body, count
+        self.step, self.body, self.count, self.kept = step, body, count, kept
         self.places: list[Place] = []
         """Where the body reads the values."""
         self.later: list[tuple[int, int]] = []  # (where the body writes, where it writes next time)
@@ -119,7 +99,13 @@ class Carried:
                 builder.copy(step.results[k], step.operand(first + k), window_bytes(step.call.outputs[k]))
                 self.places.append(step.results[k])
                 continue
-            value, now = body.claim(k), builder.value()
+            value = body.claim(k)
+            if k in kept:
+                self.places.append(step.operand(first + k))
+                if value is not None:
+                    body.outputs[value] = step.results[k]
+                continue
+            now = builder.value()
             self.places.append((now, 0))
             self.starts.append((now, *step.operand(first + k)))
             if made.whole and made.value is not None and made.value in rows:
@@ -150,6 +136,8 @@ class Carried:
     def end(self, last: Callable[[Place], Place] = lambda place: place) -> None:
         """Put the last values where the step's results belong; `last` is where a place is after the loop."""
         for k, place in enumerate(self.places):
+            if k in self.kept:
+                place = self.body.place(k)
             if not self.body.in_place(k):
                 nbytes = window_bytes(self.step.call.outputs[k])
                 self.step.binder.builder.copy(self.step.results[k], last(place), nbytes)

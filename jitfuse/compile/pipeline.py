@@ -60,9 +60,9 @@ class ModePlan:
     @property
     def forms(self) -> tuple[KernelForm, ...]:
         """The forms of the kernels, in the order of their numbers."""
-        from jitfuse.compile.planning import forms_of
+        from jitfuse.compile.planning import lowered
 
-        return forms_of(self.runtime)
+        return lowered(self.runtime)[1]
 
 
 class Specialisation(Record):
@@ -133,11 +133,10 @@ def _mode_plan(
     found = find_plan(name, origin) if name is not None else None
     if found is not None:
         return ModePlan(found.call, found.kernels, trace, training, schedule)
-    from jitfuse.compile.planning import call_plan, forms_of, runtime_plan
+    from jitfuse.compile.planning import lowered, runtime_plan
 
     runtime = runtime_plan(trace, training, schedule, chosen)
-    forms = forms_of(runtime)
-    call = call_plan(runtime, forms)
+    call, forms = lowered(runtime)
     made_for = origin.replace(program=trace.program)
     kernels = kernels_for(forms, made_for, use_cache=use_cache) if forms else None
     _store(name if keep_plan else None, call, kernels, origin, use_cache)

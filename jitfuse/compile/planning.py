@@ -82,8 +82,19 @@ def feed_layouts(trace: found.Trace) -> dict[int, Layout]:
     return layouts
 
 
+def lowered(plan: RuntimePlan) -> tuple[CallPlan, tuple[KernelForm, ...]]:
+    """Return what a call of a plan does, and the forms of its kernels, in the order of their numbers."""
+    forms = forms_of(plan)
+    call = call_plan(plan, forms)
+    if not any(isinstance(step, HostCall) and step.bodies for step in plan.steps):
+        return call, forms
+    from jitfuse.compile.sweeping import with_sweeps
+
+    return with_sweeps(call, forms)
+
+
 def forms_of(plan: RuntimePlan) -> tuple[KernelForm, ...]:
-    """Return the forms of a plan's kernels, each once.
+    """Return the forms of a plan's launches, each once.
 
     By their hash, for kernels may run in another order where sizes differ, and the object is the same.
     """

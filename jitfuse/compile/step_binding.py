@@ -25,6 +25,8 @@ PARALLEL_NS: Final = 3_000
 """Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""
 RELEASE_GIL_NS: Final = 50_000
 """Launches estimated above this let other Python threads run meanwhile."""
+PIECE_NS: Final = 10_000
+"""What a loop in a kernel is estimated to take at most before signals and other threads are seen to."""
 HOST_NS: Final = 2_000
 """What a step of the host's is taken to cost."""
 ALIGN: Final = 64
@@ -133,24 +135,30 @@ class StepBinder:
     def sweep(
         self, launches: Sequence[KernelCall | LibraryCall], memory: Memory, course: Course, count: int, repeated: int
     ) -> None:
-        """Write launches, one after the other, so many times, over operands that are on a course.
+        """Write launches that count iterations, one after the other, over operands that are on a course.
 
-        Raises NoCourseError, and has written nothing then.
+        The first iteration stands alone where it begins elsewhere than the others go on from.
         """
         calls = [launch for launch in launches if isinstance(launch, KernelCall)]
         places = [[memory.place(b, o) for b, o in launch.buffers] for launch in calls]
+        first = [[course.first(place) for place in operands] for operands in places]
         after = [[course.after(place) for place in operands] for operands in places]
+        base = [[(m.place[0], m.place[1] - m.step) for m in operands] for operands in after]
+        turns = [{o: m.turn for o, m in enumerate(operands) if m.turn is not None} for operands in after]
+        alone = base != first or any(turns)
         swept = []
-        for launch, first, then in zip(calls, places, after, strict=True):
+        for k, launch in enumerate(calls):
             assert self.kernels is not None
             kernel, site = self.kernels.address(launch.kernel), len(self.bound.checks)
-            self.builder.launch(kernel, launch.units, operands=[course.first(p) for p in first], words=launch.words,
-                                site=site)
             self.bound.checks.append(launch.checks)
             self.cost += repeated * count * launch.cost_ns
-            swept.append(Sweep(kernel, launch.units, site, then, launch.words))
+            if alone:
+                self.builder.launch(kernel, launch.units, operands=first[k], words=launch.words, site=site)
+            swept.append(Sweep(kernel, launch.units, site, base[k], turns[k], launch.words))
+        together = len(swept) == 1 and not turns[0]
+        piece = max(1, PIECE_NS // calls[0].cost_ns) if together else 1
         if swept:
-            self.builder.sweep(count - 1, swept)
+            self.builder.sweep(int(alone), count, piece, swept)
 
     def host(self, function: Callable[..., None], step: LibraryCall, memory: Memory) -> None:
         """Write a step of the host's."""

@@ -1,7 +1,7 @@
 """Loops whose iterations are launches alone, as one op: where their operands are, iteration by iteration.
 
 Values that a loop moves come back to the same course after one iteration: they move on by a fixed distance, or between
-two places. Owns these courses, and which loops have them. Does not own the op
+two places. Owns these courses. Does not own which loops have them (`jitfuse.compile.sweeping`), or the op
 (`jitfuse.backends.llvm.runtime.op_sweeps`).
 """
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.runtime.plan_table import Moving
-from jitfuse.compile.call_plan import KernelCall, LibraryCall
-from jitfuse.compile.step_binding import PARALLEL_NS, RELEASE_GIL_NS, Place
+from jitfuse.compile.step_binding import Place
+from jitfuse.records import NamedTuple
 
 Moves = Sequence[tuple[int, int, int]]
 """(value, where another value is, bytes past it), one after the other."""
@@ -20,15 +19,13 @@ _KNOWN: Final = 4
 """Iterations that show a course: the first is its own."""
 
 
-class NoCourseError(Exception):
-    """A value that moves in another way; never leaves this package."""
+class Moving(NamedTuple):
+    """Where something is in the second iteration: it moves on by `step` bytes, or, where `turn` is another place,
+    between the two."""
 
-
-def is_swept(steps: Sequence[KernelCall | LibraryCall]) -> bool:
-    """Return whether an iteration is launches in the calling thread, and nothing else."""
-    return all(
-        isinstance(s, KernelCall) and not s.scratch and s.cost_ns < min(PARALLEL_NS, RELEASE_GIL_NS) for s in steps
-    )
+    place: Place
+    step: int
+    turn: Place | None
 
 
 class Course:
@@ -47,13 +44,12 @@ class Course:
         return self._at(0, place)
 
     def after(self, place: Place) -> Moving:
-        """Return where a place is in the second iteration, and how it goes on; raises NoCourseError."""
+        """Return where a place is in the second iteration, and how it goes on."""
         a, b, c = (self._at(k, place) for k in range(1, _KNOWN))
         if a[0] == b[0] == c[0] and b[1] - a[1] == c[1] - b[1]:
             return Moving(a, b[1] - a[1], None)
-        if a == c:
-            return Moving(a, 0, b)
-        raise NoCourseError
+        assert a == c, "operands move by steps, or between two places"
+        return Moving(a, 0, b)
 
     def last(self, place: Place, count: int) -> Place:
         """Return where a place is after so many iterations, which are at least one."""

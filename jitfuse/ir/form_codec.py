@@ -6,7 +6,7 @@ from typing import Any
 
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.floats import float_text, text_float
-from jitfuse.ir.kernel import Axis, KernelForm, Operand
+from jitfuse.ir.kernel import Axis, KernelForm, Operand, Sweep
 from jitfuse.ir.stages import Contraction, Instr, Reduction, Stage
 
 _WORDS = (("'", '"'), ("None", "null"), ("True", "true"), ("False", "false"))
@@ -24,6 +24,7 @@ def _plain(value: Any) -> Any:
             "lane_axis": value.lane_axis, "operands": _plain(value.operands), "params": list(value.params),
             "stages": _plain(value.stages), "keeps": list(value.keeps), "contracted": _plain(value.contracted),
             "then": _plain(value.then), "link": list(value.link),
+            "sweep": _plain(value.sweep),
         }
     if isinstance(value, Axis):
         return value.extent
@@ -64,8 +65,13 @@ def _form(value: dict[str, Any]) -> KernelForm:
         params=tuple(value["params"]), stages=tuple([_stage(*stage) for stage in value["stages"]]),
         keeps=tuple(value["keeps"]), contracted=_axes(value["contracted"]),
         then=None if value["then"] is None else _form(value["then"]), link=(value["link"][0], value["link"][1]),
+        sweep=None if value["sweep"] is None else _sweep(*value["sweep"]),
         version=value["version"],
     )
+
+
+def _sweep(carried: list[list[int]], steps: list[int | None]) -> Sweep:
+    return Sweep(tuple([(read, written) for read, written in carried]), tuple(steps))
 
 
 def _axes(value: list[int | None]) -> tuple[Axis, ...]:

@@ -27,7 +27,7 @@ from jitfuse.ir.stages import Contraction, Instr, NumberedStage, Reduction, Stag
 from jitfuse.lazy import cached_property
 from jitfuse.records import NamedTuple, Record
 
-FORM_VERSION: Final = 2
+FORM_VERSION: Final = 3
 MAX_STATIC_EXTENT: Final = 4
 
 
@@ -49,6 +49,23 @@ class Operand(NamedTuple):
         return None if self.strides[axis] == "n" else int(self.strides[axis])
 
 
+class Sweep(NamedTuple):
+    """How a loop goes through the operands of the kernel that runs it.
+
+    carried  pairs of operands of one element each, the one read and the other written: beyond the first iteration, a
+             load from the one gives what the iteration before has stored to the other. An iteration is one unit then
+    steps    for each operand which of the launch's steps, in bytes, it moves on by in each iteration; None for none
+    """
+
+    carried: tuple[tuple[int, int], ...]
+    steps: tuple[int | None, ...]
+
+    @property
+    def step_count(self) -> int:
+        """How many steps a launch has."""
+        return 1 + max((step for step in self.steps if step is not None), default=-1)
+
+
 class KernelForm(Record, frozen=True, eq=False):
     """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along.
 
@@ -56,6 +73,10 @@ class KernelForm(Record, frozen=True, eq=False):
     stores to its operand `link[0]` the second one loads from its operand `link[1]`, and no memory but scratch ever
     holds it. Such a launch has the addresses of all other operands, then the other words of the first form, of the
     second, and the bytes of scratch between them.
+
+    `sweep`, where it is not None: the first grid axis counts the iterations of a loop, which come in order, in one
+    thread: what one has stored later ones load, and the first that reports a status ends the launch. An operand that
+    moves along this axis, or whose memory is written meanwhile, has the class "n" there.
     """
 
     grid: tuple[Axis, ...]
@@ -68,6 +89,7 @@ class KernelForm(Record, frozen=True, eq=False):
     contracted: tuple[Axis, ...] = ()
     then: KernelForm | None = None
     link: tuple[int, int] = (0, 0)
+    sweep: Sweep | None = None
     version: int = FORM_VERSION
 
     @property

@@ -14,6 +14,10 @@ def form_text(form: KernelForm) -> str:
         f"{name}<{n}{' lanes' if k == form.lane_axis else ''}" for k, (name, n) in enumerate(zip(letters, extents))
     )
     lines = [f"kernel over {space}"]
+    if form.sweep is not None:
+        moving = [f"#{k} by step {step}" for k, step in enumerate(form.sweep.steps) if step is not None]
+        carried = [f"#{read} is #{written} of the one before" for read, written in form.sweep.carried]
+        lines.append(f"  g0 in order: {', '.join(moving + carried)}")
     for k, o in enumerate(form.operands):
         lines.append(f"  {'out' if o.out else 'in '} #{k}: {o.dtype} strides {' '.join(o.strides)}")
     for stage, body, reductions in form.numbered:

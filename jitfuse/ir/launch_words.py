@@ -1,10 +1,10 @@
 """The words of a launch of a kernel form: which 64-bit word holds what.
 
 Words of a launch, 64 bits each, in this order: one address for each operand; the byte strides of every
-``"n"`` axis, operand by operand; the extent of every axis of run-time size; the scalar parameters (floats as
-their own bits in the low bytes); with a contraction, the number of blocks along its rows and along its lanes
-(`jitfuse.ir.blocking`); one word of flags (bit 0: outputs are too large for the caches, store past
-them).
+``"n"`` axis, operand by operand, but of the axis that counts the iterations of a loop, which has the loop's steps in
+bytes (`jitfuse.ir.kernel.Sweep`); the extent of every axis of run-time size; the scalar parameters (floats as their own
+bits in the low bytes); with a contraction, the number of blocks along its rows and along its lanes
+(`jitfuse.ir.blocking`); one word of flags (bit 0: outputs are too large for the caches, store past them).
 """
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ class LaunchWords:
 
     def __init__(self, form: KernelForm) -> None:
         self.strides: tuple[tuple[int, int], ...] = tuple(
-            (o, a) for o, operand in enumerate(form.operands) for a, c in enumerate(operand.strides) if c == "n"
+            (o, a) for o, operand in enumerate(form.operands) for a, c in enumerate(operand.strides)
+            if c == "n" and (a or form.sweep is None)
         )
-        """The (operand, axis) pairs that have a stride word, in word order."""
+        """The (operand, axis) pairs that have a stride word, in word order; then come the steps of a loop."""
         self.sizes: tuple[int, ...] = tuple(a for a, axis in enumerate(form.axes) if axis.extent is None)
         """The axes that have a size word, in word order."""
         self._operands = len(form.operands)
+        self._steps = 0 if form.sweep is None else form.sweep.step_count
         blocks = 2 if form.contracted else 0
         self.count = self.param(len(form.params)) + blocks + 1
         """Number of words, of a chain of both forms."""
@@ -42,11 +44,15 @@ class LaunchWords:
 
     def size(self, axis: int) -> int:
         """Return the word of a run-time extent."""
-        return self._operands + len(self.strides) + self.sizes.index(axis)
+        return self._operands + len(self.strides) + self._steps + self.sizes.index(axis)
+
+    def step(self, k: int) -> int:
+        """Return the word of the k-th step of a loop."""
+        return self._operands + len(self.strides) + k
 
     def param(self, k: int) -> int:
         """Return the word of the k-th scalar parameter."""
-        return self._operands + len(self.strides) + len(self.sizes) + k
+        return self._operands + len(self.strides) + self._steps + len(self.sizes) + k
 
     @property
     def blocks(self) -> int:

@@ -92,6 +92,20 @@ class Analysis(Record, frozen=True, eq=False):
         return self.lanes_on_grid and bool(self.form.inner) and points <= _UNROLL_LIMIT and not self.has_phases
 
     @cached_property
+    def carried(self) -> dict[int, int]:
+        """The operands that are read from the iteration before, each with the one that is written there."""
+        return {} if self.form.sweep is None else dict(self.form.sweep.carried)
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether a unit is one point of values that all lanes share."""
+        form = self.form
+        return (
+            self.lanes_on_grid and form.axes[form.lane_axis].extent == 1 and not form.inner and not form.contracted
+            and all(info.uniform for info in self.info)
+        )
+
+    @cached_property
     def has_phases(self) -> bool:
         """Whether some reduction is partial or final."""
         return any(r.phase != "whole" for s in self.form.stages for r in s.reductions)
@@ -130,6 +144,8 @@ class Analysis(Record, frozen=True, eq=False):
         elif instr.op in ("load", "store"):
             classes = self.form.operands[access(instr).operand].strides
             moved = {axis for axis, c in enumerate(classes) if c != "0"}
+            if instr.op == "load" and access(instr).operand in self.carried:
+                moved.add(0)
         else:
             return Info(scope, uniform)
         shared = uniform and not moved & self.varying

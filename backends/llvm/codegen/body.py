@@ -18,6 +18,7 @@ from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.scans import Scans
 from jitfuse.backends.llvm.codegen.types import KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.ir.kernel_values import access
 from jitfuse.ir.stages import Instr
 from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
 
@@ -29,6 +30,8 @@ class Body(Accesses):
         super().__init__(f, analysis, launch, has_fma)
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
+        self.carried: dict[int, Value] = {}
+        """What loads from operands give that are read from the iteration before."""
         self._status: Value | None = None
         if analysis.reports:
             self._status = f.alloca("i64")
@@ -63,6 +66,9 @@ class Body(Accesses):
             self._keep(instr, frame)
         elif uniform:
             args = [self.values[a] for a in instr.args]
+            if instr.op == "load" and access(instr).operand in self.carried:
+                self.define(number, self.carried[access(instr).operand])
+                return
             self.define(number, self._make(number, instr, frame, args, True).values[0])
         else:
             args = [] if instr.op == "load" else [self.vectors(a, frame) for a in instr.args]

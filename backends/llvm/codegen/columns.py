@@ -28,6 +28,9 @@ def emit_block(
     `contracted`: where a contraction left row 0.
     """
     f, lanes = body.f, body.lanes
+    if body.analysis.single:
+        _stages(body, unit.group(1, start), scratch, contracted)
+        return
     vectors = max(1, min(body.analysis.vectors(vector_bytes), block(body.analysis) // lanes))
     step = lanes * vectors
     if body.analysis.pads:

@@ -30,6 +30,9 @@ class Launch:
         self._strides = {
             (o, a): f.field("i64", words, 8 * form.words.stride(o, a)) for o, a in form.words.strides
         }
+        self._steps = [
+            f.field("i64", words, 8 * form.words.step(k)) for k in range(form.sweep.step_count if form.sweep else 0)
+        ]
         self.extents = [
             i64(axis.extent) if axis.extent else f.field("i64", words, 8 * form.words.size(a))
             for a, axis in enumerate(form.axes)
@@ -57,18 +60,22 @@ class Launch:
 
     def stride(self, operand: int, axis: int) -> Value:
         """Return a stride in bytes: a constant where the form knows it."""
-        o = self.form.operands[operand]
+        o, sweep = self.form.operands[operand], self.form.sweep
+        if sweep is not None and not axis:
+            step = sweep.steps[operand]
+            return i64(0) if step is None else self._steps[step]
         apart = o.elements_apart(axis)
         return self._strides[operand, axis] if apart is None else i64(apart * ITEMSIZE[o.dtype])
 
     def moved(self, pointer: Value, operand: int, axis: int, index: Value) -> Value:
         """Return a pointer moved to a position along an axis."""
         o = self.form.operands[operand]
-        if o.strides[axis] == "0":
+        if o.strides[axis] == "0" or index.ref == "0":
             return pointer
         if o.strides[axis] == "1":
             return self.f.offset(pointer, index, MEMORY[o.dtype])
-        return self.f.offset(pointer, multiply(self.f, index, self.stride(operand, axis)))
+        offset = multiply(self.f, index, self.stride(operand, axis))
+        return pointer if offset.ref == "0" else self.f.offset(pointer, offset)
 
 
 def multiply(f: Function, a: Value, b: Value) -> Value:

@@ -16,6 +16,7 @@ from jitfuse.backends.llvm.codegen.layout import block, unit_order
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
 from jitfuse.backends.llvm.codegen.rows import emit_point
 from jitfuse.backends.llvm.codegen.stream import Streams
+from jitfuse.backends.llvm.codegen.sweeps import Iterations
 from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
 from jitfuse.ir.kernel import KernelForm
@@ -56,16 +57,23 @@ def _units(f: Function, body: Body, begin: Value, end: Value, scratch: Value, ve
     counts = list(launch.extents[: len(form.grid)])
     size = block(analysis)
     if analysis.lanes_on_grid:
-        extent = counts[form.lane_axis]
-        counts[form.lane_axis] = f.udiv(f.add(extent, i64(size - 1)), i64(size))
+        extent, known = counts[form.lane_axis], form.axes[form.lane_axis].extent
+        counts[form.lane_axis] = i64(1) if known else f.udiv(f.add(extent, i64(size - 1)), i64(size))
     streams = Streams(f, analysis, launch.flag())
-    order = unit_order(analysis)
+    order = [a for a in unit_order(analysis) if counts[a].ref != "1"]
+    still = {a: i64(0) for a in range(len(counts)) if a not in order}
     ordered = [counts[a] for a in order]
     first = decode(f, begin, ordered)
+    sweep = None if form.sweep is None else Iterations(body, begin)
     with f.loop(begin, end) as loop:
         units = Odometer(f, loop, first, ordered)
-        _unit(f, body, dict(sorted(zip(order, units.positions, strict=True))), streams, scratch, vector_bytes)
+        if sweep is not None:
+            sweep.begin(loop)
+        indices = {**still, **dict(zip(order, units.positions, strict=True))}
+        _unit(f, body, dict(sorted(indices.items())), streams, scratch, vector_bytes)
         units.advance()
+        if sweep is not None:
+            sweep.advance(loop, len(ordered))
     streams.finish()
 
 

@@ -207,14 +207,14 @@ class Op:
 
 
 class SweepWord:
-    """Words of a launch in a SWEEP, before its patches (value, offset) and its moves (word, step, value, offset)."""
+    """Words of a launch in a SWEEP, before its patches (value, offset) and its turns (word, value, offset)."""
 
     KERNEL: Final = 0
     UNITS: Final = 1
     SITE: Final = 2
     WORDS: Final = 3
     PATCHES: Final = 4
-    MOVES: Final = 5
+    TURNS: Final = 5
     TEMPLATE: Final = 6
     TABLE: Final = 7
 

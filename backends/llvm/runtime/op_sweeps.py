@@ -1,4 +1,4 @@
-"""Emits the op of loops that are nothing but launches: their words are laid out once, and move on in place.
+"""Emits the op of loops that are nothing but launches: their words are laid out once, and kernels count iterations.
 
 Does not own single launches (ops.py), nor what a loop owes to signals and other threads (pauses.py).
 """
@@ -12,7 +12,7 @@ from jitfuse.backends.llvm.runtime.layout import Pause, SweepWord
 from jitfuse.backends.llvm.runtime.op_moves import Moves
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, address, item, set_item, word
 
-_TWO: Final = Value("2", "i64")
+_THREE: Final = Value("3", "i64")
 
 
 class Sweeps(Moves):
@@ -21,42 +21,44 @@ class Sweeps(Moves):
     def sweep(self) -> None:
         """Run launches one after the other, again and again; the words of each are laid out in the work area."""
         f = self.f
-        count, launches = self.word(2), self.word(3)
-        first = self.rest(4)
+        begin, end, piece, launches = (self.word(k) for k in range(2, 6))
+        first = self.rest(6)
         with f.loop(ZERO, launches) as loop:
             record, work = loop.carry(first), loop.carry(self.work)
             self._lay_out(record, work)
             self._next(loop, record, work)
-        place = f.offset(self.pause, Pause.LAUNCHES * layout.WORD)
-        f.store(f.add(f.load("i64", place), f.mul(count, launches)), place)
-        with f.loop(ZERO, count):
+        with f.loop(begin, end, piece) as iterations:
+            stop = f.intrinsic("smin", "i64", f.add(iterations.index, piece), end)
             with f.loop(ZERO, launches) as loop:
                 record, work = loop.carry(first), loop.carry(self.work)
                 kernel, units = address(f, record, SweepWord.KERNEL), word(f, record, SweepWord.UNITS)
-                status = f.call_pointer(kernel, "i64", [work, ZERO, units, f.null])
+                bounds = f.mul(iterations.index, units), f.mul(stop, units)
+                status = f.call_pointer(kernel, "i64", [work, *bounds, f.null])
                 self.end_where_status(status, word(f, record, SweepWord.SITE))
-                self._move_on(record, work)
+                self._turn(record, work)
                 self._next(loop, record, work)
+            counted = f.offset(self.pause, Pause.LAUNCHES * layout.WORD)
+            f.store(f.add(f.load("i64", counted), launches), counted)
             self.count_down()
         f.br("advance")
 
     def _next(self, loop: Loop, record: Value, work: Value) -> None:
         """Go on to the next launch: its record, and where its words are."""
         f = self.f
-        patches, moves = word(f, record, SweepWord.PATCHES), word(f, record, SweepWord.MOVES)
-        length = f.add(f.shl(patches, ONE), f.shl(moves, _TWO))
+        patches, turns = word(f, record, SweepWord.PATCHES), word(f, record, SweepWord.TURNS)
+        length = f.add(f.shl(patches, ONE), f.mul(turns, _THREE))
         loop.update(0, f.offset(f.offset(record, SweepWord.TABLE * layout.WORD), length, "i64"))
-        loop.update(1, f.offset(work, f.add(word(f, record, SweepWord.WORDS), f.shl(moves, ONE)), "i64"))
+        loop.update(1, f.offset(work, f.add(word(f, record, SweepWord.WORDS), turns), "i64"))
 
-    def _moves(self, record: Value, work: Value) -> tuple[Value, Value]:
-        """Return the table of a launch's words that move, and how each does: (step, flip) pairs in the work area."""
+    def _turns(self, record: Value, work: Value) -> tuple[Value, Value]:
+        """Return the table of a launch's words that turn, and what changes each to its other place, after its words."""
         f = self.f
         patches = f.shl(word(f, record, SweepWord.PATCHES), ONE)
         table = f.offset(f.offset(record, SweepWord.TABLE * layout.WORD), patches, "i64")
         return table, f.offset(work, word(f, record, SweepWord.WORDS), "i64")
 
     def _lay_out(self, record: Value, work: Value) -> None:
-        """Write the words of a launch, and how they move: by a step, or between two places."""
+        """Write the words of a launch, and how they turn."""
         f = self.f
         total, patches = word(f, record, SweepWord.WORDS), word(f, record, SweepWord.PATCHES)
         template, table = address(f, record, SweepWord.TEMPLATE), f.offset(record, SweepWord.TABLE * layout.WORD)
@@ -64,23 +66,20 @@ class Sweeps(Moves):
             set_item(f, self.data(table, f.shl(loop.index, ONE)), work, loop.index)
         with f.loop(patches, total) as loop:
             set_item(f, item(f, template, loop.index), work, loop.index)
-        moves, course = self._moves(record, work)
-        with f.loop(ZERO, word(f, record, SweepWord.MOVES)) as loop:
-            move = f.offset(moves, f.shl(loop.index, _TWO), "i64")
-            pair = f.offset(course, f.shl(loop.index, ONE), "i64")
-            f.store(word(f, move, 1), pair)
-            f.store(ZERO, f.offset(pair, layout.WORD))
-            with f.if_(f.icmp("sge", word(f, move, 2), ZERO)):
-                here = f.load("i64", f.offset(work, word(f, move, 0), "i64"))
-                there = f.cast("ptrtoint", self.data(f.offset(move, 2 * layout.WORD)), "i64")
-                f.store(f.xor(here, there), f.offset(pair, layout.WORD))
+        turns, changes = self._turns(record, work)
+        with f.loop(ZERO, word(f, record, SweepWord.TURNS)) as loop:
+            turn = f.offset(turns, f.mul(loop.index, _THREE), "i64")
+            here = item(f, work, word(f, turn, 0))
+            there = self.data(f.offset(turn, layout.WORD))
+            change = f.xor(f.cast("ptrtoint", here, "i64"), f.cast("ptrtoint", there, "i64"))
+            f.store(change, f.offset(changes, loop.index, "i64"))
 
-    def _move_on(self, record: Value, work: Value) -> None:
-        """Move the words of a launch on."""
+    def _turn(self, record: Value, work: Value) -> None:
+        """Change the words of a launch that turn."""
         f = self.f
-        moves, course = self._moves(record, work)
-        with f.loop(ZERO, word(f, record, SweepWord.MOVES)) as loop:
-            place = f.offset(work, f.load("i64", f.offset(moves, f.shl(loop.index, _TWO), "i64")), "i64")
-            pair = f.offset(course, f.shl(loop.index, ONE), "i64")
-            stepped = f.add(f.load("i64", place), word(f, pair, 0))
-            f.store(f.xor(stepped, word(f, pair, 1)), place)
+        turns, changes = self._turns(record, work)
+        with f.loop(ZERO, word(f, record, SweepWord.TURNS)) as loop:
+            which = f.load("i64", f.offset(turns, f.mul(loop.index, _THREE), "i64"))
+            place = f.offset(work, which, "i64")
+            change = f.load("i64", f.offset(changes, loop.index, "i64"))
+            f.store(f.xor(f.load("i64", place), change), place)

@@ -6,7 +6,7 @@ kernels and buffers a program needs.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -28,22 +28,18 @@ class Label(Record, frozen=True):
     position: int
 
 
-class Moving(NamedTuple):
-    """An operand (value, byte offset) of launches that are repeated: it moves on by `step` bytes each time, or, where
-    `turn` is another place, between the two."""
-
-    place: tuple[int, int]
-    step: int = 0
-    turn: tuple[int, int] | None = None
-
-
 class Sweep(NamedTuple):
-    """A launch that is repeated; see `PlanBuilder.launch`."""
+    """A launch of each iteration of a loop; see `PlanBuilder.launch`, and `KernelForm.sweep`.
+
+    `units` are those of one iteration; `operands` are where they would be in iteration 0. `turns` are other places of
+    operands, by number: they are there in every second iteration.
+    """
 
     kernel: int
     units: int
     site: int
-    operands: Sequence[Moving]
+    operands: Sequence[tuple[int, int]]
+    turns: Mapping[int, tuple[int, int]]
     words: Sequence[int]
 
 
@@ -156,19 +152,19 @@ class PlanBuilder:
             *(w for value, offset in operands for w in (self._known(value), offset)),
         )
 
-    def sweep(self, count: int, launches: Sequence[Sweep]) -> None:
-        """Run launches in this thread, one after the other, so many times; their operands move on each time."""
-        words: list[int] = [count, len(launches)]
+    def sweep(self, begin: int, end: int, piece: int, launches: Sequence[Sweep]) -> None:
+        """Run the iterations of a loop from `begin` up to `end` in this thread, so many at once, or the launches of
+        each one after the other; between them signals and other threads are seen to."""
+        assert piece == 1 or (len(launches) == 1 and not launches[0].turns), "iterations that are launched together"
+        words: list[int] = [begin, end, piece, len(launches)]
         work = 0
         for one in launches:
-            moves = [(k, o) for k, o in enumerate(one.operands) if o.step or o.turn]
             total = len(one.operands) + len(one.words)
-            work += total + 2 * len(moves)
+            work += total + len(one.turns)
             template = self._keep.words([*[0] * len(one.operands), *one.words])
-            words += [one.kernel, one.units, one.site, total, len(one.operands), len(moves), template]
-            words += [w for o in one.operands for w in (self._known(o.place[0]), o.place[1])]
-            for k, o in moves:
-                words += [k, o.step, *((-1, 0) if o.turn is None else (self._known(o.turn[0]), o.turn[1]))]
+            words += [one.kernel, one.units, one.site, total, len(one.operands), len(one.turns), template]
+            words += [w for value, offset in one.operands for w in (self._known(value), offset)]
+            words += [w for k, (value, offset) in one.turns.items() for w in (k, self._known(value), offset)]
         self._work = max(self._work, work)
         self._op(Op.SWEEP, *words)
 
@@ -242,7 +238,7 @@ class PlanBuilder:
 
     def copy(self, target: tuple[int, int], source: tuple[int, int], nbytes: int) -> None:
         """Copy bytes from one (value, byte offset) to another, where they are not the same place."""
-        if nbytes:
+        if nbytes and target != source:
             self._op(Op.COPY, self._known(target[0]), target[1], self._known(source[0]), source[1], nbytes)
 
     def copy_strided(

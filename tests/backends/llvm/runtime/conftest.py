@@ -77,6 +77,20 @@ def _increment(f: Function) -> None:
     f.store(f.add(f.load("i64", address), f.const("i64", 1)), address)
 
 
+def _climb(f: Function) -> None:
+    """Add 1 to the int64 that lies word-1 bytes further for each unit, unit by unit."""
+    address, step = _words(f, "ptr", "i64")
+    with f.loop(f.args[1], f.args[2]) as loop:
+        place = f.offset(address, f.mul(loop.index, step))
+        f.store(f.add(f.load("i64", place), f.const("i64", 1)), place)
+
+
+def _statuses(f: Function) -> Value:
+    """Return the int64 that lies 8 bytes further for each unit, of the first unit."""
+    address, = _words(f, "ptr")
+    return f.load("i64", f.offset(address, f.args[1], "i64"))
+
+
 def _through_scratch(f: Function) -> None:
     """out[u] = u, by way of the first word of this thread's scratch."""
     out, = _words(f, "ptr")
@@ -87,7 +101,7 @@ def _through_scratch(f: Function) -> None:
 
 KERNELS = {
     "add": _add, "scale": _scale, "sum": _sum, "copy": _copy, "status": _status, "increment": _increment,
-    "through_scratch": _through_scratch,
+    "climb": _climb, "statuses": _statuses, "through_scratch": _through_scratch,
 }
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from single_plans import refuse
 
-from jitfuse.backends.llvm.runtime.plan_table import Moving, Sweep
+from jitfuse.backends.llvm.runtime.plan_table import Sweep
 from jitfuse.backends.llvm.runtime.tables import (
     ARENA,
     ArrayResult,
@@ -96,29 +96,47 @@ def test_values_move_and_change_places(harness: Any) -> None:
     assert f(one(3), one(10))[1].tolist() == [7, 6]
 
 
+@pytest.mark.parametrize("begin", [0, 1])
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
-def test_launches_that_are_repeated_move_on(harness: Any, count: int) -> None:
-    """Two launches by turns: one over the rows of a table, one over two places; a third stays where it is."""
+def test_launches_of_a_loop_count_its_iterations(harness: Any, begin: int, count: int) -> None:
+    """Two launches by turns: one over the rows of a table, one over two places; others go back, or stay."""
     def build(p: PlanBuilder, values: list[int]) -> None:
-        table, turns = p.output("int64", (20,)), p.output("int64", (3,))
-        for k in range(20):
+        table, turns = p.output("int64", (40,)), p.output("int64", (3,))
+        for k in range(40):
             p.copy((table.value, 8 * k), (values[0], 0), 8)
         for k in range(3):
             p.copy((turns.value, 8 * k), (values[0], 0), 8)
-        back, place = (table.value, 19 * 8), Moving((turns.value, 0), turn=(turns.value, 8))
-        increment = harness.kernel("increment")
-        p.sweep(count, [
-            Sweep(increment, 1, 1, [Moving((table.value, 0), 8)], []), Sweep(increment, 1, 2, [place], []),
-            Sweep(increment, 1, 3, [Moving(back, -8)], []), Sweep(increment, 1, 4, [Moving((turns.value, 16))], []),
+        climb, place = harness.kernel("climb"), (turns.value, 0)
+        p.sweep(begin, begin + count, 1, [
+            Sweep(climb, 2, 1, [(table.value, 0)], {}, [8]), Sweep(climb, 1, 2, [place], {0: (turns.value, 8)}, [0]),
+            Sweep(climb, 1, 3, [(table.value, 39 * 8)], {}, [-8 & (1 << 64) - 1]),
+            Sweep(climb, 1, 4, [(turns.value, 16)], {}, [0]),
         ])
         p.finish(TupleOf(table, turns))
 
     f, state = function(harness, build, 1)
     for _ in range(2):
         table, turns = f(one(5))
-        assert table.tolist() == [6] * count + [5] * (20 - 2 * count) + [6] * count
+        want = np.full(40, 5)
+        want[2 * begin : 2 * (begin + count)] += 1
+        want[::-1][begin : begin + count] += 1
+        assert table.tolist() == want.tolist()
         assert turns.tolist() == [5 + (count + 1) // 2, 5 + count // 2, 5 + count]
     assert state.launches == 8 * count
+
+
+@pytest.mark.parametrize("piece", [1, 3, 7, 8])
+def test_iterations_are_launched_in_pieces(harness: Any, piece: int) -> None:
+    def build(p: PlanBuilder, values: list[int]) -> None:
+        table = p.output("int64", (10,))
+        for k in range(10):
+            p.copy((table.value, 8 * k), (values[0], 0), 8)
+        p.sweep(1, 8, piece, [Sweep(harness.kernel("climb"), 1, 1, [(table.value, 0)], {}, [8])])
+        p.finish(ArrayResult(table))
+
+    f, state = function(harness, build, 1)
+    assert f(one(3)).tolist() == [3, *[4] * 7, 3, 3]
+    assert state.launches == -(-7 // piece)
 
 
 def test_a_status_ends_launches_that_are_repeated(harness: Any) -> None:
@@ -132,7 +150,7 @@ def test_a_status_ends_launches_that_are_repeated(harness: Any) -> None:
         out = p.output("int64", (8,))
         for k in range(8):
             p.copy((out.value, 8 * k), (values[k == 5], 0), 8)
-        p.sweep(8, [Sweep(harness.kernel("status"), 1, 9, [Moving((out.value, 0), 8)], [])])
+        p.sweep(0, 8, 1, [Sweep(harness.kernel("statuses"), 1, 9, [(out.value, 0)], {}, [])])
         p.finish(ArrayResult(out))
 
     f, _ = function(harness, build, 2, handler)

@@ -1,0 +1,47 @@
+"""Kernels whose first grid axis counts the iterations of a loop: what one iteration has stored the next one loads.
+
+Owns: numbers that stay in registers from one iteration to the next, and the end of the loop where one reports a status.
+"""
+from __future__ import annotations
+
+from jitfuse.backends.llvm.builder import Loop, Value
+from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.frame import multiply
+from jitfuse.backends.llvm.codegen.types import i64
+from jitfuse.ir.kernel_values import access
+
+
+class Iterations:
+    """The loop over iterations of a kernel from `begin` on, with what it carries."""
+
+    def __init__(self, body: Body, begin: Value) -> None:
+        """Load what the iteration before `begin` has left, the first one what was there before the loop."""
+        self.body = body
+        f, launch, self.pairs = body.f, body.launch, body.analysis.carried.items()
+        self._stored = {
+            access(i).operand: i.args[0] for _, i in
+            (numbered for _, instructions, _ in body.analysis.form.numbered for numbered in instructions)
+            if i.op == "store"
+        }
+        self._initial = []
+        for read, written in self.pairs:
+            back = multiply(f, f.sub(begin, i64(1)), launch.stride(written, 0))
+            before = f.offset(launch.addresses[written], back)
+            place = f.select(f.icmp("eq", begin, i64(0)), launch.addresses[read], before)
+            dtype = launch.form.operands[read].dtype
+            self._initial.append(body.memory.load_one(dtype, place, None, place).values[0])
+
+    def begin(self, loop: Loop) -> None:
+        """Begin an iteration: declare what the loop carries."""
+        for (read, _), initial in zip(self.pairs, self._initial, strict=True):
+            self.body.carried[read] = loop.carry(initial)
+
+    def advance(self, loop: Loop, first: int) -> None:
+        """End an iteration; `first` is the number of the first value that the loop carries for it."""
+        f = self.body.f
+        if self.body.analysis.reports:
+            status = self.body.status()
+            with f.if_(f.icmp("ne", status, i64(0)), likely=False):
+                f.ret(status)
+        for k, (_, written) in enumerate(self.pairs, first):
+            loop.update(k, self.body.values[self._stored[written]].values[0])

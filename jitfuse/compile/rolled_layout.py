@@ -1,0 +1,191 @@
+"""What a rolled loop may do with the memory of its body: which windows are read and written where they are.
+
+A window that lies in one piece is read where it is. The body writes a window directly where nothing else of the
+iteration touches it, or one kernel reads each element before it writes it; else it is copied there in the end, for all
+windows are read before any is written. Read from call plans alone, before there are kernels, and again when they are
+bound (`jitfuse.compile.rolled_binding`). Owns how each buffer of the body moves from one iteration to the next.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
+
+from jitfuse.compile.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall, Window
+from jitfuse.dtypes import itemsize, kind
+from jitfuse.ir.rolled import Access, accesses
+from jitfuse.records import NamedTuple
+
+_NEVER: Final = 1 << 60
+
+
+class Result(NamedTuple):
+    """A result of a body: the value whose buffer it lies in, how, and whether it is all of it, in C order.
+
+    The value is None where the body has written it over the carried value in whose place it comes.
+    """
+
+    value: int | None
+    window: Window
+    whole: bool
+
+
+class Motion(NamedTuple):
+    """How a buffer moves: by `step` bytes in each iteration, or back and forth; nothing writes `fixed` memory."""
+
+    step: int = 0
+    turns: bool = False
+    fixed: bool = False
+
+
+def results_of(body: BodyPlan) -> list[Result]:
+    """Return the results of a body in order."""
+    plan, found = body.plan, []
+    for value, dtype in plan.results.values():
+        view = plan.views.get(value)
+        if view is None:
+            view = Window(("value", value), 0, dtype, plan.outputs[value][1], (), True)
+        kind, base = view.buffer
+        whole = kind != "feed" and view.contiguous and math.prod(view.shape) == math.prod(plan.outputs[base][1])
+        found.append(Result(None if kind == "feed" else base, view, whole))
+    return found
+
+
+class RolledLayout:
+    """The windows of a rolled loop, and what its body writes where.
+
+    direct  the values that the body writes to a window, each with the window's number
+    copied  the windows that are copied to when an iteration ends
+    own     the values that are carried in places of their own, each with its number among what is carried
+    """
+
+    def __init__(self, call: LibraryCall) -> None:
+        attrs = dict(call.attrs)
+        self.carries, self.arrays, self.length = attrs["carries"], attrs["arrays"], attrs["length"]
+        self.reads, self.writes = accesses(attrs["reads"]), accesses(attrs["writes"])
+        self.sizes = [itemsize(w.dtype) for w in call.inputs[self.carries :]]
+        self.body = dict(call.bodies)["body"]
+        self.results = results_of(self.body)
+        self.feeds = [feed for feed, _ in self.body.feeds]
+        self.direct: dict[int, int] = {}
+        self.copied: list[int] = []
+        for number, (value, _, whole) in enumerate(self.results[self.carries :]):
+            if value is not None and whole and value not in self.direct and self._alone(number):
+                self.direct[value] = number
+            else:
+                self.copied.append(number)
+        self.own: dict[int, int] = {}
+        for k, (value, _, whole) in enumerate(self.results[: self.carries]):
+            if value is not None and whole and value not in self.direct:
+                self.own.setdefault(value, k)
+
+    @property
+    def stays(self) -> bool:
+        """Whether nothing is copied in an iteration, besides what the body does."""
+        carried = all(
+            value is None or self.own.get(value) == k or (whole and value in self.direct)
+            for k, (value, _, whole) in enumerate(self.results[: self.carries])
+        )
+        return carried and not self.copied and all(read.contiguous for read in self.reads)
+
+    def motions(self, kept: Collection[Any]) -> dict[Any, Motion]:
+        """Return how the buffers of the body move that are not in one place, or fixed; of a loop that `stays`.
+
+        `kept` are the feeds that no iteration but the first reads from memory.
+        """
+        found: dict[Any, Motion] = {}
+        for value, number in self.direct.items():
+            found["value", value] = Motion(self.writes[number].step * self.sizes[self.writes[number].operand])
+        for value, k in self.own.items():
+            found["value", value] = Motion(turns=("feed", self.feeds[k]) not in kept)
+        following = iter(self.feeds)
+        for result, feed in zip(self.results[: self.carries], following):
+            found["feed", feed] = Motion() if result.value is None else found["value", result.value]
+        for read, feed in zip(self.reads, following):
+            fixed = not read.step and read.operand >= self.arrays
+            found["feed", feed] = Motion(read.step * self.sizes[read.operand], fixed=fixed)
+        for operand, feed in enumerate(following):
+            found["feed", feed] = Motion(fixed=operand >= self.arrays)
+        return found
+
+    def unread(self) -> set[Any]:
+        """Return the carried feeds that no step of the body reads."""
+        return {("feed", feed) for feed in self.feeds[: self.carries]} - set(_touched(self.body.plan))
+
+    def handed_on(self) -> Iterator[tuple[Any, Any]]:
+        """Yield (feed, value) of numbers that an iteration makes and the next one reads; of a loop that `stays`.
+
+        They are carried, or written to a window that is the other one's in the next iteration.
+        """
+        for (value, window, _), feed in zip(self.results[: self.carries], self.feeds):
+            if value is not None and math.prod(window.shape) == 1 and kind(window.dtype) != "complex":
+                yield ("feed", feed), ("value", value)
+        for value, number in self.direct.items():
+            write, window = self.writes[number], self.results[self.carries + number].window
+            if math.prod(write.shape) != 1 or kind(window.dtype) == "complex":
+                continue
+            for read, feed in zip(self.reads, self.feeds[self.carries :]):
+                following = read.operand, read.offset + read.step, read.step
+                if following == (write.operand, write.offset, write.step) and math.prod(read.shape) == 1:
+                    yield ("feed", feed), ("value", value)
+
+    # ------------------------------------------------------------------ what may be written directly
+    def _alone(self, number: int) -> bool:
+        """Return whether a window is touched by nothing else that an iteration reads or writes."""
+        access = self.writes[number]
+        if not access.contiguous or self._reads_whole(access.operand):
+            return False
+        beside = [w for k, w in enumerate(self.writes) if k != number and w.operand == access.operand]
+        if self._is_carried(number):  # the next iteration reads it where it was written
+            low, high = access.reach
+            if beside or abs(access.step) < high - low:
+                return False
+        return all(_apart(access, w) for w in beside) and all(
+            _apart(access, r) or (r == access and self._read_before(k, number))
+            for k, r in enumerate(self.reads) if r.operand == access.operand
+        )
+
+    def _read_before(self, k: int, number: int) -> bool:
+        """Return whether each element of a window is read before it is written, in one kernel for all."""
+        steps, value = self.body.plan.steps, self.results[self.carries + number].value
+        if len(steps) != 1 or not isinstance(steps[0], KernelCall) or not steps[0].turns:
+            return False
+        feed = self.feeds[self.carries + k]
+        loads, stores = [-1], []
+        for (buffer, offset), turn in zip(steps[0].buffers, steps[0].turns, strict=True):
+            if buffer == ("value", value):
+                stores.append(-1 if offset else turn)
+            elif buffer == ("feed", feed):
+                loads.append(_NEVER if offset or turn < 0 else turn)
+        return max(loads) < min(stores)
+
+    def _is_carried(self, number: int) -> bool:
+        """Return whether what is written is carried too."""
+        written = self.results[self.carries + number].value
+        return any(result.value == written for result in self.results[: self.carries])
+
+    def _reads_whole(self, array: int) -> bool:
+        """Return whether the body reads all of an array that it writes."""
+        feed = self.feeds[self.carries + len(self.reads) + array]
+        return ("feed", feed) in set(_touched(self.body.plan))
+
+
+def _apart(a: Access, b: Access) -> bool:
+    """Return whether two windows never overlap within one iteration."""
+    if a.step != b.step:
+        return False
+    (low_a, high_a), (low_b, high_b) = a.reach, b.reach
+    return a.offset + high_a <= b.offset + low_b or b.offset + high_b <= a.offset + low_a
+
+
+def _touched(plan: CallPlan) -> Iterator[tuple[str, int]]:
+    for step in plan.steps:
+        if isinstance(step, KernelCall):
+            yield from (buffer for buffer, _ in step.buffers)
+        else:
+            yield from (window.buffer for window in _windows(step.inputs, step.outputs))
+
+
+def _windows(*sides: Sequence[Window]) -> Iterator[Window]:
+    for side in sides:
+        yield from side

@@ -1,0 +1,174 @@
+"""Kernels that run a whole loop: launches of a loop's body become launches of forms that count its iterations too.
+
+A call plan whose loops have bodies of short launches alone is rewritten before its kernels are compiled, so that each
+is compiled once. Owns those forms, and what an iteration keeps in registers for the next one. Does not own how buffers
+move (`jitfuse.compile.rolled_layout`), how the launches are bound (`jitfuse.compile.rolled_binding`), or the code
+(`jitfuse.backends.llvm.codegen.sweeps`).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from jitfuse.backends.llvm.codegen.analysis import POINT, analysis_of
+from jitfuse.compile.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall
+from jitfuse.compile.rolled_layout import Motion, RolledLayout
+from jitfuse.compile.step_binding import PARALLEL_NS, RELEASE_GIL_NS
+from jitfuse.ir.kernel import Axis, KernelForm, Sweep
+from jitfuse.ir.kernel_values import access
+from jitfuse.ir.stages import Instr
+
+Pairs = tuple[tuple[int, int], ...]
+
+_CONSTANT: Final = Motion(fixed=True)
+_WRITTEN: Final = Motion()
+
+
+def with_sweeps(plan: CallPlan, forms: Sequence[KernelForm]) -> tuple[CallPlan, tuple[KernelForm, ...]]:
+    """Return a plan whose loops run in kernels where they can, and the forms of its kernels, in their order."""
+    sweeping = _Sweeping(forms)
+    swept = sweeping.plan(plan)
+    if len(sweeping.forms) == len(forms):
+        return plan, tuple(forms)
+    used = sorted(set(_kernels(swept)), key=lambda k: sweeping.forms[k].content_hash)
+    return _renumbered(swept, {k: number for number, k in enumerate(used)}), tuple([sweeping.forms[k] for k in used])
+
+
+class _Sweeping:
+    """The rewriting of one plan: forms that count iterations are added to `forms`."""
+
+    def __init__(self, forms: Sequence[KernelForm]) -> None:
+        self.forms = list(forms)
+        self._numbers: dict[Any, int] = {}
+
+    def plan(self, plan: CallPlan) -> CallPlan:
+        """Return a plan with the loops in it rewritten."""
+        steps = [self._step(s) if isinstance(s, LibraryCall) and s.bodies else s for s in plan.steps]
+        return plan.replace(steps=tuple(steps))
+
+    def _step(self, step: LibraryCall) -> LibraryCall:
+        step = step.replace(bodies=tuple([(n, body.replace(plan=self.plan(body.plan))) for n, body in step.bodies]))
+        if step.name != "rolled_loop" or not _is_short(step.bodies[0][1]):
+            return step
+        layout = RolledLayout(step)
+        launches: Any = layout.body.plan.steps
+        if not layout.stays or layout.length < 2 or any(map(self._is_chained, launches)):
+            return step
+        pairs = self._pairs(layout, launches)
+        kept = {launches[j].buffers[a][0] for j in range(len(launches)) for a, _ in pairs[j]}
+        motions = layout.motions(kept | layout.unread())
+        swept = tuple([self._launch(s, motions, p, layout.length) for s, p in zip(launches, pairs, strict=True)])
+        body = layout.body.replace(plan=layout.body.plan.replace(steps=swept))
+        return step.replace(bodies=(("body", body),))
+
+    def _launch(self, launch: KernelCall, motions: Mapping[Any, Motion], pairs: Pairs, length: int) -> KernelCall:
+        """Return a launch of the form that counts iterations."""
+        form, read = self.forms[launch.kernel], {a for a, _ in pairs}
+        moved = [
+            motions.get(buffer, _CONSTANT if buffer[0] == "const" else _WRITTEN) for buffer, _ in launch.buffers
+        ]
+        moved = [_CONSTANT if o in read else m for o, m in enumerate(moved)]
+        steps = list(dict.fromkeys(m.step for m in moved if m.step))
+        sweep = Sweep(pairs, tuple([steps.index(m.step) if m.step else None for m in moved]))
+        stays = tuple([
+            not (m.step or m.turns) and (m.fixed or operand.out)
+            for m, operand in zip(moved, form.operands, strict=True)
+        ])
+        key = launch.kernel, stays, sweep
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.forms)
+            self.forms.append(swept_form(form, stays, sweep))
+        own = len(form.words.strides)
+        words = (*launch.words[:own], *steps, length, *launch.words[own:])
+        return launch.replace(kernel=number, words=words, sweep=pairs)
+
+    # ------------------------------------------------------------------ what stays in registers
+    def _pairs(self, layout: RolledLayout, launches: Sequence[KernelCall]) -> list[Pairs]:
+        """Return for each launch the operands that it need not load, for it has stored them one iteration before."""
+        found: list[list[tuple[int, int]]] = [[] for _ in launches]
+        for feed, value in layout.handed_on():
+            touching = [
+                (j, o) for j, launch in enumerate(launches)
+                for o, (buffer, _) in enumerate(launch.buffers)
+                if buffer == feed or (buffer == value and self._operand(launch, o).out)
+            ]
+            if len({j for j, _ in touching}) == 1:
+                j = touching[0][0]
+                found[j] += self._kept(launches[j], feed, value)
+        return [tuple(sorted(pairs)) for pairs in found]
+
+    def _is_chained(self, launch: KernelCall) -> bool:
+        form = self.forms[launch.kernel]
+        return bool(form.contracted) or form.then is not None
+
+    def _operand(self, launch: KernelCall, o: int) -> Any:
+        return self.forms[launch.kernel].operands[o]
+
+    def _kept(self, launch: KernelCall, feed: Any, value: Any) -> Pairs:
+        """Return the pairs of a launch that reads a number, and writes the next one; none where it is no number."""
+        form = self.forms[launch.kernel]
+        reads = [o for o, (buffer, _) in enumerate(launch.buffers) if buffer == feed]
+        writes = [o for o, (buffer, _) in enumerate(launch.buffers) if buffer == value]
+        if launch.units != 1 or len(writes) != 1 or not form.operands[writes[0]].out:
+            return ()
+        touching = {*reads, *writes}
+        if any(launch.buffers[o][1] or set(form.operands[o].strides) - {"0"} for o in touching):
+            return ()
+        stores = 0
+        for number, instr in enumerate(form.instructions):
+            if not isinstance(instr, Instr) or instr.op not in ("load", "store"):
+                continue
+            if access(instr).operand not in touching:
+                continue
+            info = analysis_of(form).info[instr.args[0] if instr.op == "store" else number]
+            if access(instr).offset or access(instr).mask or not info.uniform or info.scope >= POINT:
+                return ()
+            stores += instr.op == "store"
+        return tuple([(o, writes[0]) for o in reads]) if stores == 1 else ()
+
+
+def swept_form(form: KernelForm, stays: Sequence[bool], sweep: Sweep) -> KernelForm:
+    """Return a form with an axis more, before all others, that counts iterations.
+
+    `stays` says of each operand whether it stays in one place; where it is read there, nothing is written meanwhile.
+    """
+    operands = [o._replace(strides=("0" if s else "n", *o.strides)) for o, s in zip(form.operands, stays, strict=True)]
+    stages = [
+        stage._replace(body=tuple([i._replace(imm=i.imm + 1) if i.op == "index" else i for i in stage.body]))
+        for stage in form.stages
+    ]
+    return form.replace(
+        grid=(Axis(None), *form.grid), lane_axis=form.lane_axis + 1, operands=tuple(operands), stages=tuple(stages),
+        sweep=sweep,
+    )
+
+
+def _is_short(body: BodyPlan) -> bool:
+    """Return whether an iteration is launches in the calling thread, and nothing else."""
+    limit = min(PARALLEL_NS, RELEASE_GIL_NS)
+    return all(isinstance(s, KernelCall) and not s.scratch and s.cost_ns < limit for s in body.plan.steps)
+
+
+# ---------------------------------------------------------------------- plans within plans
+def _kernels(plan: CallPlan) -> Iterator[int]:
+    for step in (*plan.steps, *plan.commits):
+        if isinstance(step, KernelCall):
+            yield step.kernel
+        else:
+            for _, body in step.bodies:
+                yield from _kernels(body.plan)
+
+
+def _renumbered(plan: CallPlan, numbers: Mapping[int, int]) -> CallPlan:
+    """Return the plan with other numbers of its kernels."""
+
+    def changed(step: Any) -> Any:
+        if isinstance(step, KernelCall):
+            return step.replace(kernel=numbers[step.kernel])
+        if not step.bodies:
+            return step
+        bodies = tuple([(name, body.replace(plan=_renumbered(body.plan, numbers))) for name, body in step.bodies])
+        return step.replace(bodies=bodies)
+
+    return plan.replace(steps=tuple(map(changed, plan.steps)), commits=tuple(map(changed, plan.commits)))
