@@ -6,15 +6,15 @@ which the Python path runs (`jitfuse.compile.bodies`).
 """
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from jitfuse.compile.call_plan import LibraryCall
 from jitfuse.compile.control_step import Carried, ControlStep, HeldBody
-from jitfuse.compile.copying import in_order, window_bytes
+from jitfuse.compile.copying import window_bytes
+from jitfuse.compile.loop_layout import in_parts, layout_of, part_bytes, scan_layout
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
-from jitfuse.dtypes import itemsize
+from jitfuse.compile.sweep_binding import Course
 
 GUESSED: Final = 32
 """How many iterations a loop of unknown length is taken to have, in estimates."""
@@ -52,7 +52,18 @@ def _fori_loop(step: ControlStep) -> None:
     carries = step.attrs["carries"]
     body = HeldBody(step, "body")
     others = step.operands(2 + carries)
-    carried = Carried(step, body, carries, 2)
+    layout = layout_of(step.call)
+    assert layout is not None
+    kept = layout.kept()
+    carried = Carried(step, body, carries, 2, (), kept or ())
+    if kept is not None:
+        for k in kept:  # there may be no iteration
+            step.binder.builder.copy(step.results[k], step.operand(2 + k), window_bytes(step.call.outputs[k]))
+        body.settle()
+        course = Course(carried.starts, carried.moves, carried.later, ())
+        low, high = step.operand(0), step.operand(1)
+        body.sweep([low, *carried.places, *others], course, (low, high), step.repeated * GUESSED)
+        return
     carried.begin()
     body.settle()
 
@@ -88,10 +99,17 @@ def _scan(step: ControlStep) -> None:
             body.outputs[value] = row, 0
             rows.append(value)
         moves.append((row, row, sign * nbytes))
-    builder.move(starts)
-    carried = Carried(step, body, carries, 0, rows)
-    carried.begin()
+    kept = scan_layout(step.call).kept()
+    carried = Carried(step, body, carries, 0, rows, kept or ())
     body.settle()
+    if kept is not None:
+        course = Course([*starts, *carried.starts], carried.moves, carried.later, moves)
+        feeds = [*carried.places, *parts, *others]
+        body.sweep(feeds, course, step.bounds(length), step.repeated * length)
+        carried.end(lambda place: course.last(place, length))
+        return
+    builder.move(starts)
+    carried.begin()
 
     def iteration(counter: Place) -> None:
         body.run([*carried.places, *parts, *others], step.repeated * length)
@@ -107,17 +125,9 @@ def _scan(step: ControlStep) -> None:
 def _parts_of(step: ControlStep, k: int) -> tuple[Place, int]:
     """Return where the first part of a scanned array lies, and the bytes from one part to the next."""
     window = step.call.inputs[k]
-    inner = itemsize(window.dtype) * math.prod(window.shape[1:])
-    if not window.contiguous and _in_c_order(window.shape[1:], window.strides[1:], itemsize(window.dtype)):
-        return step.memory.place(window.buffer, window.offset), window.strides[0]
-    return step.operand(k), inner
-
-
-def _in_c_order(shape: Sequence[int], strides: Sequence[int], expected: int) -> bool:
-    return all(
-        n == 1 or stride == wanted
-        for n, stride, wanted in zip(shape, strides, in_order(shape, expected), strict=True)
-    )
+    if not window.contiguous and in_parts(window):
+        return step.memory.place(window.buffer, window.offset), part_bytes(window)
+    return step.operand(k), part_bytes(window)
 
 
 def _cond(step: ControlStep) -> None:

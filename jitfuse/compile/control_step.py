@@ -13,8 +13,8 @@ import numpy as np
 
 from jitfuse.compile.call_plan import BodyPlan, LibraryCall, Window
 from jitfuse.compile.copying import copy_window, transfer_window, window_bytes
+from jitfuse.compile.loop_layout import results_of
 from jitfuse.compile.plan_literals import literal_arrays
-from jitfuse.compile.rolled_layout import results_of
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.compile.sweep_binding import Course
 from jitfuse.dtypes import itemsize
@@ -53,9 +53,9 @@ class HeldBody:
         """Write the body's steps."""
         self.binder.steps(self.body.plan.steps, self._memory(feeds), repeated)
 
-    def sweep(self, feeds: Sequence[Place], course: Course, count: int, repeated: int) -> None:
-        """Write so many iterations of the body, whose launches count them."""
-        self.binder.sweep(self.body.plan.steps, self._memory(feeds), course, count, repeated)
+    def sweep(self, feeds: Sequence[Place], course: Course, bounds: tuple[Place, Place], repeated: int) -> None:
+        """Write the iterations of the body, whose launches count them, as `StepBinder.sweep`."""
+        self.binder.sweep(self.body.plan.steps, self._memory(feeds), course, bounds, repeated)
 
     def _memory(self, feeds: Sequence[Place]) -> Memory:
         plan = self.body.plan
@@ -180,10 +180,14 @@ class ControlStep:
 
     def times(self, length: int, body: Callable[[Place], None]) -> None:
         """Write a loop of so many iterations."""
+        self.counted(*self.bounds(length), body)
+
+    def bounds(self, length: int) -> tuple[Place, Place]:
+        """Return where the numbers 0 and `length` lie."""
         bounds = {0: np.array([0, length], np.int64)}
         self.binder.builder.hold(bounds)
         value, offset = self.binder.constants(bounds)(0)
-        self.counted((value, offset), (value, offset + 8), body)
+        return (value, offset), (value, offset + 8)
 
     def counted(self, low: Place, high: Place, body: Callable[[Place], None]) -> None:
         """Write a loop over the integers between two."""

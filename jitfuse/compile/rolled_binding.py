@@ -1,17 +1,17 @@
 """Bind rolled loops as ops of the native driver: windows of arrays are values that move on with each iteration.
 
 A window that lies in one piece is read where it is; another is copied to the arena. A loop whose iterations are
-launches alone is one op. Does not own what the body writes directly (`jitfuse.compile.rolled_layout`), which loops are
+launches alone is one op. Does not own what the body writes directly (`jitfuse.compile.loop_layout`), which loops are
 one op (`jitfuse.compile.sweeping`), or loops in general (`jitfuse.compile.control_binding`).
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.compile.call_plan import KernelCall, Window
+from jitfuse.compile.call_plan import Window
 from jitfuse.compile.control_step import Carried, ControlStep, HeldBody
 from jitfuse.compile.copying import window_bytes
-from jitfuse.compile.rolled_layout import RolledLayout
+from jitfuse.compile.loop_layout import rolled_layout
 from jitfuse.compile.step_binding import Place
 from jitfuse.compile.sweep_binding import Course
 from jitfuse.ir.rolled import Access
@@ -26,9 +26,9 @@ class _Rolled:
     """A rolled loop that is written."""
 
     def __init__(self, step: ControlStep) -> None:
-        self.layout = layout = RolledLayout(step.call)
+        self.layout = layout = rolled_layout(step.call)
         self.step, self.builder = step, step.binder.builder
-        self.carries, self.arrays, self.length = layout.carries, layout.arrays, layout.length
+        self.carries, self.arrays, self.length = layout.carries, layout.arrays, step.attrs["length"]
         self.body = HeldBody(step, "body")
         self.sources = step.results[self.carries :] + step.operands(self.carries + self.arrays)
         self.starts: list[tuple[int, int, int]] = []
@@ -37,22 +37,22 @@ class _Rolled:
 
     def bind(self) -> None:
         """Write the loop."""
-        step, carries = self.step, self.carries
+        step, layout, carries = self.step, self.layout, self.carries
         for k in range(carries, carries + self.arrays):
             self.builder.copy(step.results[k], step.operand(k), window_bytes(step.call.outputs[k]))
         parts, packed = [], []
-        for access in self.layout.reads:
+        for access in layout.reads:
             place = self.moving(access)
             if not access.contiguous:
                 source, place = place, step.binder.room(window_bytes(self.window(access)))
                 packed.append((access, source, place))
             parts.append(place)
-        places = [self.moving(access) for access in self.layout.writes]
-        for value, number in self.layout.direct.items():
+        places = [self.moving(access) for access in layout.writes]
+        for value, number in layout.direct.items():
             self.body.outputs[value] = places[number]
-        copied = [(number, self.layout.writes[number], places[number]) for number in self.layout.copied]
-        kept = self.kept()
-        carried = Carried(step, self.body, carries, 0, self.layout.direct, kept or ())
+        copied = [(number, layout.writes[number], places[number]) for number in layout.copied]
+        kept = layout.kept()
+        carried = Carried(step, self.body, carries, 0, layout.direct, kept or ())
         self.body.settle()
         if kept is not None:
             self.sweep(carried, parts)
@@ -72,20 +72,12 @@ class _Rolled:
         step.times(self.length, iteration)
         carried.end()
 
-    def kept(self) -> set[int] | None:
-        """Return what of the carried values is read from memory in the first iteration at most; None where the loop is
-        not one op."""
-        launches = [s for s in self.body.body.plan.steps if isinstance(s, KernelCall) and s.sweep is not None]
-        if not launches or len(launches) < len(self.body.body.plan.steps):
-            return None
-        feeds = {s.buffers[a][0] for s in launches for a, _ in s.sweep or ()} | self.layout.unread()
-        return {k for k in range(self.carries) if ("feed", self.layout.feeds[k]) in feeds}
-
     def sweep(self, carried: Carried, parts: Sequence[Place]) -> None:
         """Write the loop as one op."""
         assert not carried.pairs
         course = Course([*self.starts, *carried.starts], carried.moves, carried.later, self.moves)
-        self.body.sweep([*carried.places, *parts, *self.sources], course, self.length, self.step.repeated)
+        bounds, repeated = self.step.bounds(self.length), self.step.repeated * self.length
+        self.body.sweep([*carried.places, *parts, *self.sources], course, bounds, repeated)
         carried.end(lambda place: course.last(place, self.length))
 
     def moving(self, access: Access) -> Place:

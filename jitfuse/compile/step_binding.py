@@ -133,11 +133,14 @@ class StepBinder:
         self.bound.checks.append(launch.checks)
 
     def sweep(
-        self, launches: Sequence[KernelCall | LibraryCall], memory: Memory, course: Course, count: int, repeated: int
+        self, launches: Sequence[KernelCall | LibraryCall], memory: Memory, course: Course, bounds: tuple[Place, Place],
+        repeated: int,
     ) -> None:
         """Write launches that count iterations, one after the other, over operands that are on a course.
 
-        The first iteration stands alone where it begins elsewhere than the others go on from.
+        `bounds` are numbers in memory, that of the first iteration and one past that of the last. The first one stands
+        alone where it begins elsewhere than the others go on from: there is one then. They are repeated so often, as
+        far as is known.
         """
         calls = [launch for launch in launches if isinstance(launch, KernelCall)]
         places = [[memory.place(b, o) for b, o in launch.buffers] for launch in calls]
@@ -151,14 +154,14 @@ class StepBinder:
             assert self.kernels is not None
             kernel, site = self.kernels.address(launch.kernel), len(self.bound.checks)
             self.bound.checks.append(launch.checks)
-            self.cost += repeated * count * launch.cost_ns
+            self.cost += repeated * launch.cost_ns
             if alone:
                 self.builder.launch(kernel, launch.units, operands=first[k], words=launch.words, site=site)
             swept.append(Sweep(kernel, launch.units, site, base[k], turns[k], launch.words))
         together = len(swept) == 1 and not turns[0]
         piece = max(1, PIECE_NS // calls[0].cost_ns) if together else 1
         if swept:
-            self.builder.sweep(int(alone), count, piece, swept)
+            self.builder.sweep(int(alone), *bounds, piece, swept)
 
     def host(self, function: Callable[..., None], step: LibraryCall, memory: Memory) -> None:
         """Write a step of the host's."""

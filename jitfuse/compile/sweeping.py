@@ -2,7 +2,7 @@
 
 A call plan whose loops have bodies of short launches alone is rewritten before its kernels are compiled, so that each
 is compiled once. Owns those forms, and what an iteration keeps in registers for the next one. Does not own how buffers
-move (`jitfuse.compile.rolled_layout`), how the launches are bound (`jitfuse.compile.rolled_binding`), or the code
+move (`jitfuse.compile.loop_layout`), how the launches are bound (`jitfuse.compile.control_binding`), or the code
 (`jitfuse.backends.llvm.codegen.sweeps`).
 """
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from jitfuse.backends.llvm.codegen.analysis import POINT, analysis_of
 from jitfuse.compile.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall
-from jitfuse.compile.rolled_layout import Motion, RolledLayout
+from jitfuse.compile.loop_layout import LoopLayout, Motion, layout_of
 from jitfuse.compile.step_binding import PARALLEL_NS, RELEASE_GIL_NS
 from jitfuse.ir.kernel import Axis, KernelForm, Sweep
 from jitfuse.ir.kernel_values import access
@@ -48,28 +48,42 @@ class _Sweeping:
 
     def _step(self, step: LibraryCall) -> LibraryCall:
         step = step.replace(bodies=tuple([(n, body.replace(plan=self.plan(body.plan))) for n, body in step.bodies]))
-        if step.name != "rolled_loop" or not _is_short(step.bodies[0][1]):
+        layout = layout_of(step) if len(step.bodies) == 1 and _is_short(step.bodies[0][1]) else None
+        if layout is None or not layout.stays or layout.length in (0, 1):
             return step
-        layout = RolledLayout(step)
         launches: Any = layout.body.plan.steps
-        if not layout.stays or layout.length < 2 or any(map(self._is_chained, launches)):
+        counted = [self._counted(launch, layout.counter) for launch in launches]
+        if None in counted or any(map(self._is_chained, launches)):
             return step
         pairs = self._pairs(layout, launches)
         kept = {launches[j].buffers[a][0] for j in range(len(launches)) for a, _ in pairs[j]}
         motions = layout.motions(kept | layout.unread())
-        swept = tuple([self._launch(s, motions, p, layout.length) for s, p in zip(launches, pairs, strict=True)])
+        if layout.length is None and any(motion.turns for motion in motions.values()):
+            return step
+        swept = tuple([
+            self._launch(s, motions, Sweep(p, (), c or ()), layout.length or 0)
+            for s, p, c in zip(launches, pairs, counted, strict=True)
+        ])
         body = layout.body.replace(plan=layout.body.plan.replace(steps=swept))
         return step.replace(bodies=(("body", body),))
 
-    def _launch(self, launch: KernelCall, motions: Mapping[Any, Motion], pairs: Pairs, length: int) -> KernelCall:
-        """Return a launch of the form that counts iterations."""
-        form, read = self.forms[launch.kernel], {a for a, _ in pairs}
+    def _counted(self, launch: KernelCall, counter: int | None) -> tuple[int, ...] | None:
+        """Return the operands of a launch that are the number of the iteration; None where they are read otherwise."""
+        form = self.forms[launch.kernel]
+        found = tuple([o for o, (buffer, _) in enumerate(launch.buffers) if buffer == ("feed", counter)])
+        loads = [access(i) for i in form.instructions if isinstance(i, Instr) and i.op == "load"]
+        plain = all(form.operands[o].dtype == "int64" and not set(form.operands[o].strides) - {"0"} for o in found)
+        return found if plain and not any(a.operand in found and (a.offset or a.mask) for a in loads) else None
+
+    def _launch(self, launch: KernelCall, motions: Mapping[Any, Motion], sweep: Sweep, length: int) -> KernelCall:
+        """Return a launch of the form that counts iterations; the steps of `sweep` are still to be found."""
+        form, read = self.forms[launch.kernel], {a for a, _ in sweep.carried}
         moved = [
             motions.get(buffer, _CONSTANT if buffer[0] == "const" else _WRITTEN) for buffer, _ in launch.buffers
         ]
         moved = [_CONSTANT if o in read else m for o, m in enumerate(moved)]
         steps = list(dict.fromkeys(m.step for m in moved if m.step))
-        sweep = Sweep(pairs, tuple([steps.index(m.step) if m.step else None for m in moved]))
+        sweep = sweep._replace(steps=tuple([steps.index(m.step) if m.step else None for m in moved]))
         stays = tuple([
             not (m.step or m.turns) and (m.fixed or operand.out)
             for m, operand in zip(moved, form.operands, strict=True)
@@ -81,10 +95,10 @@ class _Sweeping:
             self.forms.append(swept_form(form, stays, sweep))
         own = len(form.words.strides)
         words = (*launch.words[:own], *steps, length, *launch.words[own:])
-        return launch.replace(kernel=number, words=words, sweep=pairs)
+        return launch.replace(kernel=number, words=words, sweep=sweep.carried)
 
     # ------------------------------------------------------------------ what stays in registers
-    def _pairs(self, layout: RolledLayout, launches: Sequence[KernelCall]) -> list[Pairs]:
+    def _pairs(self, layout: LoopLayout, launches: Sequence[KernelCall]) -> list[Pairs]:
         """Return for each launch the operands that it need not load, for it has stored them one iteration before."""
         found: list[list[tuple[int, int]]] = [[] for _ in launches]
         for feed, value in layout.handed_on():

@@ -70,8 +70,8 @@ def _form(value: dict[str, Any]) -> KernelForm:
     )
 
 
-def _sweep(carried: list[list[int]], steps: list[int | None]) -> Sweep:
-    return Sweep(tuple([(read, written) for read, written in carried]), tuple(steps))
+def _sweep(carried: list[list[int]], steps: list[int | None], counted: list[int]) -> Sweep:
+    return Sweep(tuple([(read, written) for read, written in carried]), tuple(steps), tuple(counted))
 
 
 def _axes(value: list[int | None]) -> tuple[Axis, ...]:

@@ -55,10 +55,12 @@ class Sweep(NamedTuple):
     carried  pairs of operands of one element each, the one read and the other written: beyond the first iteration, a
              load from the one gives what the iteration before has stored to the other. An iteration is one unit then
     steps    for each operand which of the launch's steps, in bytes, it moves on by in each iteration; None for none
+    counted  operands that give, in each iteration, the number in memory plus the number of the iteration
     """
 
     carried: tuple[tuple[int, int], ...]
     steps: tuple[int | None, ...]
+    counted: tuple[int, ...] = ()
 
     @property
     def step_count(self) -> int:

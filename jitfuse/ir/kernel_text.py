@@ -17,7 +17,8 @@ def form_text(form: KernelForm) -> str:
     if form.sweep is not None:
         moving = [f"#{k} by step {step}" for k, step in enumerate(form.sweep.steps) if step is not None]
         carried = [f"#{read} is #{written} of the one before" for read, written in form.sweep.carried]
-        lines.append(f"  g0 in order: {', '.join(moving + carried)}")
+        counted = [f"#{k} plus g0" for k in form.sweep.counted]
+        lines.append(f"  g0 in order: {', '.join(moving + carried + counted)}")
     for k, o in enumerate(form.operands):
         lines.append(f"  {'out' if o.out else 'in '} #{k}: {o.dtype} strides {' '.join(o.strides)}")
     for stage, body, reductions in form.numbered:

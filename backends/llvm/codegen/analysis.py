@@ -92,9 +92,10 @@ class Analysis(Record, frozen=True, eq=False):
         return self.lanes_on_grid and bool(self.form.inner) and points <= _UNROLL_LIMIT and not self.has_phases
 
     @cached_property
-    def carried(self) -> dict[int, int]:
-        """The operands that are read from the iteration before, each with the one that is written there."""
-        return {} if self.form.sweep is None else dict(self.form.sweep.carried)
+    def handed_on(self) -> frozenset[int]:
+        """The operands that are not loaded, but follow from the iteration before."""
+        sweep = self.form.sweep
+        return frozenset() if sweep is None else frozenset((*(read for read, _ in sweep.carried), *sweep.counted))
 
     @cached_property
     def single(self) -> bool:
@@ -144,7 +145,7 @@ class Analysis(Record, frozen=True, eq=False):
         elif instr.op in ("load", "store"):
             classes = self.form.operands[access(instr).operand].strides
             moved = {axis for axis, c in enumerate(classes) if c != "0"}
-            if instr.op == "load" and access(instr).operand in self.carried:
+            if instr.op == "load" and access(instr).operand in self.handed_on:
                 moved.add(0)
         else:
             return Info(scope, uniform)

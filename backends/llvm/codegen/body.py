@@ -31,7 +31,7 @@ class Body(Accesses):
         self._kept: dict[tuple[int, str], Batch] = {}
         self.scans = Scans(self.context, launch.lanes, along=not analysis.lanes_on_grid)
         self.carried: dict[int, Value] = {}
-        """What loads from operands give that are read from the iteration before."""
+        """What loads from operands give that follow from the iteration before."""
         self._status: Value | None = None
         if analysis.reports:
             self._status = f.alloca("i64")

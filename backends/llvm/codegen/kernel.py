@@ -68,7 +68,7 @@ def _units(f: Function, body: Body, begin: Value, end: Value, scratch: Value, ve
     with f.loop(begin, end) as loop:
         units = Odometer(f, loop, first, ordered)
         if sweep is not None:
-            sweep.begin(loop)
+            sweep.begin(loop, units.positions[order.index(0)])
         indices = {**still, **dict(zip(order, units.positions, strict=True))}
         _unit(f, body, dict(sorted(indices.items())), streams, scratch, vector_bytes)
         units.advance()

@@ -17,7 +17,10 @@ class Iterations:
     def __init__(self, body: Body, begin: Value) -> None:
         """Load what the iteration before `begin` has left, the first one what was there before the loop."""
         self.body = body
-        f, launch, self.pairs = body.f, body.launch, body.analysis.carried.items()
+        f, launch, sweep = body.f, body.launch, body.analysis.form.sweep
+        assert sweep is not None
+        self.pairs = sweep.carried
+        self._counts = {o: f.load("i64", launch.addresses[o]) for o in sweep.counted}
         self._stored = {
             access(i).operand: i.args[0] for _, i in
             (numbered for _, instructions, _ in body.analysis.form.numbered for numbered in instructions)
@@ -31,8 +34,10 @@ class Iterations:
             dtype = launch.form.operands[read].dtype
             self._initial.append(body.memory.load_one(dtype, place, None, place).values[0])
 
-    def begin(self, loop: Loop) -> None:
+    def begin(self, loop: Loop, iteration: Value) -> None:
         """Begin an iteration: declare what the loop carries."""
+        for operand, first in self._counts.items():
+            self.body.carried[operand] = self.body.f.add(first, iteration)
         for (read, _), initial in zip(self.pairs, self._initial, strict=True):
             self.body.carried[read] = loop.carry(initial)
 

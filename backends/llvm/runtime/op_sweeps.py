@@ -21,8 +21,10 @@ class Sweeps(Moves):
     def sweep(self) -> None:
         """Run launches one after the other, again and again; the words of each are laid out in the work area."""
         f = self.f
-        begin, end, piece, launches = (self.word(k) for k in range(2, 6))
-        first = self.rest(6)
+        begin, piece, launches = (self.word(k) for k in range(2, 5))
+        low, high = (f.load("i64", self.data(self.rest(k))) for k in (5, 7))
+        end = f.select(f.icmp("slt", low, high), f.sub(high, low), ZERO)
+        first = self.rest(9)
         with f.loop(ZERO, launches) as loop:
             record, work = loop.carry(first), loop.carry(self.work)
             self._lay_out(record, work)

@@ -152,11 +152,17 @@ class PlanBuilder:
             *(w for value, offset in operands for w in (self._known(value), offset)),
         )
 
-    def sweep(self, begin: int, end: int, piece: int, launches: Sequence[Sweep]) -> None:
-        """Run the iterations of a loop from `begin` up to `end` in this thread, so many at once, or the launches of
-        each one after the other; between them signals and other threads are seen to."""
+    def sweep(
+        self, begin: int, low: tuple[int, int], high: tuple[int, int], piece: int, launches: Sequence[Sweep]
+    ) -> None:
+        """Run the iterations of a loop in this thread, so many at once, or the launches of each one after the other;
+        between them signals and other threads are seen to.
+
+        They are counted from `begin` up to the difference of two int64, (value, byte offset), if it is above 0.
+        """
         assert piece == 1 or (len(launches) == 1 and not launches[0].turns), "iterations that are launched together"
-        words: list[int] = [begin, end, piece, len(launches)]
+        bounds = [w for value, offset in (low, high) for w in (self._known(value), offset)]
+        words: list[int] = [begin, piece, len(launches), *bounds]
         work = 0
         for one in launches:
             total = len(one.operands) + len(one.words)

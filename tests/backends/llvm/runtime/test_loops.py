@@ -96,8 +96,20 @@ def test_values_move_and_change_places(harness: Any) -> None:
     assert f(one(3), one(10))[1].tolist() == [7, 6]
 
 
+def bounds(p: PlanBuilder, count: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Have the numbers -3 and `count` - 3 in the arena; return where."""
+    p.arena(16)
+    literals = np.array([-3, count - 3])
+
+    def fill(numbers: np.ndarray) -> None:
+        numbers[...] = literals
+
+    p.host(fill, [HostArray(ARENA, "int64", (2,), writeable=True)])
+    return (ARENA, 0), (ARENA, 8)
+
+
 @pytest.mark.parametrize("begin", [0, 1])
-@pytest.mark.parametrize("count", [0, 1, 2, 7])
+@pytest.mark.parametrize("count", [-9, 0, 1, 2, 7])
 def test_launches_of_a_loop_count_its_iterations(harness: Any, begin: int, count: int) -> None:
     """Two launches by turns: one over the rows of a table, one over two places; others go back, or stay."""
     def build(p: PlanBuilder, values: list[int]) -> None:
@@ -107,7 +119,7 @@ def test_launches_of_a_loop_count_its_iterations(harness: Any, begin: int, count
         for k in range(3):
             p.copy((turns.value, 8 * k), (values[0], 0), 8)
         climb, place = harness.kernel("climb"), (turns.value, 0)
-        p.sweep(begin, begin + count, 1, [
+        p.sweep(begin, *bounds(p, begin + count), 1, [
             Sweep(climb, 2, 1, [(table.value, 0)], {}, [8]), Sweep(climb, 1, 2, [place], {0: (turns.value, 8)}, [0]),
             Sweep(climb, 1, 3, [(table.value, 39 * 8)], {}, [-8 & (1 << 64) - 1]),
             Sweep(climb, 1, 4, [(turns.value, 16)], {}, [0]),
@@ -117,12 +129,12 @@ def test_launches_of_a_loop_count_its_iterations(harness: Any, begin: int, count
     f, state = function(harness, build, 1)
     for _ in range(2):
         table, turns = f(one(5))
-        want = np.full(40, 5)
-        want[2 * begin : 2 * (begin + count)] += 1
-        want[::-1][begin : begin + count] += 1
+        want, ran = np.full(40, 5), max(count, 0)
+        want[2 * begin : 2 * (begin + ran)] += 1
+        want[::-1][begin : begin + ran] += 1
         assert table.tolist() == want.tolist()
-        assert turns.tolist() == [5 + (count + 1) // 2, 5 + count // 2, 5 + count]
-    assert state.launches == 8 * count
+        assert turns.tolist() == [5 + (ran + 1) // 2, 5 + ran // 2, 5 + ran]
+    assert state.launches == 8 * ran
 
 
 @pytest.mark.parametrize("piece", [1, 3, 7, 8])
@@ -131,7 +143,7 @@ def test_iterations_are_launched_in_pieces(harness: Any, piece: int) -> None:
         table = p.output("int64", (10,))
         for k in range(10):
             p.copy((table.value, 8 * k), (values[0], 0), 8)
-        p.sweep(1, 8, piece, [Sweep(harness.kernel("climb"), 1, 1, [(table.value, 0)], {}, [8])])
+        p.sweep(1, *bounds(p, 8), piece, [Sweep(harness.kernel("climb"), 1, 1, [(table.value, 0)], {}, [8])])
         p.finish(ArrayResult(table))
 
     f, state = function(harness, build, 1)
@@ -150,7 +162,7 @@ def test_a_status_ends_launches_that_are_repeated(harness: Any) -> None:
         out = p.output("int64", (8,))
         for k in range(8):
             p.copy((out.value, 8 * k), (values[k == 5], 0), 8)
-        p.sweep(0, 8, 1, [Sweep(harness.kernel("statuses"), 1, 9, [(out.value, 0)], {}, [])])
+        p.sweep(0, *bounds(p, 8), 1, [Sweep(harness.kernel("statuses"), 1, 9, [(out.value, 0)], {}, [])])
         p.finish(ArrayResult(out))
 
     f, _ = function(harness, build, 2, handler)

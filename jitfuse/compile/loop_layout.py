@@ -1,4 +1,4 @@
-"""What a rolled loop may do with the memory of its body: which windows are read and written where they are.
+"""What a loop may do with the memory of its body: which windows are read and written where they are.
 
 A window that lies in one piece is read where it is. The body writes a window directly where nothing else of the
 iteration touches it, or one kernel reads each element before it writes it; else it is copied there in the end, for all
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from jitfuse.compile.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall, Window
+from jitfuse.compile.copying import in_order
 from jitfuse.dtypes import itemsize, kind
 from jitfuse.ir.rolled import Access, accesses
 from jitfuse.records import NamedTuple
@@ -51,22 +52,30 @@ def results_of(body: BodyPlan) -> list[Result]:
     return found
 
 
-class RolledLayout:
-    """The windows of a rolled loop, and what its body writes where.
+class LoopLayout:
+    """The windows of a loop, and what its body writes where.
 
-    direct  the values that the body writes to a window, each with the window's number
-    copied  the windows that are copied to when an iteration ends
-    own     the values that are carried in places of their own, each with its number among what is carried
+    reads    windows of operands, those that the loop writes into (`arrays` of them) before all others
+    writes   windows of what it writes into
+    sizes    bytes of an element of each operand
+    feeds    the body's, in this order: what is carried, the windows that are read, operands from number `sources` on
+    counter  the feed that is the number of the iteration, None where there is none
+    length   how many iterations there are, None where only a call knows
+    direct   the values that the body writes to a window, each with the window's number
+    copied   the windows that are copied to when an iteration ends
+    own      the values that are carried in places of their own, each with its number among what is carried
     """
 
-    def __init__(self, call: LibraryCall) -> None:
-        attrs = dict(call.attrs)
-        self.carries, self.arrays, self.length = attrs["carries"], attrs["arrays"], attrs["length"]
-        self.reads, self.writes = accesses(attrs["reads"]), accesses(attrs["writes"])
-        self.sizes = [itemsize(w.dtype) for w in call.inputs[self.carries :]]
-        self.body = dict(call.bodies)["body"]
-        self.results = results_of(self.body)
-        self.feeds = [feed for feed, _ in self.body.feeds]
+    def __init__(
+        self, body: BodyPlan, carries: int, arrays: int, length: int | None, sizes: Sequence[int],
+        reads: Sequence[Access] = (), writes: Sequence[Access] = (), *, sources: int = 0, counted: bool = False,
+    ) -> None:
+        self.body, self.carries, self.arrays, self.length = body, carries, arrays, length
+        self.reads, self.writes, self.sizes, self.sources = reads, writes, sizes, sources
+        self.results = results_of(body)
+        feeds = [feed for feed, _ in body.feeds]
+        self.counter = feeds[0] if counted else None
+        self.feeds = feeds[1:] if counted else feeds
         self.direct: dict[int, int] = {}
         self.copied: list[int] = []
         for number, (value, _, whole) in enumerate(self.results[self.carries :]):
@@ -104,9 +113,20 @@ class RolledLayout:
         for read, feed in zip(self.reads, following):
             fixed = not read.step and read.operand >= self.arrays
             found["feed", feed] = Motion(read.step * self.sizes[read.operand], fixed=fixed)
-        for operand, feed in enumerate(following):
+        for operand, feed in enumerate(following, self.sources):
             found["feed", feed] = Motion(fixed=operand >= self.arrays)
+        if self.counter is not None:
+            found["feed", self.counter] = Motion(fixed=True)
         return found
+
+    def kept(self) -> set[int] | None:
+        """Return what of the carried values no iteration but the first reads from memory; None where the loop does not
+        run in kernels."""
+        launches = [s for s in self.body.plan.steps if isinstance(s, KernelCall) and s.sweep is not None]
+        if not launches or len(launches) < len(self.body.plan.steps):
+            return None
+        feeds = {s.buffers[a][0] for s in launches for a, _ in s.sweep or ()} | self.unread()
+        return {k for k in range(self.carries) if ("feed", self.feeds[k]) in feeds}
 
     def unread(self) -> set[Any]:
         """Return the carried feeds that no step of the body reads."""
@@ -166,8 +186,64 @@ class RolledLayout:
 
     def _reads_whole(self, array: int) -> bool:
         """Return whether the body reads all of an array that it writes."""
-        feed = self.feeds[self.carries + len(self.reads) + array]
+        if array < self.sources:
+            return False
+        feed = self.feeds[self.carries + len(self.reads) + array - self.sources]
         return ("feed", feed) in set(_touched(self.body.plan))
+
+
+def layout_of(call: LibraryCall) -> LoopLayout | None:
+    """Return the layout of a loop whose iterations are known to follow each other; None for all other steps."""
+    attrs, bodies = dict(call.attrs), dict(call.bodies)
+    if call.name == "rolled_loop":
+        return rolled_layout(call)
+    if call.name == "scan":
+        return scan_layout(call)
+    if call.name != "fori_loop":
+        return None
+    return LoopLayout(bodies["body"], attrs["carries"], 0, None, [], counted=True)
+
+
+def rolled_layout(call: LibraryCall) -> LoopLayout:
+    """Return the layout of a rolled loop."""
+    attrs, carries = dict(call.attrs), dict(call.attrs)["carries"]
+    return LoopLayout(
+        dict(call.bodies)["body"], carries, attrs["arrays"], attrs["length"],
+        [itemsize(w.dtype) for w in call.inputs[carries:]], accesses(attrs["reads"]), accesses(attrs["writes"]),
+    )
+
+
+def scan_layout(call: LibraryCall) -> LoopLayout:
+    """Return the layout of a scan: it writes into its results, row by row."""
+    attrs = dict(call.attrs)
+    carries, scanned, length = attrs["carries"], attrs["scanned"], attrs["length"]
+    stacks, parts = call.outputs[carries:], call.inputs[carries : carries + scanned]
+    sizes = [itemsize(w.dtype) for w in (*stacks, *parts)]
+    windows = []
+    for operand, window in enumerate((*stacks, *parts)):
+        shape = window.shape[1:]
+        apart = part_bytes(window) // sizes[operand]
+        step = -apart if attrs["reverse"] else apart
+        offset = (length - 1) * apart if attrs["reverse"] else 0
+        windows.append(Access(operand, offset, step, 0, shape, in_order(shape, 1)))
+    reads, writes = windows[len(stacks) :], windows[: len(stacks)]
+    sources = len(windows)
+    return LoopLayout(dict(call.bodies)["body"], carries, len(stacks), length, sizes, reads, writes, sources=sources)
+
+
+def part_bytes(window: Window) -> int:
+    """Return the bytes from one part of a scanned array to the next: where each lies in C order those of the array,
+    else those of a copy in C order."""
+    inner = itemsize(window.dtype) * math.prod(window.shape[1:])
+    return window.strides[0] if not window.contiguous and in_parts(window) else inner
+
+
+def in_parts(window: Window) -> bool:
+    """Return whether each part of an array lies in C order, whole elements from the next one."""
+    if window.strides[0] % itemsize(window.dtype):
+        return False
+    strides = in_order(window.shape[1:], itemsize(window.dtype))
+    return all(n == 1 or a == b for n, a, b in zip(window.shape[1:], window.strides[1:], strides, strict=True))
 
 
 def _apart(a: Access, b: Access) -> bool:
