@@ -99,7 +99,7 @@ def _scan(step: ControlStep) -> None:
             body.outputs[value] = row, 0
             rows.append(value)
         moves.append((row, row, sign * nbytes))
-    kept = scan_layout(step.call).kept()
+    kept = scan_layout(step.call).kept() if length else None
     carried = Carried(step, body, carries, 0, rows, kept or ())
     body.settle()
     if kept is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from jitfuse.compile.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.copying import in_order
+from jitfuse.compile.step_binding import PARALLEL_NS, RELEASE_GIL_NS
 from jitfuse.dtypes import itemsize, kind
 from jitfuse.ir.rolled import Access, accesses
 from jitfuse.records import NamedTuple
@@ -32,11 +33,13 @@ class Result(NamedTuple):
 
 
 class Motion(NamedTuple):
-    """How a buffer moves: by `step` bytes in each iteration, or back and forth; nothing writes `fixed` memory."""
+    """How a buffer moves: by `step` bytes of an operand in each iteration, or back and forth; nothing writes `fixed`
+    memory."""
 
     step: int = 0
     turns: bool = False
     fixed: bool = False
+    operand: int = -1
 
 
 def results_of(body: BodyPlan) -> list[Result]:
@@ -104,26 +107,30 @@ class LoopLayout:
         """
         found: dict[Any, Motion] = {}
         for value, number in self.direct.items():
-            found["value", value] = Motion(self.writes[number].step * self.sizes[self.writes[number].operand])
+            found["value", value] = self._along(self.writes[number])
         for value, k in self.own.items():
             found["value", value] = Motion(turns=("feed", self.feeds[k]) not in kept)
         following = iter(self.feeds)
         for result, feed in zip(self.results[: self.carries], following):
             found["feed", feed] = Motion() if result.value is None else found["value", result.value]
         for read, feed in zip(self.reads, following):
-            fixed = not read.step and read.operand >= self.arrays
-            found["feed", feed] = Motion(read.step * self.sizes[read.operand], fixed=fixed)
+            found["feed", feed] = self._along(read)
         for operand, feed in enumerate(following, self.sources):
             found["feed", feed] = Motion(fixed=operand >= self.arrays)
         if self.counter is not None:
             found["feed", self.counter] = Motion(fixed=True)
         return found
 
+    def _along(self, access: Access) -> Motion:
+        fixed = not access.step and access.operand >= self.arrays
+        return Motion(access.step * self.sizes[access.operand], fixed=fixed, operand=access.operand)
+
     def kept(self) -> set[int] | None:
-        """Return what of the carried values no iteration but the first reads from memory; None where the loop does not
-        run in kernels."""
+        """Return what of the carried values no iteration but the first reads from memory; None where the driver runs
+        the loop, because its launches count no iterations, or are long enough for several threads."""
+        limit = min(PARALLEL_NS, RELEASE_GIL_NS)
         launches = [s for s in self.body.plan.steps if isinstance(s, KernelCall) and s.sweep is not None]
-        if not launches or len(launches) < len(self.body.plan.steps):
+        if not launches or len(launches) < len(self.body.plan.steps) or any(s.cost_ns >= limit for s in launches):
             return None
         feeds = {s.buffers[a][0] for s in launches for a, _ in s.sweep or ()} | self.unread()
         return {k for k in range(self.carries) if ("feed", self.feeds[k]) in feeds}

@@ -51,7 +51,7 @@ class _Rolled:
         for value, number in layout.direct.items():
             self.body.outputs[value] = places[number]
         copied = [(number, layout.writes[number], places[number]) for number in layout.copied]
-        kept = layout.kept()
+        kept = layout.kept() if self.length else None
         carried = Carried(step, self.body, carries, 0, layout.direct, kept or ())
         self.body.settle()
         if kept is not None:

@@ -1,9 +1,9 @@
 """Kernels that run a whole loop: launches of a loop's body become launches of forms that count its iterations too.
 
-A call plan whose loops have bodies of short launches alone is rewritten before its kernels are compiled, so that each
-is compiled once. Owns those forms, and what an iteration keeps in registers for the next one. Does not own how buffers
-move (`jitfuse.compile.loop_layout`), how the launches are bound (`jitfuse.compile.control_binding`), or the code
-(`jitfuse.backends.llvm.codegen.sweeps`).
+A call plan whose loops have bodies of launches alone is rewritten before its kernels are compiled, so that each is
+compiled once; how long loops and launches are makes no other forms. Owns those forms, and what an iteration keeps in
+registers for the next one. Does not own how buffers move (`jitfuse.compile.loop_layout`), how the launches are bound
+(`jitfuse.compile.control_binding`), or the code (`jitfuse.backends.llvm.codegen.sweeps`).
 """
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from typing import Any, Final
 from jitfuse.backends.llvm.codegen.analysis import POINT, analysis_of
 from jitfuse.compile.call_plan import BodyPlan, CallPlan, KernelCall, LibraryCall
 from jitfuse.compile.loop_layout import LoopLayout, Motion, layout_of
-from jitfuse.compile.step_binding import PARALLEL_NS, RELEASE_GIL_NS
 from jitfuse.ir.kernel import Axis, KernelForm, Sweep
 from jitfuse.ir.kernel_values import access
 from jitfuse.ir.stages import Instr
@@ -48,8 +47,8 @@ class _Sweeping:
 
     def _step(self, step: LibraryCall) -> LibraryCall:
         step = step.replace(bodies=tuple([(n, body.replace(plan=self.plan(body.plan))) for n, body in step.bodies]))
-        layout = layout_of(step) if len(step.bodies) == 1 and _is_short(step.bodies[0][1]) else None
-        if layout is None or not layout.stays or layout.length in (0, 1):
+        layout = layout_of(step) if len(step.bodies) == 1 and _is_launches(step.bodies[0][1]) else None
+        if layout is None or not layout.stays:
             return step
         launches: Any = layout.body.plan.steps
         counted = [self._counted(launch, layout.counter) for launch in launches]
@@ -82,8 +81,10 @@ class _Sweeping:
             motions.get(buffer, _CONSTANT if buffer[0] == "const" else _WRITTEN) for buffer, _ in launch.buffers
         ]
         moved = [_CONSTANT if o in read else m for o, m in enumerate(moved)]
-        steps = list(dict.fromkeys(m.step for m in moved if m.step))
-        sweep = sweep._replace(steps=tuple([steps.index(m.step) if m.step else None for m in moved]))
+        # steps that are equal by chance, of arrays of the same extents, would make another form
+        steps = list(dict.fromkeys((m.operand, m.step) for m in moved if m.step))
+        places = [steps.index((m.operand, m.step)) if m.step else None for m in moved]
+        sweep = sweep._replace(steps=tuple(places))
         stays = tuple([
             not (m.step or m.turns) and (m.fixed or operand.out)
             for m, operand in zip(moved, form.operands, strict=True)
@@ -94,7 +95,7 @@ class _Sweeping:
             number = self._numbers[key] = len(self.forms)
             self.forms.append(swept_form(form, stays, sweep))
         own = len(form.words.strides)
-        words = (*launch.words[:own], *steps, length, *launch.words[own:])
+        words = (*launch.words[:own], *(step for _, step in steps), length, *launch.words[own:])
         return launch.replace(kernel=number, words=words, sweep=sweep.carried)
 
     # ------------------------------------------------------------------ what stays in registers
@@ -124,7 +125,7 @@ class _Sweeping:
         form = self.forms[launch.kernel]
         reads = [o for o, (buffer, _) in enumerate(launch.buffers) if buffer == feed]
         writes = [o for o, (buffer, _) in enumerate(launch.buffers) if buffer == value]
-        if launch.units != 1 or len(writes) != 1 or not form.operands[writes[0]].out:
+        if any(axis.extent != 1 for axis in form.grid) or len(writes) != 1 or not form.operands[writes[0]].out:
             return ()
         touching = {*reads, *writes}
         if any(launch.buffers[o][1] or set(form.operands[o].strides) - {"0"} for o in touching):
@@ -158,10 +159,9 @@ def swept_form(form: KernelForm, stays: Sequence[bool], sweep: Sweep) -> KernelF
     )
 
 
-def _is_short(body: BodyPlan) -> bool:
-    """Return whether an iteration is launches in the calling thread, and nothing else."""
-    limit = min(PARALLEL_NS, RELEASE_GIL_NS)
-    return all(isinstance(s, KernelCall) and not s.scratch and s.cost_ns < limit for s in body.plan.steps)
+def _is_launches(body: BodyPlan) -> bool:
+    """Return whether an iteration is launches without scratch, and nothing else."""
+    return all(isinstance(s, KernelCall) and not s.scratch for s in body.plan.steps)
 
 
 # ---------------------------------------------------------------------- plans within plans
