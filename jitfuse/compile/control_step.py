@@ -136,11 +136,10 @@ class Carried:
     def end(self, last: Callable[[Place], Place] = lambda place: place) -> None:
         """Put the last values where the step's results belong; `last` is where a place is after the loop."""
         for k, place in enumerate(self.places):
-            if k in self.kept:
-                place = self.body.place(k)
             if not self.body.in_place(k):
                 nbytes = window_bytes(self.step.call.outputs[k])
-                self.step.binder.builder.copy(self.step.results[k], last(place), nbytes)
+                where = last(self.body.place(k) if k in self.kept else place)
+                self.step.binder.builder.copy(self.step.results[k], where, nbytes)
 
 
 class ControlStep:

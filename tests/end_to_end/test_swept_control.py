@@ -131,3 +131,23 @@ def test_a_long_loop_is_interrupted() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("direct")
+@pytest.mark.parametrize("count", [0, 1, 2, 5])
+def test_values_that_stay_change_places_or_are_not_read(count: int) -> None:
+    def fn(x: Any, n: int) -> Any:
+        same = jf.fori_loop(0, n, lambda i, c: (c[0], c[1] * 0.5 + i), (x, 0.0))
+        swapped = jf.fori_loop(0, n, lambda i, c: (c[1], c[0]), (x[0], 2.0))
+        shifted = jf.fori_loop(0, n, lambda i, c: (i * 1.0, c[0]), (x[0], 2.0))
+        last = jf.scan(lambda c, v: ((c[0], v, c[1] * 0.5), c[1]), (x, 0.25, 0.5), x[:n])
+        return *same, *swapped, *shifted, *last[0], last[1]
+
+    def reference(x: Any, n: int) -> Any:
+        total, a, b, c, d, e, f, stack = 0.0, x[0], 2.0, x[0], 2.0, 0.25, 0.5, []
+        for i in range(n):
+            stack.append(e)
+            total, a, b, c, d, e, f = total * 0.5 + i, b, a, i * 1.0, c, x[i], e * 0.5
+        return x, total, a, b, c, d, x, e, f, np.array(stack)
+
+    check(fn, reference, X[:, 0].copy(), count, kernels=None)
