@@ -45,7 +45,8 @@ class Runs:
             if found is not None:
                 return found
         loops = roll_run(self._place, self._line, run)
-        if all(loop.origin is not None for loop in loops):
+        left = run.end - (loops[-1].end if loops else run.begin)  # what is no loop here may be one elsewhere
+        if left < run.least * run.period and all(loop.origin is not None for loop in loops):
             self._known[key] = _Known(run, loops)
         return loops
 

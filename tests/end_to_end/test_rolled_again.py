@@ -47,6 +47,13 @@ def rows_that_meet(a: Any, b: Any, c: Any, v: Any, w: Any) -> None:
             a[i, j] = b[i, j] + b[ROWS - 1 - i, j] * 2.0
 
 
+def rows_that_part(a: Any, b: Any, c: Any, v: Any, w: Any) -> None:
+    for i in range(ROWS):
+        for j in range(COLUMNS):
+            a[i, j] = a[i // 2, COLUMNS - 1 - j] + b[i, j]
+            a[i, j] += a[i // 3, j]
+
+
 def one_row_that_stays(a: Any, b: Any, c: Any, v: Any, w: Any) -> None:
     for i in range(1, ROWS):
         for j in range(COLUMNS):
@@ -132,7 +139,8 @@ def nothing_of_a_row(a: Any, b: Any, c: Any, v: Any, w: Any) -> None:
 
 
 FUNCTIONS = [
-    by_elements, other_numbers, other_powers, other_arrays, rows_that_meet, one_row_that_stays,
+    by_elements, other_numbers, other_powers, other_arrays, rows_that_meet, rows_that_part,
+    one_row_that_stays,
     a_row_that_is_written_twice, to_and_fro, elements_that_are_kept, sums_that_begin_anew, sums_beside_a_view, pieces,
     pieces_of_columns, shorter_and_shorter, on_two_lines, nothing_of_a_row,
 ]
