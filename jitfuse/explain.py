@@ -82,6 +82,7 @@ def report(spec: Any, plan: RuntimePlan) -> list[Section]:
         Section("program (as written)", _steps(trace.program)),
         Section("feeds", _feeds(trace)),
         Section("guards", [str(g) for g in trace.guards] + _values(trace)),
+        Section("bound by each call", [str(effect.place) for effect in trace.result.effects]),
         Section(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
         Section("refused merges", _refusals(plan)),
         Section("memory", _memory(plan)),

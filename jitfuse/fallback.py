@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.compile.delivery import State, bind_feeds, build_result
+from jitfuse.compile.delivery import Delivery, State, bind_feeds
 from jitfuse.tracing.found import Trace
 
 
-def interpret(trace: Trace, training: bool, args: Sequence[Any], kwargs: Mapping[str, Any], state: State) -> Any:
-    """Return what the traced function returns for these arguments, whose signature is the trace's."""
+def interpret(
+    trace: Trace, training: bool, args: Sequence[Any], kwargs: Mapping[str, Any], state: State
+) -> Delivery:
+    """Return what the traced function has to deliver for these arguments, whose signature is the trace's."""
     bound = bind_feeds(trace, args, kwargs, state)
     ran = ProgramRunner(trace.program)({feed: bound[feed] for feed in trace.program.feeds}, training=training)
     given = {id(value) for value in bound.values()}
@@ -24,4 +26,4 @@ def interpret(trace: Trace, training: bool, args: Sequence[Any], kwargs: Mapping
     outputs = {path: value.copy() if id(value) in given else value for path, value in ran.outputs.items()}
     for feed, value in {**ran.writes, **ran.state}.items():
         np.copyto(bound[feed], value)
-    return build_result(trace.result, outputs, bound)
+    return Delivery.of(trace.result, outputs, bound)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
 
 from jitfuse.backends.llvm.runtime.exchange import exchange
+from jitfuse.compile.delivery import Delivery
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
@@ -118,16 +119,24 @@ class Adapted:
         finally:
             _standing_in.call = before
 
-    def given_back(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any] | None:
-        """Return the caller's arguments for plain Python where these stand for them, else None."""
+    def own(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any] | None:
+        """Return the caller's arguments where these stand for them, else None."""
         if len(args) != len(self.args) or any(mine is not it for mine, it in zip(self.args, args, strict=True)):
             return None
         mine = {name: value for name, value in self.kwargs.items() if name != "training"}
         if mine.keys() != kwargs.keys() or any(value is not kwargs[name] for name, value in mine.items()):
             return None
-        self._ran_plainly = True
         own_args, own_kwargs = self._own
         return own_args, {name: own_kwargs[name] for name in mine}
+
+    def run_plainly(self) -> None:
+        """Hear that plain Python answers the call, with the caller's arguments."""
+        self._ran_plainly = True
+
+    def with_kept(self, made: Delivery) -> Delivery:
+        """Return what is to be delivered with the caller's kind of arrays where they are kept in Python's state."""
+        at = len(made.tree.result_leaves)
+        return made._replace(values=[*made.values[:at], *map(self._restored, made.values[at:])])
 
     def delivered(self, result: Any) -> Any:
         """Write copies back, and return a result with the caller's kind of arrays in it; a plain run's as it is."""
@@ -156,9 +165,13 @@ def tensor_ids(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str,
 
 def callers_own(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """Return what plain Python is called with: the caller's own arguments, or tensors over the arrays at places."""
-    own = _standing_in.call.given_back(args, kwargs) if _standing_in.call is not None else None
-    if own is not None or not places:
-        return own or (args, kwargs)
+    call = _standing_in.call
+    own = call.own(args, kwargs) if call is not None else None
+    if call is not None and own is not None:
+        call.run_plainly()
+        return own
+    if not places:
+        return args, kwargs
     arrays = tensor_ids(places, args, kwargs)
 
     def back(leaf: Any) -> Any:
@@ -226,9 +239,31 @@ def as_eager(result: Any) -> Any:
     return _mapped(wrap, result)
 
 
-def as_torch(result: Any) -> Any:
-    """Return a result with torch tensors in the place of NumPy's arrays."""
-    return _mapped(lambda leaf: array_as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf, result)
+def are_adapted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether arguments stand for the caller's."""
+    return _standing_in.call is not None and _standing_in.call.own(args, kwargs) is not None
+
+
+def deliver(made: Delivery, args: Sequence[Any], kwargs: Mapping[str, Any], *, torch: bool, eager: bool) -> Any:
+    """Put in place what a call leaves in Python's state, and return what it returns, both in the caller's kinds.
+
+    Where the arguments stand for the caller's, results are left to `Adapted.delivered`.
+    """
+    call = _standing_in.call
+    own = call.own(args, kwargs) if call is not None else None
+    if call is not None and own is not None:
+        return call.with_kept(made).to(*own)
+    if torch:
+        made = made.map(_as_tensor)
+    elif eager:
+        from jitfuse.arrays.making import wrap
+
+        made = made.map(wrap)
+    return made.to(args, kwargs)
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return array_as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
 
 def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -8,6 +8,7 @@ import inspect
 import re
 from typing import Any
 
+from jitfuse.errors import UnsupportedError
 from jitfuse.exporting import export
 from jitfuse.exporting.names import RESERVED, identifier
 from jitfuse.exporting.results import Argument, Constant, Delivered, Leaf, Window
@@ -18,6 +19,12 @@ from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultLeaf, SameLe
 
 def export_call(function: Any, trace: Trace, training: bool) -> str:
     """Return the source for a trace of a function."""
+
+    kept = trace.result.chains
+    if kept:
+        raise UnsupportedError(
+            f"{function.name} returns or changes {kept[0]}, which is the caller's; an exported function has arrays and "
+            "numbers alone. Return a new container, and what changes.")
 
     def leaf(found: ResultLeaf) -> Leaf:
         if isinstance(found, OutputLeaf):

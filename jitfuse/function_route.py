@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from jitfuse.frameworks import as_eager, as_torch
+from jitfuse.compile.delivery import Delivery
+from jitfuse.frameworks import deliver
 from jitfuse.function_signatures import random_state
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.later import Later
@@ -95,6 +96,8 @@ class Route:
         function, self._building, self._branching = self.function, None, None
         try:
             made = function._trace(self.training, self.args, self.kwargs, self)
+            if any(effect.is_new for effect in made.result.effects):
+                function._limits.note_new_items()
             if self._branching is not None:
                 raise self._branching  # user code has caught it and went on
             if isinstance(made, TraceEnd):
@@ -162,7 +165,5 @@ class Route:
             self.position = Position(tree.start, None, start_key(self.args, self.kwargs, self.training))
         return self.call, self.position
 
-    def _returned(self, call: Call, value: Any) -> Returned:
-        if self.function._tensor_places:
-            return Returned(value)  # the caller delivers it
-        return Returned(as_torch(value) if call.torch else as_eager(value) if call.eager else value)
+    def _returned(self, call: Call, made: Delivery) -> Returned:
+        return Returned(deliver(made, call.args, call.kwargs, torch=call.torch, eager=call.eager))

@@ -51,6 +51,8 @@ class Signatures(NativeCallable):
         self._lock = threading.RLock()
         self._specs: list[Any] = []
         self._state: Any = None
+        self._keeps = False
+        """Whether calls bind anything in Python's state anew."""
         self._counts = {"traces": 0, "compiles": 0, "cache_hits": 0, "cache_misses": 0, "fallbacks": 0, "splits": 0}
         self._warned: set[str] = set()
         self._looked_at: dict[str, set[str]] = {}
@@ -120,6 +122,7 @@ class Signatures(NativeCallable):
             foreign=tensor_ids(self._tensor_places, args, kwargs) if self._tensor_places else frozenset(),
         )
         self._counts["traces"] += 1
+        self._keeps = self._keeps or bool(made.result.effects)
         return made
 
     def _whole_trace(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:

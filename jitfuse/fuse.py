@@ -18,9 +18,9 @@ from jitfuse import compile as compiler
 from jitfuse.errors import ArgumentError, CompileError, JitfuseError, OverlapError, VolatileError
 from jitfuse.frameworks import (
     Adapted,
-    as_eager,
-    as_torch,
+    are_adapted,
     callers_own,
+    deliver,
     holds_eager,
     needs_adapting,
     reads_eager,
@@ -38,6 +38,7 @@ from jitfuse.tracing.recorder import active
 from jitfuse.tracing.source import comes_from_outside, hide_own_frames, raised_by_user
 
 if TYPE_CHECKING:
+    from jitfuse.compile.delivery import Delivery
     from jitfuse.splitting.tree import Call, Position, Tree
 
 _NATIVE_NOW: Final = object()
@@ -123,6 +124,7 @@ class FusedFunction(Faces):
         if adapts:
             try:
                 adapted = Adapted(args, kwargs)
+                self._refuse_kept(adapted)
             except ArgumentError as error:
                 return self._answer_plainly(error, *self._split_mode(args, kwargs), [])
             with adapted.standing_in():
@@ -130,6 +132,13 @@ class FusedFunction(Faces):
             return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
         return self._answered(training, args, kwargs, lambda: self._answer(training, args, kwargs))
+
+    def _refuse_kept(self, adapted: Adapted) -> None:
+        """Raise ArgumentError for other arrays than tensors where native code binds attributes or items anew."""
+        if self._keeps and not adapted.tensors:
+            raise ArgumentError(
+                f"{self.name} keeps arrays in attributes or items, and gets eager or unaligned arrays; pass "
+                "np.ascontiguousarray(x) of these")
 
     def _answered(
         self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Callable[[], Any]
@@ -152,14 +161,14 @@ class FusedFunction(Faces):
         try:
             eager = reads_eager(spec.trace, args, kwargs)
             direct = eager or (not spec.tensors and reads_tensors(spec.trace, args, kwargs))
+            if spec.trace.result.effects and not spec.tensors:
+                direct = direct or are_adapted(args, kwargs)
             with self._lock:
                 self._compile(spec, training)
                 ready = not direct and self._start_native(spec)
             if not ready:
-                result = self._call_directly(spec, training, args, kwargs)
-                if self._tensor_places:
-                    return result  # the caller delivers it
-                return as_torch(result) if spec.trace.torch else as_eager(result) if eager else result
+                made = self._call_directly(spec, training, args, kwargs)
+                return deliver(made, args, kwargs, torch=spec.trace.torch, eager=eager)
             if spec.tensors and self._tensor_places:
                 return _NATIVE_NOW
             with self._going_native(spec):
@@ -168,7 +177,8 @@ class FusedFunction(Faces):
             from jitfuse.fallback import interpret
 
             self._note_fallback("the interpreter", error)
-            return interpret(spec.trace, training, args, kwargs, random_state())
+            made = interpret(spec.trace, training, args, kwargs, random_state())
+            return deliver(made, args, kwargs, torch=spec.trace.torch, eager=reads_eager(spec.trace, args, kwargs))
 
     def _go_on(self, tree: Tree, call: Call, arrive: Callable[[], Position], training: bool) -> Any:
         """Answer a call that native code has brought to the position in the tree that `arrive` returns."""
@@ -211,7 +221,7 @@ class FusedFunction(Faces):
                 self._missed = tuple(k for k in kernels if not k.from_cache)
             return result
 
-    def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_directly(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Delivery:
         """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
         from jitfuse.compile.direct import call_directly
 

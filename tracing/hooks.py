@@ -155,10 +155,9 @@ class TracingHooks:
             )
 
     def stored(self, place: str, value: Any) -> Any:
-        """Return what is kept in real state: a Python scalar's value; other traced values die with the trace."""
+        """Return what is kept in real state while the function runs: a traced value, which a call delivers there."""
         if type(value) is ModeFlag:
             return bool(value)
-        tensor = bare(value)
         if self.run.branched:
-            choosing.returned(self.run, [tensor])
-        return tensor._look("storing it") if tensor.weak else tensor
+            choosing.returned(self.run, [bare(value)])
+        return value

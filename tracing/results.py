@@ -9,9 +9,9 @@ import contextlib
 import enum
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -28,6 +28,10 @@ from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.paths import Path, steps
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.effects import Effect
+    from jitfuse.tracing.view.chain import Chain
 
 NAMESPACE: Final = "jitfuse"
 
@@ -55,38 +59,65 @@ class ViewLeaf(Record, frozen=True):
     offset: int
 
 
+class PlaceLeaf(Record, frozen=True):
+    """The list, dict or tuple of the caller's at the end of a chain."""
+
+    chain: Chain
+
+
 class ConstantLeaf(Record, frozen=True):
     """A Python object that is the same in every call."""
 
     value: Any
 
 
-ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | ConstantLeaf
+ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | PlaceLeaf | ConstantLeaf
 
 
 class ResultTree(Record, frozen=True):
-    """The result's structure; `rebuild` fills it. Leaves of one path are one object.
+    """The result's structure, and what calls put in places of Python's state. Leaves of one path are one object.
 
-    `spec` is optree's, or None for a result that is a leaf itself: the usual case, for which importing a pytree
-    library would take longer than everything else of a warm start.
+    `leaves` are the result's, then those of each effect. `spec` is optree's, or None for a result that is a leaf
+    itself: the usual case, for which importing a pytree library would take longer than all else of a warm start.
     """
 
     spec: Any
     leaves: tuple[ResultLeaf, ...]
+    effects: tuple[Effect, ...] = ()
 
-    def rebuild(self, values: list[Any]) -> Any:
-        """Return the tree with these values as leaves, in order."""
-        if self.spec is None:
-            return values[0]
-        import optree
+    @property
+    def owners(self) -> tuple[Chain, ...]:
+        """What has the places of effects, in their order: objects at the ends of these chains."""
+        return tuple(effect.owner for effect in self.effects if effect.owner is not None)
 
-        return optree.tree_unflatten(self.spec, values)
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """All that a delivery reads of the caller's beside feeds."""
+        return (*self.owners, *(leaf.chain for leaf in self.leaves if isinstance(leaf, PlaceLeaf)))
+
+    @property
+    def result_leaves(self) -> tuple[ResultLeaf, ...]:
+        """The leaves of the result alone."""
+        return self.leaves[: len(self.leaves) - sum(effect.count for effect in self.effects)]
+
+    def rebuild(self, values: Sequence[Any]) -> Any:
+        """Return the result with these values as leaves, in order; what comes after them belongs to effects."""
+        return tree_of(self.spec, values[: len(self.result_leaves)] if self.effects else values)
+
+
+def tree_of(spec: Any, leaves: Sequence[Any]) -> Any:
+    """Return the tree with these leaves; None is the spec of one that is a leaf itself."""
+    if spec is None:
+        return leaves[0]
+    import optree
+
+    return optree.tree_unflatten(spec, leaves)
 
 
 class RawLeaf(Record, frozen=True):
     """A leaf of one run: what it is, its tensor (None: no number), and the identity of its object."""
 
-    leaf: SameLeaf | ViewLeaf | ConstantLeaf | None
+    leaf: SameLeaf | ViewLeaf | PlaceLeaf | ConstantLeaf | None
     tensor: int | None
     kind: str
     identity: int
@@ -137,26 +168,32 @@ def _has_fields(value: Any) -> bool:
     return type(value) is not TracedTensor and hasattr(type(value), "__dataclass_fields__")
 
 
-def _with_fields(tree: Any) -> Any:
+def _with_fields(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """Return a tree whose dataclass instances are nodes."""
     import optree
 
     return optree.tree_map(
-        lambda leaf: _Fields(leaf) if _has_fields(leaf) else leaf, tree, none_is_leaf=True, namespace=NAMESPACE
+        lambda leaf: _Fields(leaf) if _has_fields(leaf) else leaf, tree,
+        is_leaf=is_leaf, none_is_leaf=True, namespace=NAMESPACE,
     )
 
 
-def flatten(tree: Any, root: str = "result") -> tuple[list[str], list[Any], Any]:
+def flatten(
+    tree: Any, root: str = "result", is_leaf: Callable[[Any], bool] | None = None
+) -> tuple[list[str], list[Any], Any]:
     """Return the paths from `root`, leaves and spec of a tree; dataclasses are nodes, None is a leaf."""
     if type(tree) is TracedTensor:
         return [root], [tree], None
     import optree
 
-    accessors, leaves, spec = optree.tree_flatten_with_accessor(tree, none_is_leaf=True, namespace=NAMESPACE)
+    accessors, leaves, spec = optree.tree_flatten_with_accessor(
+        tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE
+    )
     if any(map(_has_fields, leaves)):
         _know_fields()
         accessors, leaves, spec = optree.tree_flatten_with_accessor(
-            _with_fields(tree), none_is_leaf=True, namespace=NAMESPACE
+            _with_fields(tree, is_leaf), is_leaf, none_is_leaf=True,
+            namespace=NAMESPACE,
         )
     return [a.codify(root) for a in accessors], leaves, spec
 

@@ -38,6 +38,7 @@ from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.results import (
     OutputLeaf,
+    PlaceLeaf,
     RawLeaf,
     ResultLeaf,
     ResultTree,
@@ -52,12 +53,15 @@ from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.translator import Boundary, schedule
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.reader import View
+from jitfuse.tracing.view.userland import has_own_setter
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import choosing
+    from jitfuse.tracing import choosing, effects
+    from jitfuse.tracing.effects import Effect
     from jitfuse.tracing.observing import Splitter
 else:
     choosing = Later("jitfuse.tracing.choosing")
+    effects = Later("jitfuse.tracing.effects")
 
 
 class _Run(Record):
@@ -68,6 +72,7 @@ class _Run(Record):
     paths: list[str]
     leaves: list[RawLeaf]
     spec: Any
+    effects: tuple[Effect, ...]
 
 
 def trace(
@@ -165,6 +170,9 @@ class _Call(Record, frozen=True):
             return [first]
         self.settle(first, keep=training)
         second = self.run(session, mode=False, replay=True)
+        if second.effects != first.effects:
+            self.settle(second, keep=False)
+            raise ModeMattersError
         self.settle(second, keep=not training)
         return [first, second]
 
@@ -183,7 +191,8 @@ class _Call(Record, frozen=True):
             result = view.run(self.fn, seen, named)
             if recorder.arms:
                 choosing.refuse(recorder)  # an error in an arm has been caught
-            paths, values, spec = flatten(result)
+            paths, values, spec = flatten(result, is_leaf=lambda value: id(value) in view.reals)
+            put = self._effects(recorder, view, result, paths, values)
             if recorder.branched:
                 choosing.returned(recorder, values)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
@@ -207,7 +216,7 @@ class _Call(Record, frozen=True):
         finally:
             activate(before)
             WATCH.errors = watched
-        return _Run(recorder, view, paths, leaves, spec)
+        return _Run(recorder, view, paths, leaves, spec, put)
 
     def settle(self, run: _Run, keep: bool) -> None:
         """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards.
@@ -228,6 +237,30 @@ class _Call(Record, frozen=True):
         finally:
             run.recorder.end()
 
+    def _effects(
+        self, recorder: Recorder, view: View, result: Any, paths: list[str], values: list[Any]
+    ) -> tuple[Effect, ...]:
+        """Return the places that the function has bound anew, and add their leaves to those of the result."""
+        found = view.rebound(self.args, self.kwargs)
+        if not found:
+            return ()
+        made: list[Effect] = []
+        by_user = {w.chain for w in view.written.values() if has_own_setter(w.owner)}
+        returned = len(values)
+        for place, value, is_new in found:
+            one = type(value) not in (list, tuple, dict)
+            its_paths, leaves, spec = ([str(place)], [value], None) if one else flatten(value, str(place))
+            paths += its_paths
+            values += [view.known(leaf) if view.hooks.is_array(leaf) else leaf for leaf in leaves]
+            made.append(effects.Effect(place, spec, len(leaves), is_new, place in by_user))
+        looked_at = {recorder.session.feeds[feed].source for feed in recorder.session.guarded_values}
+        counted = next((place for place, _, _ in found if place in looked_at), None)
+        if counted is not None:
+            view.trail.volatile.append(f"Python looks at the value of {counted}, which is another one in each call")
+        if effects.share_containers([result, *(v for _, v, _ in found)]) or effects.share_memory(values, returned):
+            view.trail.volatile.append(f"{found[0][0]} shares memory, or a container, with what else is delivered")
+        return tuple(made)
+
     def _argument(self, view: View, chain: Chain, value: Any, name: str | None) -> Any:
         if name not in self.static:
             return view.read(chain, value)
@@ -246,6 +279,9 @@ class _Call(Record, frozen=True):
     @staticmethod
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
         real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
+        shadow = view.shadows.get(id(real))
+        if shadow is not None:
+            return RawLeaf(PlaceLeaf(shadow.chain), None, "object", id(real))
         return classify(recorder, real, path, lambda x: id(x) in view.origin)
 
 
@@ -308,7 +344,7 @@ def _result_tree(run: _Run, leaves: list[RawLeaf], closing: Recorder) -> tuple[R
             found = first_path[raw.identity] = OutputLeaf(path, raw.kind, closing.graph.metas[raw.tensor].dtype)
             outputs[path] = in_memory_order(closing, raw.tensor, raw.axes, taken)
         made.append(found)
-    return ResultTree(run.spec, tuple(made)), outputs
+    return ResultTree(run.spec, tuple(made), run.effects), outputs
 
 
 def _state(session: Session, closing: Recorder) -> tuple[frozenset[int], dict[int, int]]:

@@ -33,13 +33,15 @@ class Entrance(Record, frozen=True):
     guarded_values: Mapping[int, bool | int | float | complex | bytes]
     int_ranges: Mapping[int, tuple[int, int]]
     writes: Collection[int]
+    delivered: Collection[Chain] = ()
+    """What results and effects need of the caller's beside feeds."""
 
     @staticmethod
     def of(trace: Trace) -> Entrance:
         """Return the entrance of a whole trace."""
         return Entrance(
             trace.positional, trace.keywords, trace.guards, trace.feeds, trace.aliases, trace.guarded_values,
-            trace.int_ranges, frozenset(trace.program.writes),
+            trace.int_ranges, frozenset(trace.program.writes), trace.result.chains,
         )
 
 
@@ -69,6 +71,8 @@ class BoundEntry:
             self._bind_guard(guard)
         for chain, feed in entrance.aliases:
             self._builder.guard_same(self.slot(chain), self.feed_slots[feed])
+        for chain in entrance.delivered:
+            self.slot(chain)
         self._guard_overlaps()
         self._anchor = np.zeros(8, np.int64)
         self.anchor_slot = self._builder.constant(self._anchor)

@@ -4,15 +4,16 @@ Owns the reading of a trace's feeds for one call, and the building of its result
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from jitfuse.dtypes import numpy_dtype
+from jitfuse.records import NamedTuple
 from jitfuse.tracing.device_array import unwrapped
 from jitfuse.tracing.found import Trace
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultTree, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultTree, SameLeaf, ViewLeaf
 from jitfuse.tracing.view import Chain
 
 State = Mapping[str, np.ndarray[Any, Any]]
@@ -26,12 +27,35 @@ def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], sta
     }
 
 
-def build_result(tree: ResultTree, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Any:
-    """Return what the call returns; `outputs` are the program's by path."""
-    return tree.rebuild([_leaf(leaf, outputs, bound) for leaf in tree.leaves])
+class Delivery(NamedTuple):
+    """What a call has computed, before any of it is delivered: the values of the leaves of a tree, and what stands for
+    the caller's own lists and dicts."""
+
+    tree: ResultTree
+    values: Sequence[Any]
+
+    @staticmethod
+    def of(tree: ResultTree, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Delivery:
+        """Return the values of a tree's leaves; `outputs` are the program's by path."""
+        return Delivery(tree, [_leaf(leaf, outputs, bound) for leaf in tree.leaves])
+
+    def map(self, function: Callable[[Any], Any]) -> Delivery:
+        """Return it with a function's results in the place of the values."""
+        return self._replace(values=[*map(function, self.values)])
+
+    def to(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Put in place what a call with these arguments leaves in Python's state, and return what it returns."""
+        values = [v.chain.resolve(args, kwargs) if isinstance(v, PlaceLeaf) else v for v in self.values]
+        if not self.tree.effects:
+            return self.tree.rebuild(values)
+        from jitfuse.tracing.effects import delivery  # few functions write state
+
+        return delivery(self.tree)([*values, *(chain.resolve(args, kwargs) for chain in self.tree.owners)])
 
 
 def _leaf(leaf: Any, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Any:
+    if isinstance(leaf, PlaceLeaf):
+        return leaf
     if isinstance(leaf, ConstantLeaf):
         return leaf.value
     if isinstance(leaf, SameLeaf):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse.compile.call_plan import CallPlan
-from jitfuse.compile.delivery import State, bind_feeds, build_result
+from jitfuse.compile.delivery import Delivery, State, bind_feeds
 from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.plan_call import Arrays, OnStatus, PlanCall
 from jitfuse.dtypes import numpy_dtype
@@ -20,8 +20,8 @@ from jitfuse.tracing.found import Trace
 def call_directly(
     trace: Trace, plan: CallPlan, kernels: Kernels | None, constants: Arrays, args: Sequence[Any],
     kwargs: Mapping[str, Any], state: State, on_status: OnStatus, name: str,
-) -> Any:
-    """Return what the traced function, `name`, returns for these arguments, whose signature is the trace's."""
+) -> Delivery:
+    """Return what the traced function, `name`, has to deliver for these arguments, whose signature is the trace's."""
     bound = bind_feeds(trace, args, kwargs, state)
     feeds = {
         feed: given if isinstance(given, np.ndarray) else np.array(given, numpy_dtype(trace.feeds[feed].meta.dtype))
@@ -30,4 +30,4 @@ def call_directly(
     call = PlanCall(plan, kernels, constants, name)
     call.run(feeds, on_status)
     outputs = {path: call.output(value) for path, (value, _) in plan.results.items()}
-    return build_result(trace.result, outputs, bound)
+    return Delivery.of(trace.result, outputs, bound)

@@ -33,7 +33,7 @@ from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.tracing.foreign import array_as_tensor
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultLeaf, SameLeaf, ViewLeaf
 from jitfuse.tracing.results import ResultTree as Tree
 
 
@@ -114,8 +114,7 @@ class PlanBinder:
     def build(self) -> Any:
         """Return the plan's tables."""
         self._binder.steps((*self.plan.steps, *self.plan.commits), self._memory)
-        leaves = [self._leaf(leaf) for leaf in self.tree.leaves]
-        self._builder.finish(assemble(self.tree.spec, leaves, self.tree.rebuild))
+        self._builder.finish(delivered(self.bound, self.tree, [self._leaf(leaf) for leaf in self.tree.leaves]))
         return self._builder.build(cost=self._binder.cost)
 
     def _leaf(self, leaf: ResultLeaf) -> ResultTree:
@@ -135,6 +134,8 @@ def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
     """Return the result of a leaf that nothing is computed for."""
     if isinstance(leaf, ConstantLeaf):
         return ObjectResult(leaf.value)
+    if isinstance(leaf, PlaceLeaf):
+        return SlotResult(bound.slot(leaf.chain))
     if isinstance(leaf, SameLeaf):
         return SlotResult(bound.feed_slots[leaf.feed])
     assert isinstance(leaf, ViewLeaf)
@@ -177,8 +178,17 @@ def _tensor_view(slot: int, leaf: ViewLeaf, dtype: str) -> ResultTree:
     return AppliedResult(view, SlotResult(slot))
 
 
-def assemble(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:
-    """Return the result table's tree for a tree spec: plain containers natively, others through `rebuild`."""
+def delivered(bound: BoundEntry, tree: Tree, leaves: list[Any]) -> Any:
+    """Return the result table's tree for what a call delivers: plain containers natively, others, and what is put in
+    places of Python's state, through the tree."""
+    if tree.effects:
+        from jitfuse.tracing.effects import delivery  # few functions write state
+
+        return CallResult(delivery(tree), (*leaves, *(SlotResult(bound.slot(chain)) for chain in tree.owners)))
+    return _assembled(tree.spec, leaves, tree.rebuild)
+
+
+def _assembled(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:
     if spec is None or spec.is_leaf(strict=True):
         return leaves[0]
     children = spec.children()

@@ -16,7 +16,7 @@ from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
 from jitfuse.backends.wgsl.runtime.device import default_device
 from jitfuse.compile import Origin, Specialisation, debugging
 from jitfuse.compile.debugging import verified
-from jitfuse.compile.delivery import bind_feeds, window
+from jitfuse.compile.delivery import Delivery, bind_feeds, window
 from jitfuse.compile.gpu_plan import GpuPlan
 from jitfuse.compile.gpu_run import Resident
 from jitfuse.dtypes import itemsize, numpy_dtype
@@ -27,7 +27,7 @@ from jitfuse.plans import AbstractPlan
 from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf
 
 POLICY: Final = LoweringPolicy(chain=False, keep=False)
 """What suits a GPU: computing again costs less there than rows of scratch in memory. Scores are the CPU's."""
@@ -54,6 +54,7 @@ class GpuCall:
         self.device = default_device()
         self.pool = pool_of(self.device)
         self._origin, self._use_cache = replace(origin, program=spec.trace.program), use_cache
+        self._args, self._kwargs = args, kwargs
         self.bound = bind_feeds(self.trace, args, kwargs, state)
         self.launches = 0
         """Kernels that the call has launched."""
@@ -148,10 +149,13 @@ class GpuCall:
 
     # ------------------------------------------------------------------ results
     def _result(self, outputs: Mapping[str, Any]) -> Any:
-        leaves = self.trace.result.leaves
-        return self.trace.result.rebuild([self._leaf(leaf, outputs) for leaf in leaves])
+        tree = self.trace.result
+        made = Delivery(tree, [self._leaf(leaf, outputs) for leaf in tree.leaves])
+        return made.to(self._args, self._kwargs)
 
     def _leaf(self, leaf: Any, outputs: Mapping[str, Any]) -> Any:
+        if isinstance(leaf, PlaceLeaf):
+            return leaf
         if isinstance(leaf, ConstantLeaf):
             return leaf.value
         if isinstance(leaf, SameLeaf):

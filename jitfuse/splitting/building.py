@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from jitfuse.compile.delivery import Delivery
 from jitfuse.compile.matching import Conditions
 from jitfuse.errors import OverlapError
 from jitfuse.function_limits import MAX_STEPS_BETWEEN_LOOKS, Limits
@@ -203,8 +204,8 @@ class Building:
         return tuple(dict.fromkeys(t for t in values if t not in session.feeds and t not in weak))
 
     # ------------------------------------------------------------------ the end
-    def end(self, end: TraceEnd) -> Any:
-        """Add the last edge of the path, run it, and return the call's result."""
+    def end(self, end: TraceEnd) -> Delivery:
+        """Add the last edge of the path, run it, and return what the call has to deliver."""
         if self._stopped is not None:
             raise self._stopped
         if self._count < len(self._known):

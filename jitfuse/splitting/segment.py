@@ -86,7 +86,7 @@ class Segment(NativeCallable):
             note = self._note()
             if note is not None:
                 note("the interpreter", error)
-            found = interpret(self.spec.trace, self._training, values, {}, {})
+            found = interpret(self.spec.trace, self._training, values, {}, {}).to(values, {})
             return tuple(np.array(a, order="C") for a in found)
         if self._start_native():
             return self(*values)
@@ -96,7 +96,7 @@ class Segment(NativeCallable):
             return call_directly(
                 self.spec.trace, made.call, made.kernels, made.constants, values, {}, {}, self._on_status,
                 self._origin.function,
-            )
+            ).to(values, {})
         finally:
             if self.native:
                 compiler.build_runtime()

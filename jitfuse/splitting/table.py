@@ -14,7 +14,7 @@ from jitfuse.backends.llvm.runtime.plan_table import Label
 from jitfuse.backends.llvm.runtime.result_tree import ArrayResult, CallResult, Output, ResultTree, SlotResult
 from jitfuse.compile.bind import BoundEntry
 from jitfuse.compile.copying import copy_window
-from jitfuse.compile.plan_binding import Outputs, assemble, known_result, scalar_result
+from jitfuse.compile.plan_binding import Outputs, delivered, known_result, scalar_result
 from jitfuse.compile.step_binding import Memory, StepBinder
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.ir.program import Meta
@@ -226,7 +226,7 @@ class Table:
         if segment is not None:
             self._binder.steps(plan.commits, memory)
         leaves = [self._leaf(way, leaf, results) for leaf in result.tree.leaves]
-        self._builder.finish(assemble(result.tree.spec, leaves, result.tree.rebuild))
+        self._builder.finish(delivered(self._bound, result.tree, leaves))
 
     def _kept_result(self, held: Held, leaf: OutputLeaf) -> ResultTree:
         return self._copied(held) if leaf.kind == "array" else scalar_result(held.place, leaf.dtype, leaf.kind)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.compile.delivery import build_result
+from jitfuse.compile.delivery import Delivery
 from jitfuse.compile.matching import Conditions
 from jitfuse.records import NamedTuple, Record, fresh
 from jitfuse.splitting.segment import Segment
@@ -147,8 +147,8 @@ class Call:
         self.kept = (*kept, *answer.arrays)
         return answer
 
-    def finish(self, edge: Edge) -> Any:
-        """Run the last edge and return the call's result."""
+    def finish(self, edge: Edge) -> Delivery:
+        """Run the last edge and return what the call has to deliver."""
         assert edge.result is not None
         before = self.kept
         self.torch = edge.result.torch
@@ -158,7 +158,7 @@ class Call:
             path: before[place.number] if place.kind == "kept" else made[place.number]
             for path, place in edge.result.outputs.items()
         }
-        return build_result(edge.result.tree, outputs, self.bound)
+        return Delivery.of(edge.result.tree, outputs, self.bound)
 
     def _value(self, place: Place, made: Sequence[Any]) -> Any:
         if place.kind == "kept":

@@ -105,7 +105,7 @@ def part_for(tree: Tree, call: Call, key: Hashable, training: bool, *, torch: bo
     while todo:
         state, key_, known = todo.pop()
         edge = next((e for e in state.edges.get(key_, ()) if call.meets(e)), None)
-        if edge is None or not _is_native(edge, call, training) or not (torch or _is_numpy(edge)):
+        if edge is None or not _is_native(edge, call, training) or not _delivers_natively(edge, torch):
             continue
         if edge.conditions is not None:
             known = meeting.add(edge.conditions, known)
@@ -123,13 +123,16 @@ def part_for(tree: Tree, call: Call, key: Hashable, training: bool, *, torch: bo
     draws = any(way.edge.draws for way in ways)
     if draws:
         meeting.feeds[RANDOM_FEED] = FeedSource(RANDOM_STATE, "state", Meta((2,), "int64"), (8,))
+    ends_ = (way.edge.result for way in ways if way.edge.result is not None)
+    delivered = tuple(dict.fromkeys(chain for result in ends_ for chain in result.tree.chains))
     entrance = Entrance(
         len(call.args), tuple(call.kwargs), tuple(meeting.guards.values()), meeting.feeds,
-        tuple(meeting.aliases.items()), meeting.values, meeting.ranges, frozenset(meeting.writes),
+        tuple(meeting.aliases.items()), meeting.values, meeting.ranges, frozenset(meeting.writes), delivered,
     )
     heads = frozenset(way.edge.target for way in ways if way.back and way.edge.target is not None)
     _find_homes(ways, heads)
-    return Part(tree, training, entrance, ways, following, heads, (key, training, frozenset(conditioned), draws))
+    identity = key, training, frozenset(conditioned), draws, delivered
+    return Part(tree, training, entrance, ways, following, heads, identity)
 
 
 def _is_native(edge: Edge, call: Call, training: bool) -> bool:
@@ -139,9 +142,12 @@ def _is_native(edge: Edge, call: Call, training: bool) -> bool:
     return all(type(r) is np.ndarray for r in read) and (edge.segment is None or training in edge.segment.spec.plans)
 
 
-def _is_numpy(edge: Edge) -> bool:
-    """Return whether an edge does not end a path with results of torch's: other paths may, by what they have read."""
-    return edge.result is None or not edge.result.torch
+def _delivers_natively(edge: Edge, torch: bool) -> bool:
+    """Return whether an edge does not end a path with tensors of torch's that nobody makes; other paths may, by what
+    they have read. Results are made tensors by a caller that says so, what is kept in Python's state is not."""
+    if edge.result is None:
+        return True
+    return not edge.result.tree.effects if torch else not edge.result.torch
 
 
 def _is_number(state: State) -> bool:

@@ -70,7 +70,7 @@ def check(function: Any, make: Callable[[], Any], load: Any, same: Any, training
     states = [np.array([3, 4]), np.array([3, 4])]
     bound = feeds_of(t, mine, states[0])
     try:
-        expected = interpret(t, training, tuple(theirs), {}, {RANDOM_STATE: states[1]})
+        expected = interpret(t, training, tuple(theirs), {}, {RANDOM_STATE: states[1]}).to(tuple(theirs), {})
     except jf.JitfuseError:
         with pytest.raises((ValueError, TypeError, ArithmeticError, IndexError)):
             exported(*bound)

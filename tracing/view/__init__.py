@@ -18,9 +18,9 @@ library, site-packages, jitfuse) runs as it is.
 | operators and other special methods of user classes, also when C code calls them | seen |
 | ``getattr hasattr setattr vars globals``, eval, exec, copy.copy, attrgetter, dataclasses.replace/asdict | seen |
 | an attribute or key that is absent | seen |
-| writes to globals, cells, attributes, containers | real; read and changed: Python runs at each call |
-| a traced value put into a container that outlives the call | raises UntraceableError |
-| a traced value stored in a global, cell or attribute | as `Hooks.stored` decides |
+| new values of globals, cells, attributes, items of dicts and lists | calls put them there (`rebound`) |
+| other objects put there | real, and guarded; read and changed, or made by the function: Python runs at each call |
+| lists that grow, keys that go, sets and deques that change | Python runs at each call |
 | what the tracer substitutes (np.random, random, clocks) | raises, by the tracer's stubs: Python runs at each call |
 | containers of more than 2,000 plain items; sets, deques, array.array | seen: compared with a copy |
 | constants of installed modules (``math.pi``), enumerations, the type of what a chain leads to | frozen |

@@ -14,10 +14,10 @@ from jitfuse.errors import VolatileError
 from jitfuse.later import Later
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.functions import Functions
-from jitfuse.tracing.view.shadow import Shadow, empty_like, fill, is_container, is_plain_and_large
+from jitfuse.tracing.view.shadow import PLAIN, Shadow, Snapshot, empty_like, fill, is_container, is_plain_and_large
 from jitfuse.tracing.view.state import same_value
 from jitfuse.tracing.view.substitutes import CachedCall, substitute_of
-from jitfuse.tracing.view.userland import is_user_class
+from jitfuse.tracing.view.userland import is_user_class, own_attributes
 
 if TYPE_CHECKING:
     import copy
@@ -39,6 +39,7 @@ class Classifier(Functions):
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks)
         self.shadows: dict[int, Shadow] = {}
+        self.snapshots: dict[int, Snapshot] = {}
         self.modules: dict[int, Any] = {}
 
     def read(self, chain: Chain, real: Any, raw: bool = False, computed: bool = False) -> Any:
@@ -170,13 +171,21 @@ class Classifier(Functions):
 
     def _snapshot(self, chain: Chain, real: Any) -> Any:
         """Compare a set or the like with a copy; the function works on a copy too."""
-        try:
-            content = copy.copy(real)
-            whole = bool(content == real)
-        except Exception:
-            whole = False
-        self.guard(chain, "EQ" if whole else "IS", content if whole else real)
-        return real
+        found = self.snapshots.get(id(real))
+        if found is None:
+            if isinstance(real, collections.deque) and not all(type(item) in PLAIN for item in real):
+                self.trail.volatile.append(f"{chain} is a deque of other things than numbers and text")
+            try:
+                content, seen = copy.copy(real), copy.copy(real)
+                whole = bool(content == real)
+            except Exception:
+                whole = False
+            if not whole:
+                self.guard(chain, "IS", real)
+                return real
+            found = self.snapshots[id(real)] = Snapshot(chain, real, seen, content)
+        self.guard(chain, "EQ", found.content)
+        return found.seen
 
     def _container(self, chain: Chain, real: Any, raw: bool) -> Any:
         known = self.alias(chain, real)
@@ -191,6 +200,8 @@ class Classifier(Functions):
 
     def shadow(self, chain: Chain, real: Any) -> Any:
         """Return the container that the function works on in place of a real one."""
+        if any(w.owner is real or own_attributes(w.owner) is real for w in self.written.values()):
+            self.trail.volatile.append(f"{chain} is read whole after the function has written into it")
         if is_plain_and_large(real):
             snapshot = copy.copy(real)
             self.guard(chain, "EQ", snapshot)

@@ -79,9 +79,8 @@ class Hooks(Protocol):
         ...
 
     def stored(self, place: str, value: Any) -> Any:
-        """A traced value is to be stored where it outlives the trace: return what to store, or raise.
+        """A traced value is to be stored where it outlives the trace: return what is kept there meanwhile, or raise.
 
-        `place` reads like ``self.count``. A traced number is usually made concrete. What is left traced must
-        raise when it is used after the trace.
+        `place` reads like ``self.count``.
         """
         ...

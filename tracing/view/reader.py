@@ -27,6 +27,8 @@ class View(Stores):
     def __init__(self, hooks: Hooks) -> None:
         super().__init__(hooks)
         self._settled = False
+        self._delivered: set[int] = set()
+        """The ids of writes, and of shadows, whose places calls bind."""
 
     def run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the function with its code and all user code that it reaches seen by this view.
@@ -54,6 +56,19 @@ class View(Stores):
         seen: Callable[..., Any] = self.read(Chain.object(fn), fn)
         return seen
 
+    def rebound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Chain, Any, bool]]:
+        """Return the places that calls bind anew, what the function has put there, and whether it is a new item; asked
+        once, when the function has ended.
+
+        `commit` puts these back, as `rollback` does all: only calls bind them.
+        """
+        if not self.written and not any(shadow.changed() for shadow in self.shadows.values()):
+            return []
+        from jitfuse.tracing.view.rebound import rebound  # few functions write state
+
+        found, self._delivered = rebound(self, lambda chain: chain.resolve(args, kwargs))
+        return found
+
     def settle(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[str]:
         """Decide what the function's writes mean, without touching real containers; return `Trail.volatile`.
 
@@ -62,18 +77,23 @@ class View(Stores):
         """
         if not self._settled:
             self._settled = True
-            changed = (shadow for shadow in self.shadows.values() if shadow.changed())
-            self.trail.volatile += [f"{shadow.chain} is changed by the function" for shadow in changed]
-            self.settle_writes(lambda chain: chain.resolve(args, kwargs))
+            changed = [s.chain for s in self.shadows.values() if s.changed() and id(s) not in self._delivered]
+            changed += [s.chain for s in self.snapshots.values() if s.changed()]
+            self.trail.volatile += [f"{chain} is changed by the function" for chain in changed]
+            rest = [write for write in self.written.values() if id(write) not in self._delivered]
+            self.settle_writes(rest, lambda chain: chain.resolve(args, kwargs))
         return self.trail.volatile
 
     def commit(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
-        """Settle, and do to real containers what the function did to their shadows.
+        """Settle, do to real containers what the function did to their shadows, and put back what calls deliver.
 
         Raises UntraceableError where a traced value would stay in a container; then no container is changed.
         """
         self.settle(args, kwargs)
-        changed = [shadow for shadow in self.shadows.values() if shadow.changed()]
+        for write in reversed(self.written.values()):
+            if id(write) in self._delivered:
+                write.restore()
+        changed = [s for s in self.shadows.values() if s.changed() and id(s) not in self._delivered]
         for shadow in changed:
             for value in shadow.seen.values() if isinstance(shadow.seen, dict) else shadow.seen:
                 self._container_value(str(shadow.chain), value)

@@ -15,7 +15,7 @@ from jitfuse.records import Record
 from jitfuse.tracing.view.chain import Chain
 
 LIMIT: Final = 2000
-_PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
+PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 class Shadow(Record):
@@ -35,6 +35,22 @@ class Shadow(Record):
         return len(self.seen) != len(self.handed) or any(a is not b for a, b in zip(self.seen, self.handed))
 
 
+class Snapshot(Record):
+    """A set, deque or the like, the copy that the function works on, and another one to compare with."""
+
+    chain: Chain
+    real: Any
+    seen: Any
+    content: Any
+
+    def changed(self) -> bool:
+        """Tell whether the function changed its content; a traced value among it may not be comparable."""
+        try:
+            return len(self.seen) != len(self.content) or bool(self.seen != self.content)
+        except Exception:
+            return True
+
+
 def is_container(value: Any) -> bool:
     """Tell whether a value gets a shadow: dict, list and tuple, and subclasses that add no layout of their own."""
     kind = type(value)
@@ -50,7 +66,7 @@ def is_plain_and_large(value: Any) -> bool:
     if len(value) <= LIMIT:
         return False
     items = value.values() if isinstance(value, dict) else value
-    return all(type(item) in _PLAIN for item in items)
+    return all(type(item) in PLAIN for item in items)
 
 
 def empty_like(real: Any) -> Any:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.records import Record
@@ -31,12 +31,22 @@ def same_value(a: Any, b: Any, computed: bool = False) -> bool:
 
 
 class Write(Record):
-    """A place that the function wrote: how to read it, and how to put the first value back."""
+    """A place that the function wrote: how to read it, what it held (or MISSING), and how to put that back."""
 
     owner: Any
     chain: Chain | None
+    old: Any
     restore: Callable[[], None]
-    absent: bool
+
+
+    def now(self, resolve: Callable[[Chain], Any]) -> Any:
+        """Return what the place holds now; MISSING for nothing, and for places of objects that the function made."""
+        if self.chain is None:
+            return MISSING
+        try:
+            return resolve(self.chain)
+        except Exception:
+            return MISSING
 
 
 class State:
@@ -76,9 +86,10 @@ class State:
         """Pin that an instance has no attribute of its own under this name."""
         attributes = own_attributes(owner)
         if attributes is not None and name not in attributes:
+            made = sum(w.owner is owner and w.old is MISSING for w in self.written.values())
             where = Chain.object(attributes, f"{chain}.__dict__") if chain.kind == "object" \
                 else chain.attr("__dict__")
-            self.guard(where, "ABSENT", name, len(attributes))
+            self.guard(where, "ABSENT", name, len(attributes) - made)
 
     def alias(self, chain: Chain, value: Any) -> Chain | None:
         """Return the chain that led to the same object before, after pinning both; None at the first visit."""
@@ -127,31 +138,30 @@ class State:
         for raw in (False, True):
             self.quick_names.pop((*key, raw), None)
         if key not in self.written:
-            absent = old is MISSING
-            restore = remove if absent else (lambda: put(old))
-            self.written[key] = Write(owner, chain, restore, absent)
+            self.written[key] = Write(owner, chain, old, remove if old is MISSING else (lambda: put(old)))
 
-    def settle_writes(self, resolve: Callable[[Chain], Any]) -> None:
-        """Decide what each write means for replaying the trace without Python.
+    def settle_writes(self, writes: Iterable[Write], resolve: Callable[[Chain], Any]) -> None:
+        """Decide what writes that calls do not deliver mean for replaying the trace without Python.
 
         A place that only repeats its value may be skipped when it already holds it, so that is guarded; a place
-        that was read first and then changed makes every call run Python.
+        that was read first and then changed makes every call run Python, and so does one that is deleted, or that
+        holds an object which the function has made.
         """
-        for write in self.written.values():
+        for write in writes:
             chain = write.chain
             if chain is None:
                 continue
-            try:
-                final = resolve(chain)
-            except Exception:
-                final = MISSING
+            final = write.now(resolve)
             if chain in self.values:
                 if not same_value(self.values[chain][0], final):
                     self.trail.volatile.append(f"{chain} is read and changed by the function")
-            elif final is MISSING or self.hooks.is_traced(final):
-                continue
+            elif final is MISSING:
+                if write.old is not MISSING:
+                    self.trail.volatile.append(f"{chain} is deleted by the function")
             elif type(final) in _PLAIN_EQUAL or type(final) in _CONSTANTS:
                 self.guard_value(chain, final)
-            else:
+            elif self.origin.get(id(final), (None, None))[0] is final:
                 self.guard(chain, "IS", final)
+            else:
+                self.trail.volatile.append(f"{chain} is given what the function has made")
 

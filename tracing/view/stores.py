@@ -12,7 +12,15 @@ from typing import Any
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.loads import Loads
 from jitfuse.tracing.view.shadow import is_container
-from jitfuse.tracing.view.userland import MISSING, class_member, is_user_class, own_attributes
+from jitfuse.tracing.view.userland import (
+    MISSING,
+    class_member,
+    delete_itself,
+    has_own_setter,
+    is_user_class,
+    own_attributes,
+    set_itself,
+)
 
 
 class Stores(Loads):
@@ -53,8 +61,9 @@ class Stores(Loads):
             put(owner, name, value)
             return
         member = class_member(type(owner), name)
-        if isinstance(member, property) or (member is not MISSING and is_user_class(type(member))):
-            put(owner, name, value)
+        by_user = put is setattr and has_own_setter(owner)
+        if by_user or isinstance(member, property) or (member is not MISSING and is_user_class(type(member))):
+            put(owner, name, value)  # what that writes is seen
             return
         chain = found[1].attr(name)
         self._note_attr(owner, name, chain)
@@ -70,8 +79,8 @@ class Stores(Loads):
             else:
                 own = vars(owner) if isinstance(owner, type) else own_attributes(owner) or {}
                 old = own.get(name, MISSING)
-        self.note_write(owner, name, chain, old, lambda value: setattr(owner, name, value),
-                        lambda: delattr(owner, name))
+        self.note_write(owner, name, chain, old, lambda value: set_itself(owner, name, value),
+                        lambda: delete_itself(owner, name))
 
     def delete_attr(self, owner: Any, name: str) -> None:
         """``del owner.name``."""

@@ -213,4 +213,6 @@ def substitute_of(real: Any) -> Any:
     found = _SUBSTITUTES.get(id(real))
     if found is None and type(real) is types.FunctionType:
         return _BY_NAME.get((real.__module__, real.__name__))
+    if found is None and type(real) is types.MethodWrapperType and real.__qualname__ == "object.__setattr__":
+        return functools.partial(_object_setattr, real.__self__)  # super().__setattr__
     return found

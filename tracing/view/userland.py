@@ -107,6 +107,23 @@ def class_member(kind: type, name: str) -> Any:
     return MISSING
 
 
+def has_own_setter(owner: Any) -> bool:
+    """Tell whether setting an attribute runs a ``__setattr__`` of the user's."""
+    return is_user_function(class_member(type(owner), "__setattr__"))
+
+
+def set_itself(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute without the user's ``__setattr__``."""
+    put: Any = object.__setattr__ if has_own_setter(owner) else setattr
+    put(owner, name, value)
+
+
+def delete_itself(owner: Any, name: str) -> None:
+    """Delete an attribute without the user's ``__delattr__``."""
+    drop: Any = object.__delattr__ if is_user_function(class_member(type(owner), "__delattr__")) else delattr
+    drop(owner, name)
+
+
 def own_attributes(value: Any) -> dict[str, Any] | None:
     """Return an object's ``__dict__`` without asking a ``__getattr__`` of its class; None where it has none."""
     try:

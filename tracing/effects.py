@@ -1,0 +1,93 @@
+"""What a traced function binds anew in Python's state: attributes, items, globals and free variables of its caller's.
+
+After each call such a place holds what the program has computed for it, as if the function had returned it. Owns
+`Effect` and the putting in place. Does not own which writes these are (`jitfuse.tracing.view.rebound`).
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jitfuse.records import Record
+from jitfuse.tracing.foreign import bare
+from jitfuse.tracing.results import ResultTree, tree_of
+from jitfuse.tracing.traced import TracedTensor
+from jitfuse.tracing.view.chain import Chain
+
+
+class Effect(Record, frozen=True):
+    """A place that is bound anew: its chain, the tree of what is put there, and how many leaves that has.
+
+    is_new   whether it is an item that was not there
+    by_user  whether its owner has a ``__setattr__`` of the user's, which has run while the function was traced
+    """
+
+    place: Chain
+    spec: Any
+    count: int
+    is_new: bool
+    by_user: bool
+
+    @property
+    def owner(self) -> Chain | None:
+        """What has the attribute or item; None for globals and free variables, whose chains hold it."""
+        return self.place.parent
+
+    def binding(self) -> tuple[Callable[[Any, Any, Any], None], Any, Any]:
+        """Return what binds the place (of owner, key and value), the owner where a chain holds it, and the key."""
+        kind, key = self.place.kind, self.place.value
+        if kind == "global":
+            return operator.setitem, *key
+        if kind == "cell":
+            return setattr, key, "cell_contents"
+        if kind == "attr":
+            return object.__setattr__ if self.by_user else setattr, None, key
+        return operator.setitem, None, key
+
+
+def delivery(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
+    """Return what puts effects in place and returns the result, of the values of all leaves and then the owners."""
+    results, owner = len(tree.result_leaves), len(tree.leaves)
+    puts, at = [], results
+    for effect in tree.effects:
+        bind, known, key = effect.binding()
+        puts.append((bind, known, owner, key, at, at + effect.count, effect.spec))
+        at += effect.count
+        owner += effect.owner is not None
+
+    def deliver(values: Sequence[Any]) -> Any:
+        for bind, known, owner, key, begin, end, spec in puts:
+            value = values[begin] if spec is None else tree_of(spec, values[begin:end])
+            bind(values[owner] if known is None else known, key, value)
+        return tree_of(tree.spec, values[:results])
+
+    return deliver
+
+
+def share_containers(trees: Sequence[Any]) -> bool:
+    """Return whether a list or dict comes twice in trees: each place gets one of its own."""
+    met: set[int] = set()
+    todo = list(trees)
+    while todo:
+        tree = todo.pop()
+        if type(tree) in (list, dict):
+            if id(tree) in met:
+                return True
+            met.add(id(tree))
+        if type(tree) in (list, tuple, dict):
+            todo += tree.values() if type(tree) is dict else tree
+    return False
+
+
+def share_memory(leaves: Sequence[Any], returned: int) -> bool:
+    """Return whether a leaf after the first `returned` and another one are different arrays over one new memory."""
+    first: dict[int, Any] = {}
+    for at, leaf in enumerate(leaves):
+        x = bare(leaf)
+        if type(x) is not TracedTensor or x._scalar or x.weak or x._storage.feed is not None:
+            continue
+        other = first.setdefault(id(x._storage), x)
+        if other is not x and at >= returned:
+            return True
+    return False
