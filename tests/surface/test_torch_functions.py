@@ -6,13 +6,15 @@ import warnings
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import optree
 import pytest
 
 import jitfuse as jf
-from jitfuse.frameworks import Adapted, as_torch, tensor_ids
+from jitfuse.frameworks import Adapted, tensor_ids
 from jitfuse.surface.examples import function_of
 from jitfuse.surface.torch_examples import REFUSED, SPLITTING, functions
+from jitfuse.tracing.foreign import array_as_tensor
 from jitfuse.tracing.tracer import trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -70,13 +72,17 @@ def _compare(text: str, kind: str, name: str, run: Any) -> None:
         _judge((got, given), (want, plain), f"{text}, {kind}")
 
 
+def _as_tensor(leaf: Any) -> Any:
+    return array_as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+
 @pytest.mark.parametrize("name", [n for n in ALL if n not in SPLITTING])
 def test_traces_agree_with_torch(name: str, replay: Any) -> None:
     def run(function: Any, values: Any) -> Any:
         call = Adapted(tuple(values), {})
         traced = trace(function, call.args, {}, foreign=tensor_ids(call.tensors, call.args, {}))
         result = call.delivered(replay(traced, call.args))
-        return as_torch(result) if traced.torch and not call.tensors else result
+        return optree.tree_map(_as_tensor, result) if traced.torch and not call.tensors else result
 
     for text in ALL[name]:
         for kind in KINDS:
