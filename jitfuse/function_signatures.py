@@ -22,7 +22,7 @@ from jitfuse import compile as compiler
 from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import StateBlock
-from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError
+from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError, VolatileError
 from jitfuse.frameworks import tensor_feeds, tensor_ids
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
@@ -91,7 +91,7 @@ class Signatures(NativeCallable):
             self._forget_signatures()
         tensors = tensor_feeds(trace, self._tensor_places, args, kwargs)
         spec = compiler.specialise(
-            trace, random_state(), functools.partial(raise_status, self.name), tensors or (),
+            trace, random_state(), functools.partial(leave_or_raise, self.name), tensors or (),
             tensors is not None and (trace.torch or bool(self._tensor_places)),
         )
         self._specs.insert(0, spec)
@@ -281,8 +281,27 @@ def random_state() -> dict[str, np.ndarray[Any, Any]]:
 
 
 def raise_status(name: str, checks: Any, status: int) -> NoReturn:
-    """Raise for a status that a kernel returned: the handler of every entry."""
+    """Raise for a status that a kernel returned: the handler where Python launches, and of segments."""
     raise compiler.kernel_error(name, checks, status)
+
+
+def leave_or_raise(name: str, checks: Any, status: int) -> None:
+    """Raise for a status, or leave the call to the miss handler where plain Python has an answer: of native entries."""
+    error = compiler.kernel_error(name, checks, status)
+    if not isinstance(error, VolatileError):
+        raise error
+    _left.error = error
+
+
+def take_left() -> VolatileError | None:
+    """Return why native code has left this thread's call to the miss handler, once; None where it has not."""
+    error: VolatileError | None = getattr(_left, "error", None)
+    if error is not None:
+        _left.error = None
+    return error
+
+
+_left = threading.local()
 
 
 def _on_miss(owner: Any, *args: Any, **kwargs: Any) -> Any:

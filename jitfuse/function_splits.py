@@ -16,7 +16,7 @@ from jitfuse import compile as compiler
 from jitfuse.errors import VolatileError
 from jitfuse.function_limits import MAX_STEPS, Limits
 from jitfuse.function_route import Route
-from jitfuse.function_signatures import Signatures, raise_status
+from jitfuse.function_signatures import Signatures, leave_or_raise
 from jitfuse.later import Later
 from jitfuse.options import Options
 from jitfuse.tracing.found import Trace
@@ -105,7 +105,7 @@ class Splits(Signatures):
         from jitfuse.splitting.tree import start_key
 
         if self._native_tree is None:
-            handler, torch = functools.partial(raise_status, self.name), bool(self._tensor_places)
+            handler, torch = functools.partial(leave_or_raise, self.name), bool(self._tensor_places)
             self._native_tree = NativeTree(self.name, handler, weakref.WeakMethod(self._go_on), torch=torch)
         if not self._native_tree.is_due(tree) or not compiler.runtime_is_ready():
             return

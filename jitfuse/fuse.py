@@ -29,7 +29,7 @@ from jitfuse.frameworks import (
 )
 from jitfuse.function_faces import Faces
 from jitfuse.function_route import Returned
-from jitfuse.function_signatures import raise_status, random_state
+from jitfuse.function_signatures import raise_status, random_state, take_left
 from jitfuse.options import Options, refuse_unknown
 from jitfuse.tracing import output
 from jitfuse.tracing.fronts import behind
@@ -111,6 +111,9 @@ class FusedFunction(Faces):
         """Answer a call that no native signature fits: find or make its signature, then call natively."""
         if os.environ.get("JITFUSE_DISABLE") or _in_trace():
             return self._run_plain(args, kwargs)
+        left = take_left()
+        if left is not None:
+            return self._answer_plainly(left, *self._split_mode(args, kwargs), [])
         adapts = needs_adapting(args, kwargs)
         said = self._limits.plain in self._warned
         if said and not (adapts or self._specs or self._options.strict):
@@ -179,6 +182,9 @@ class FusedFunction(Faces):
             self._note_fallback("the interpreter", error)
             made = interpret(spec.trace, training, args, kwargs, random_state())
             return deliver(made, args, kwargs, torch=spec.trace.torch, eager=reads_eager(spec.trace, args, kwargs))
+        except VolatileError as error:  # of a value that only plain Python has, met by kernels that Python launches
+            refusal.append(error)
+        return self._answer_plainly(refusal.pop(), training, args, kwargs, [])
 
     def _go_on(self, tree: Tree, call: Call, arrive: Callable[[], Position], training: bool) -> Any:
         """Answer a call that native code has brought to the position in the tree that `arrive` returns."""

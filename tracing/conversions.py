@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.dtypes import is_integer, kind
+from jitfuse.ir import statuses
 from jitfuse.tracing import python_numbers
 from jitfuse.tracing.choosing import as_python
+from jitfuse.tracing.handlers import is_caught
 from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.observing import may_split
 from jitfuse.tracing.source import is_user_code
@@ -27,7 +29,10 @@ def as_float(*values: Any) -> Any:
 
 def as_int(*values: Any, **options: Any) -> Any:
     """Return what `int` returns."""
-    return int(*values, **options) if options else _made(int, "int64", values)
+    fallible = len(values) == 1 and type(values[0]) is TracedTensor and kind(values[0]._meta.dtype) == "float"
+    if options or (fallible and is_caught()):
+        return int(*values, **options)
+    return _made(int, "int64", values)
 
 
 def item(value: TracedTensor) -> Any:
@@ -76,11 +81,11 @@ def goes(value: TracedTensor, what: str) -> bool:
 
 
 def _python_number(value: TracedTensor, dtype: str) -> TracedTensor:
-    """Return a number as Python's; a float becomes an int only where 64 bits hold it."""
+    """Return a number as Python's; where 64 bits do not hold an int of a float, plain Python answers the call."""
     run = value._run
     if value.weak and value._meta.dtype == dtype:
         return value
     if is_integer(dtype) and kind(value._meta.dtype) == "float":
-        value = fresh(run, python_numbers.fitting(run, value._id(), dtype))
+        value = fresh(run, python_numbers.fitting(run, value._id(), dtype, statuses.WIDE_INT))
     made: TracedTensor = value.call("astype", dtype=dtype)
     return as_python(made)

@@ -53,7 +53,7 @@ def _in_place_of(name: str) -> Callable[..., Any]:
         if not any(type(v) is TracedTensor for v in values) or not _goes(name, values):
             return python(*values)
         if name == "log" and len(values) == 2:
-            return call(values[0]) / call(values[1])
+            return call(values[0]) / _divisor(values[0], call(values[1]))
         run = next(v._run for v in values if type(v) is TracedTensor)
         ids = tuple(_number(run, v) for v in values)
         result = run.emit(row, ids)
@@ -65,6 +65,15 @@ def _in_place_of(name: str) -> Callable[..., Any]:
 
     call.__name__ = name
     return call
+
+
+def _divisor(x: Any, logarithm: Any) -> Any:
+    """Return the logarithm of a base, which is no divisor of 0 where that of x has raised first."""
+    if type(x) is not TracedTensor or type(logarithm) is not TracedTensor:
+        return logarithm
+    run = x._run
+    below = run.emit("less_equal", (_number(run, x), run.literal(0)))
+    return choosing.as_python(fresh(run, run.emit("where", (below, run.literal(1.0), logarithm._id()))))
 
 
 def _goes(name: str, values: Sequence[Any]) -> bool:

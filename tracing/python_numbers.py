@@ -286,9 +286,10 @@ def power_of_array(run: Recorder, ids: tuple[int, ...]) -> int:
     return result
 
 
-def fitting(run: Recorder, tensor: int, target: str) -> int:
+def fitting(run: Recorder, tensor: int, target: str, beyond: int = statuses.DOES_NOT_FIT) -> int:
     """Return a scalar that is written into an array of integers: it must be one of them, after truncation.
 
+    `beyond`: the status of finite ones that are too large.
     Where the integers are unsigned, NumPy's scalars are cast as arrays are.
     """
     dtype, weak = run.graph.metas[tensor].dtype, run.graph.metas[tensor].weak
@@ -299,12 +300,15 @@ def fitting(run: Recorder, tensor: int, target: str) -> int:
     if is_integer(dtype):
         above = run.emit("greater_equal", (tensor, run.literal(low)))
         inside = run.emit("logical_and", (above, run.emit("less_equal", (tensor, run.literal(high)))))
-        return _required(run, tensor, inside, statuses.DOES_NOT_FIT)
+        return _required(run, tensor, inside, beyond)
     wide = tensor if dtype == "float64" else run.emit("astype", (tensor,), {"dtype": "float64"})
     is_number = run.emit("logical_not", (run.emit("isnan", (wide,)),))
     wide = _required(run, wide, is_number, statuses.NOT_A_NUMBER)
+    bounded = run.emit("logical_not", (run.emit("isinf", (wide,)),))
+    wide = _required(run, wide, bounded, statuses.INFINITE)
     exact = float(low - 1) == low - 1
     above = run.emit("greater" if exact else "greater_equal", (wide, run.literal(float(low - 1 if exact else low))))
     inside = run.emit("logical_and", (above, run.emit("less", (wide, run.literal(float(high + 1))))))
-    inside = run.emit("logical_or", (inside, run.emit("isnan", (wide,))))  # which has been refused
-    return _required(run, wide, inside, statuses.DOES_NOT_FIT)
+    finite = run.emit("isfinite", (wide,))  # others have been refused
+    inside = run.emit("logical_or", (inside, run.emit("logical_not", (finite,))))
+    return _required(run, wide, inside, beyond)

@@ -3,7 +3,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.errors import DivisionByZeroError, JitfuseError, NumberTooLargeError, NumericError, TensorDivisionError
+from jitfuse.errors import (
+    DivisionByZeroError,
+    JitfuseError,
+    NumberTooLargeError,
+    NumericError,
+    TensorDivisionError,
+    WideIntError,
+)
 
 NEGATIVE_POWER: Final = 1
 REQUIREMENT: Final = 2
@@ -21,13 +28,16 @@ NO_CLASS: Final = 10
 NO_PROBABILITY: Final = 11
 MATH_DOMAIN: Final = 12
 MATH_RANGE: Final = 13
+INFINITE: Final = 14
+WIDE_INT: Final = 15
+"""Where plain Python answers: it has ints of any size."""
 
 MESSAGES: Final = {
     NEGATIVE_POWER: "Integers to negative integer powers are not allowed.",
     REQUIREMENT: "a required condition does not hold",
     ALL_NAN: "All-NaN slice encountered",
     DIVISION_BY_ZERO: "a Python number is divided by zero. Pass a NumPy scalar, np.float64(0), for inf and NaN.",
-    NOT_A_NUMBER: "cannot convert float NaN to integer: it is written into an array of integers",
+    NOT_A_NUMBER: "cannot convert float NaN to integer",
     DOES_NOT_FIT: "a number is out of bounds for the array of integers that it is written into",
     TOO_LARGE: "a power of a Python float is too large for a float. Pass a NumPy scalar, np.float64(x), for inf.",
     INTEGER_DIVISION: "ZeroDivisionError: an integer of a tensor is divided by zero",
@@ -35,11 +45,14 @@ MESSAGES: Final = {
     NO_PROBABILITY: "all elements of input should be between 0 and 1",
     MATH_DOMAIN: "math domain error",
     MATH_RANGE: "math range error",
+    INFINITE: "cannot convert float infinity to integer",
+    WIDE_INT: "a float becomes an int beyond 64 bits",
 }
 """The error's text of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {
     DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
-    MATH_RANGE: NumberTooLargeError, INTEGER_DIVISION: TensorDivisionError,
+    MATH_RANGE: NumberTooLargeError, INFINITE: NumberTooLargeError, WIDE_INT: WideIntError,
+    INTEGER_DIVISION: TensorDivisionError,
 }
 
 

@@ -131,12 +131,16 @@ class Body(Accesses):
         return integers.power(x, exponent.replace(below_zero, 0))
 
     def _report_where(self, wrong: Batch, status: int, frame: Frame, uniform: bool) -> None:
-        """Return a status from the kernel where a condition holds in some lane that is on."""
+        """Return a status from the kernel where a condition holds in some lane that is on, unless there is one.
+
+        What is checked later may be made of what has failed.
+        """
         if frame.masks is not None and not uniform:
             wrong = wrong & self.context.batch(frame.masks)
         assert self._status is not None
         with self.f.if_(any_lane(wrong), likely=False):
-            self.f.store(i64(status), self._status)
+            known = self.f.load("i64", self._status)
+            self.f.store(self.f.select(self.f.icmp("eq", known, i64(0)), i64(status), known), self._status)
 
     # ------------------------------------------------------------------ indices that are data
     def _bounded(self, instr: Instr, frame: Frame, args: list[Batch], uniform: bool) -> Batch:

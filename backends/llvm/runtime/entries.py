@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from jitfuse.backends.llvm.runtime.layout import Entry as EntryWord
 from jitfuse.backends.llvm.runtime.layout import State
 from jitfuse.backends.llvm.runtime.plan_table import Plan, PlanBuilder
 from jitfuse.backends.llvm.runtime.words import Words
 
-Handler = Callable[[Any, int], NoReturn]
-"""``handler(site, status)``: raises for a status that a kernel returned, or that lay in memory at a CHECK."""
+Handler = Callable[[Any, int], object]
+"""``handler(site, status)``: raises for a status that a kernel returned, or that lay in memory at a CHECK.
+
+Where it returns, the call goes to the miss handler; nothing has been written.
+"""
 
 
 class StateBlock:

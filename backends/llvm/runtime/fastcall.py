@@ -10,6 +10,7 @@ from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.driver import emit_driver, frame_values
 from jitfuse.backends.llvm.runtime.guards import emit_guards
 from jitfuse.backends.llvm.runtime.layout import Config, Entry, Plan, State
+from jitfuse.backends.llvm.runtime.op_basis import LEFT
 from jitfuse.backends.llvm.runtime.pyobject import (
     ONE,
     ZERO,
@@ -153,6 +154,8 @@ def _emit_fastcall(module: Module) -> None:
     result = f.call("jf_enter", "ptr", [entry, plan, state, args, f.add(positional, skipped)])
     f.cond_br(f.icmp("eq", result, _FAILED), "next", "finished", likely=False)
     f.label("finished")
+    f.cond_br(f.icmp("eq", result, LEFT), "miss", "answered", likely=False)
+    f.label("answered")
     f.ret(result)
     f.label("next")
     f.emit(f"%after = load ptr, ptr {f.offset(entry, Entry.NEXT * layout.WORD).ref}")
@@ -177,7 +180,8 @@ def _refuse_other_error_states(f: Function) -> None:
 def _emit_enter(module: Module) -> None:
     """``ptr jf_enter(ptr entry, ptr plan, ptr state, ptr args, i64 skip)``: try an entry whose arity fits.
 
-    Argument number `skip` (the keyword `training`) is left out. Returns what `jf_driver` does, or `_FAILED`.
+    Argument number `skip` (the keyword `training`) is left out. Returns what `jf_driver` does, which may be `LEFT` (the
+    call goes on as a miss), or `_FAILED`.
     """
     parameters = [("entry_words", "ptr"), ("plan", "ptr"), ("state", "ptr"), ("args", "ptr"), ("skip", "i64")]
     f = module.function("jf_enter", "ptr", parameters, internal=True)

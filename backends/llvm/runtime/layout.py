@@ -79,8 +79,7 @@ class Config:
     TUPLE: Final = 11
     TRUE: Final = 12
     FALSE: Final = 13
-    SYSTEM_ERROR: Final = 14
-    ERROR_STATE: Final = 15
+    ERROR_STATE: Final = 14
     """NumPy's context variable of np.errstate."""
 
 

@@ -4,14 +4,15 @@ Owns: `jf_handle`, `OpBasis`. Does not own the ops (op_moves.py, ops.py).
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
-from jitfuse.backends.llvm.runtime.layout import Config, Entry, Pause, Plan
+from jitfuse.backends.llvm.runtime.layout import Entry, Pause, Plan
 from jitfuse.backends.llvm.runtime.pyobject import (
     ZERO,
     address,
     call_object,
-    config,
     decref,
     decref_range,
     item,
@@ -20,17 +21,15 @@ from jitfuse.backends.llvm.runtime.pyobject import (
 )
 from jitfuse.backends.llvm.runtime.record_reader import RecordReader
 
-_MESSAGE = "a call handler of jitfuse returned where it had to raise"
+LEFT: Final = Value("inttoptr (i64 2 to ptr)", "ptr")
+"""What a call's ops return where a handler leaves the call to the miss handler."""
 
 
 def emit_handle(module: Module) -> None:
     """``ptr jf_handle(ptr entry, i64 site, i64 status)``: have the handler of an entry raise for a status.
 
-    Returns null, with an exception set.
+    Returns null, with an exception set, or `LEFT` where the handler returns: the call is left to the miss handler.
     """
-    text = _MESSAGE.encode() + b"\0"
-    escaped = "".join(f"\\{c:02x}" if c < 32 else chr(c) for c in text)
-    module.global_("jf_handler_message", f'private constant [{len(text)} x i8] c"{escaped}"')
     parameters = [("entry_words", "ptr"), ("site", "i64"), ("status", "i64")]
     f = module.function("jf_handle", "ptr", parameters, internal=True)
     entry, *numbers = f.args
@@ -50,8 +49,7 @@ def emit_handle(module: Module) -> None:
     with f.if_(f.icmp("eq", answer, f.null), likely=True):
         f.ret(f.null)
     decref(f, answer)
-    f.call("PyErr_SetString", "void", [config(f, Config.SYSTEM_ERROR), Value("@jf_handler_message", "ptr")])
-    f.ret(f.null)
+    f.ret(LEFT)
 
 
 class OpBasis(RecordReader):

@@ -132,7 +132,7 @@ def configuration(memory_handler: object) -> Words:
         Config.MEMORY_HANDLER: memory_handler, Config.BYTE_DESCR: np.dtype(np.uint8),
         Config.NDARRAY: np.ndarray, Config.FLOAT: float, Config.INT: int, Config.COMPLEX: complex,
         Config.DICT: dict, Config.LIST: list, Config.TUPLE: tuple, Config.TRUE: True, Config.FALSE: False,
-        Config.SYSTEM_ERROR: SystemError, Config.ERROR_STATE: error_state(),
+        Config.ERROR_STATE: error_state(),
     }
     words = {
         Config.NEW_FROM_DESCR: functions["PyArray_NewFromDescr"],
