@@ -173,7 +173,7 @@ def set_item(x: Tensor, index: Any, value: Any, combine: str = "set") -> None:
     """Carry out `x[index] = value`, or combine what is there with it: one element after the other."""
     found = select(x, index)
     view = indexing.get_item(x, found.basic)
-    new = value if isinstance(value, AbstractTensor) else x.as_tensor(value)
+    new = indexing.given_to(x, value)
     view._assign(_scattered(view, new, found, combine))
 
 
@@ -248,7 +248,8 @@ def put(a: Tensor, ind: Any, v: Any, mode: str = "raise") -> None:
     if mode != "raise":
         raise UnsupportedError(f"np.put(mode={mode!r}) is not available, at {user_line()}. Take ind modulo a.size.")
     target: Tensor = a
-    flat, index, values = target.reshape(-1), lifted(ind, a)[0].ravel(), lifted(v, a)[0].ravel()
+    flat, index = target.reshape(-1), lifted(ind, a)[0].ravel()
+    values = indexing.cast(indexing.given_to(a, v), a).ravel()
     if not index.size or not values.size:
         return
     times = -(-index.size // values.size)

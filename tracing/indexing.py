@@ -16,6 +16,7 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import BoundsError, ShapeError, UnsupportedError
 from jitfuse.records import NamedTuple, made
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.paths import Path, Paths
 from jitfuse.tracing.source import user_line
 
@@ -249,7 +250,7 @@ def set_item(x: Any, index: Any, value: Any, key: Key | None = None) -> None:
         return
     place = place_of(x, index, key)
     region, paths = place.region, x._run.paths
-    new: Any = value if isinstance(value, AbstractTensor) else x._lift(value)
+    new: Any = given_to(x, value)
     if type(new) is type(x) and new._storage is x._storage and not new._scalar and new._path is place.view(paths):
         return  # x[i:j] += v has written already; Python then assigns the view to itself
     if new.shape:
@@ -310,6 +311,28 @@ def _set_masked(x: Any, mask: Any, value: Any) -> None:
     if where.ndim != x.ndim:
         where = where.call("reshape", shape=lead + (1,) * len(rest))
     x._assign(where.call("where", cast(new, x), x))
+
+
+def given_to(like: Any, value: Any) -> Any:
+    """Return what is written into an array as a tensor; of Python's sequences NumPy makes elements of its dtype."""
+    if isinstance(value, AbstractTensor):
+        return value
+    run = getattr(like, "_run", None)  # eager arrays have none
+    torch = run is not None and run.session.torch
+    if isinstance(value, list | tuple) and not torch and traced_among(*value) is None:
+        value = np.array(value, numpy_dtype(str(like.dtype)))  # which raises for ints that it does not hold
+    elif isinstance(value, list | tuple) and not torch:
+        _check_items(like, value)
+    return like.as_tensor(value)
+
+
+def _check_items(like: Any, values: Any) -> None:
+    """Refuse Python's numbers among traced values in a sequence that an array's dtype does not hold."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            _check_items(like, value)
+        elif isinstance(value, AbstractTensor) or type(value) is int:
+            like._check_assigned(value if isinstance(value, AbstractTensor) else like._lift(value))
 
 
 def cast(value: Any, like: Any) -> Any:

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
 from jitfuse.ir.shape_rules import whole
-from jitfuse.tracing import numpy_reductions, numpy_shapes
+from jitfuse.tracing import indexing, numpy_reductions, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.literals import check_int
 from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, strong
 from jitfuse.tracing.numpy_observed import repeat_each
 from jitfuse.tracing.source import user_line
@@ -142,11 +144,21 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
     odd = option == "reflect_type" and value == "odd"
     pairs = () if value is None or option == "reflect_type" else _pairs(
         str(option), value, x.ndim, counts=option == "stat_length")
+    if option == "constant_values" and is_integer(str(x.dtype)):
+        _check_constants(x, np.asarray(value))
     return x.call(
         "pad", before=widths[::2], after=widths[1::2], mode=mode, odd=odd,
         values=pairs if pairs and option in ("constant_values", "end_values") else (0,) * (2 * x.ndim),
         lengths=pairs if option == "stat_length" else (),
     )
+
+
+def _check_constants(x: Tensor, values: np.ndarray[Any, Any]) -> None:
+    """Refuse ints that an array is padded with and its dtype does not hold; one or two are NumPy's, and may wrap."""
+    low, high = integer_range(str(x.dtype))
+    if values.dtype.kind == "i" and (low or values.size > 2 or values.shape == (2, 1)):
+        for number in values.ravel().tolist():
+            check_int(number, low, high, str(x.dtype))
 
 
 def _pairs(name: str, given: Any, rank: int, *, counts: bool) -> tuple[Any, ...]:
@@ -229,17 +241,17 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
         raise UnsupportedError(f"np.fill_diagonal takes a matrix without wrap=True inside a fused function, at "
                                f"{user_line()}. Use np.where(np.eye(n, dtype=bool), value, a).")
     rows, columns = a.shape
-    value = lifted(a, val)[1]
+    value = indexing.cast(indexing.given_to(a, val), a)
     i = a.create("arange", count=rows, dtype="int64").reshape((rows, 1))
     if value.ndim:
         count = min(rows, columns)
-        given = value.ravel().astype(a.dtype)
+        given = value.ravel()
         if given.size:
             k = np.arange(count)
             a[k, k] = given[:count] if given.size >= count else given[k % given.size]
         return
     on = i.call("equal", a.create("arange", count=columns, dtype="int64"))
-    a[...] = on.call("where", value.astype(a.dtype), a)
+    a[...] = on.call("where", value, a)
 
 
 # ---------------------------------------------------------------- splitting, joining, grids

@@ -15,7 +15,7 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
-from jitfuse.tracing import memory_order, numpy_library, numpy_shapes
+from jitfuse.tracing import indexing, memory_order, numpy_library, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, strong, traced_among
 from jitfuse.tracing.source import user_line
@@ -104,7 +104,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Tensor:
     x, along = _flattened(arr, axis, *near)
     extent = x.shape[along]
     places = _places("insert", obj, extent)
-    new = strong(lifted(values, x)[0]).astype(str(x.dtype), copy=False)
+    new = indexing.cast(indexing.given_to(x, values), x)
     new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape) if new.ndim < x.ndim else new
     if not places.ndim or places.size == 1:
         at = int(places.reshape(-1)[0])

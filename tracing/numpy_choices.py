@@ -13,7 +13,7 @@ import numpy as np
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.ir import ops, shape_rules
-from jitfuse.tracing import gathering, numpy_library, numpy_shapes
+from jitfuse.tracing import gathering, indexing, numpy_library, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, strong
 from jitfuse.tracing.source import user_line
@@ -133,7 +133,7 @@ def _masked(name: str, a: Any, mask: Any, values: Any) -> tuple[Any, Tensor, Ten
     if not isinstance(a, AbstractTensor):
         raise UnsupportedError(f"np.{name} into an array that is not traced, at {user_line()}. Create it inside the "
                                "function, or pass it as an argument.")
-    where, new = lifted(mask, values, a)[:2]
+    where, new = lifted(mask, a)[0], indexing.cast(indexing.given_to(a, values), a)
     if where.size != a.size:
         raise ShapeError(f"{name}: mask and data must be the same size, at {user_line()}")
     return a, strong(where).call("astype", dtype="bool"), new
@@ -145,7 +145,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     x, where, new = _masked("putmask", a, mask, values)
     if not new.size:
         return
-    flat = strong(new).ravel()
+    flat = new.ravel()
     if flat.size < x.size:
         flat = flat.call("tile", reps=(-(-x.size // flat.size),))
     fitting = flat[: x.size].reshape(x.shape)
@@ -162,7 +162,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
         return
     chosen = where.ravel()
     nth = (chosen.call("astype", dtype="int64").call("cumsum", axis=0) - 1) % new.size
-    values = gathering.take(strong(new).ravel(), nth, mode="clip")
+    values = gathering.take(new.ravel(), nth, mode="clip")
     x[...] = chosen.reshape(x.shape).call("where", values.reshape(x.shape), x)
 
 

@@ -16,6 +16,7 @@ from jitfuse.errors import ArgumentError, UnsupportedError, UntraceableError
 from jitfuse.ir import shape_rules
 from jitfuse.ir.shape_rules import refuse_bools, whole
 from jitfuse.later import Later
+from jitfuse.tracing import weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_class import array_class
 from jitfuse.tracing.dtype_name import dtype_name
@@ -23,7 +24,7 @@ from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.recorder import Recorder, active
 from jitfuse.tracing.source import user_line
-from jitfuse.tracing.traced import fresh
+from jitfuse.tracing.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:
     from jitfuse.tracing import numpy_shapes
@@ -91,6 +92,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     run = run_of_call()
     value = lift(run, fill_value)
     name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.full")
+    weak.check_filling(value, name)
     return fresh(run, run.fit(value._id(), _shape(shape), name), scalar=False).ordered("full", order)
 
 
@@ -176,6 +178,15 @@ def identity(n: Any, dtype: Any = None, *, like: Any = None) -> Any:
     return eye(n, dtype=float if dtype is None else dtype, like=like)
 
 
+def _check_items(run: Recorder, values: Any, dtype: str) -> None:
+    """Refuse Python's numbers in a sequence that a dtype does not hold."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            _check_items(run, value, dtype)
+        elif isinstance(value, TracedTensor) and value.weak:
+            weak.check_assigned(run, value._id(), dtype)
+
+
 @_in_place_of(np.array)
 def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K", subok: bool = False, ndmin: int = 0,
           like: Any = None, ndmax: int = 0) -> Any:
@@ -189,6 +200,10 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
     else:
         value = lift(run, np.array(object))
     name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.array")
+    if isinstance(object, list | tuple) and dtype is not None:
+        _check_items(run, object, name)
+    if value.weak and name != value.dtype:
+        value = fresh(run, weak.check_assigned(run, value._id(), name))
     result = value.astype(name, order or "K", copy=bool(copy)) if value.weak or name != value.dtype or copy else value
     if result is value and ((order == "C" and not value.is_contiguous) or (order == "F" and not value.T.is_contiguous)):
         result = value.copy(order)

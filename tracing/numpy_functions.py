@@ -11,15 +11,21 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import DTypeError, UnsupportedError
 from jitfuse.ir import shape_rules
+from jitfuse.later import Later
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import indexing
+else:
+    indexing = Later("jitfuse.tracing.indexing")
 
 Tensor = Any
 FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {}
@@ -64,6 +70,7 @@ def require_cast(function: str, source: str, target: str, casting: str) -> None:
 
 
 _SEQUENCES: Final = frozenset({list, tuple})
+_KINDS: Final = {"bool": 0, "int": 1, "uint": 1, "float": 2, "complex": 3}
 
 
 def traced_among(*values: Any) -> Tensor:
@@ -163,6 +170,11 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         raise UnsupportedError(f"np.copyto into an array that is not traced, at {user_line()}. Create it inside "
                                "the function, or pass it as an argument.")
     value = lifted(src, dst)[0]
+    source, target = str(value.dtype), str(dst.dtype)
     if not value.weak:
-        require_cast("copyto", str(value.dtype), str(dst.dtype), casting)
-    dst[...] = value if where is True else lifted(where, dst)[0].call("where", value, dst)  # type: ignore[index]
+        require_cast("copyto", source, target, casting)
+    elif _KINDS[dtypes.kind(source)] != _KINDS[dtypes.kind(target)]:  # a Python number is of any dtype of its kind
+        require_cast("copyto", source, "complex128" if dtypes.kind(target) == "complex" else target, casting)
+    if where is not True:
+        value = lifted(where, dst)[0].call("where", indexing.cast(value, dst), dst)
+    dst[...] = value  # type: ignore[index]

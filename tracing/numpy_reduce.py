@@ -13,6 +13,7 @@ from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir import meta_rules, shape_rules
 from jitfuse.ir.program import Meta
+from jitfuse.tracing import weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import NO_VALUE, deliver, lifted, strong
@@ -61,6 +62,7 @@ def cast(x: Tensor, dtype: Any, name: str) -> Tensor:
 def _scalar_of(x: Tensor, value: Any, dtype: str) -> Tensor:
     """Return an `initial` value in the dtype that is reduced in; Python ints must fit, as in NumPy."""
     if isinstance(value, AbstractTensor):
+        weak.check_filling(value, dtype)
         number = lifted(value, x)[0].call("astype", dtype=dtype)
         if number.ndim:
             raise ArgumentError(f"initial must be a scalar, not an array of shape {number.shape}, at {user_line()}")

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import numpy_dtype
+from jitfuse.dtypes import WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import ShapeError
 from jitfuse.ir import ops, shape_rules
+from jitfuse.tracing import weak
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import (
@@ -232,9 +233,13 @@ def _filled(a: Tensor, value: Any, dtype: Any, shape: Any) -> Tensor:
     name = dtype_name(a.dtype if dtype is None else dtype, "dtype")
     new = tuple(a.shape) if shape is None else extents(shape)
     if isinstance(value, AbstractTensor):
+        weak.check_filling(value, name)
         cast = value.astype(name, copy=False)  # type: ignore[attr-defined]
         return cast.call("broadcast_to", shape=new).as_copy()
-    number = np.asarray(value).astype(name).item()
+    if type(value) in WEAK_DTYPE:  # which NumPy raises for where the dtype does not hold it
+        number = np.full((), value, numpy_dtype(name)).item()
+    else:
+        number = np.asarray(value).astype(numpy_dtype(name)).item()
     if number == 0 and not any(math.copysign(1.0, part) < 0 for part in (number.real, number.imag)):
         return a.create("zeros", shape=new, dtype=name)
     return a.create("full", shape=new, value=number, dtype=name)
@@ -258,7 +263,9 @@ def ones_like(a: Tensor, dtype: Any = None, order: str = "K", subok: bool = True
 def full_like(a: Tensor, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
               shape: Any = None, *, device: Any = None) -> Tensor:
     """Return an array filled with one value, of another's shape and dtype."""
-    like = lifted(a, fill_value)[0]
+    like, value = lifted(a, fill_value)
+    if value.ndim:
+        fill_value = value
     return _filled(like, fill_value, dtype, shape).ordered("full_like", order, like)
 
 

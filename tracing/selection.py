@@ -200,7 +200,7 @@ def set_item(x: Any, index: Any, value: Any) -> bool:
         return False
     view, mask, place = found
     target = Selection(view, mask, place)
-    new = value if isinstance(value, AbstractTensor) else x.as_tensor(value)
+    new = indexing.given_to(x, value)
     if not target._alike(new):
         return False
     whole = new._whole if type(new) is Selection else new

@@ -119,6 +119,13 @@ def check_assigned(run: Recorder, tensor: int, target: str) -> int:
     return tensor
 
 
+def check_filling(value: Any, dtype: str) -> None:
+    """Refuse a Python int that fills an array of a dtype that does not hold it; of floats NumPy makes what it can."""
+    run = getattr(value, "_run", None)
+    if run is not None and value.weak and is_integer(value._meta.dtype) and is_integer(dtype):
+        check_fits(run, value._id(), dtype)
+
+
 def check_fits(run: Recorder, tensor: int, dtype: str) -> None:
     """Refuse a Python int that does not fit an integer dtype, now and, as a range on its feed, in later calls."""
     feed = run.session.feeds.get(tensor)

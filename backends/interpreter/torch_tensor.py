@@ -176,5 +176,8 @@ def _result_type(values: Sequence[Any]) -> Any:
 def _as(tensor: TorchTensor, dtype: str, device: Any) -> Any:
     """Return the tensor's value as a torch.Tensor of the dtype; scalars go to the device."""
     if tensor.weak:
-        return torch.tensor(tensor.value, dtype=TORCH_DTYPES[dtype], device=device)
+        value = tensor.value
+        if type(value) is int and is_integer(dtype):
+            value = np.asarray(value).astype(dtype).item()  # wraps, as NumPy's `where` does; nothing else comes here
+        return torch.tensor(value, dtype=TORCH_DTYPES[dtype], device=device)
     return torch_functions.cast(tensor.value, TORCH_DTYPES[dtype])

@@ -7,17 +7,20 @@ the library's own. Owns the Python protocols (numbers, items, DLPack, pickling).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from jitfuse.arrays.making import unwrap, wrap
-from jitfuse.dtypes import can_cast, kind
+from jitfuse.dtypes import can_cast, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.standard import functions
 from jitfuse.tracing.abstract import BINARY
 from jitfuse.tracing.array_methods import ArrayMethods
 from jitfuse.tracing.device_array import HostArray
+
+_WRITING: Final = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
+"""NumPy's functions that write into an argument, which has an ndarray over its memory."""
 
 
 class EagerArray(HostArray, ArrayMethods):
@@ -72,6 +75,12 @@ class EagerArray(HostArray, ArrayMethods):
             raise DTypeError(f"cannot cast {name}'s result from {result.dtype} to {self.dtype} with casting rule "
                              f"'same_kind'. Write x = x.astype({result.dtype}) first, or cast the right-hand side.")
         self.array[...] = result.array
+
+    def _check_assigned(self, value: Any) -> Any:
+        """Return what is written into this array; raises for a Python number that its dtype does not hold."""
+        if value.weak:
+            np.array(value.value, numpy_dtype(str(self.dtype)))
+        return value
 
     # ------------------------------------------------------------------ items
     def __getitem__(self, index: Any) -> Any:
@@ -149,7 +158,7 @@ class EagerArray(HostArray, ArrayMethods):
         from jitfuse.tracing import numpy_protocol
 
         carried_out = numpy_protocol.implementation_of(func)
-        if carried_out is not None:
+        if carried_out is not None and func not in _WRITING:
             return carried_out(*args, **kwargs)
         return wrap(func(*unwrap(args), **unwrap(kwargs)), self)  # what no trace has either
 

@@ -1,0 +1,143 @@
+"""Python's ints that an array's dtype does not hold raise wherever NumPy raises, and wrap nowhere else."""
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+
+
+def _after(write: Callable[..., Any]) -> Callable[..., Any]:
+    def f(u: Any, k: Any) -> Any:
+        write(u, k)
+        return u + 1
+
+    return f
+
+
+def _diagonal(u: Any, k: Any) -> Any:
+    square = u[:, None] * u
+    np.fill_diagonal(square, k)
+    return square
+
+
+def _zeros(u: Any, k: Any) -> Any:
+    made = np.zeros(3, np.uint8)
+    made[0] = k
+    return made + u
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "full_like": lambda u, k: np.full_like(u, k) + u,
+    "full_like of another dtype": lambda u, k: np.full_like(u, k, dtype=np.int8) + 1,
+    "full_like of a list": lambda u, k: np.full_like(u, [k, 1, 2]) + u,
+    "full_like of a scalar": lambda u, k: np.full_like(u, np.int64(k)),
+    "full": lambda u, k: np.full(3, k, dtype=np.uint8) + u,
+    "array": lambda u, k: u + np.array(k, dtype=np.uint8),
+    "array of a list": lambda u, k: u + np.array([k], "uint8"),
+    "array of a float": lambda u, k: u + np.array(k + 0.5, "uint8"),
+    "element": _after(lambda u, k: u.__setitem__(0, k)),
+    "part": _after(lambda u, k: u.__setitem__(slice(0, 2), k)),
+    "list": _after(lambda u, k: u.__setitem__(slice(0, 2), [k, 5])),
+    "mask": _after(lambda u, k: u.__setitem__(u > 1, k)),
+    "places": _after(lambda u, k: u.__setitem__([0, 2], [k, 5])),
+    "fill": _after(lambda u, k: u.fill(k)),
+    "put": _after(lambda u, k: np.put(u, [0], k)),
+    "put a list": _after(lambda u, k: np.put(u, [0, 1], [1, k])),
+    "putmask": _after(lambda u, k: np.putmask(u, u > 1, k)),
+    "putmask nowhere": _after(lambda u, k: np.putmask(u, u > 9, k)),
+    "place": _after(lambda u, k: np.place(u, u > 1, [k, 1])),
+    "copyto": _after(lambda u, k: np.copyto(u, k)),
+    "copyto where": _after(lambda u, k: np.copyto(u, k, where=u > 1)),
+    "copyto of any kind": _after(lambda u, k: np.copyto(u, k, casting="unsafe")),
+    "copyto of an array": _after(lambda u, k: np.copyto(u, np.array(k), casting="unsafe")),
+    "insert": lambda u, k: np.insert(u, 1, k),
+    "insert a list": lambda u, k: np.insert(u, [0, 2], [k, 1]),
+    "fill_diagonal": _diagonal,
+    "zeros": _zeros,
+    "where": lambda u, k: np.where(u > 1, u, k),
+    "append": lambda u, k: np.append(u, k),
+    "add": lambda u, k: u + k,
+    "compare": lambda u, k: u > k,
+    "maximum": lambda u, k: np.maximum(u, k),
+    "clip": lambda u, k: np.clip(u, k, 2),
+    "pad": lambda u, k: np.pad(u, 1, constant_values=k),
+    "pad with several": lambda u, k: np.pad(u[:, None], 1, constant_values=[[1, k], [2, 3]]),
+    "select": lambda u, k: np.select([u > 1], [u], k),
+    "isin": lambda u, k: np.isin(u, [k]),
+    "largest": lambda u, k: np.max(u, initial=k),
+}
+DTYPES = ("uint8", "int8", "int32", "float32", "bool")
+
+
+def _outcome(f: Callable[..., Any], *args: Any) -> Any:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return f(*args)
+        except Exception as error:
+            return error
+
+
+def _same(got: Any, want: Any) -> None:
+    if isinstance(want, Exception):
+        assert isinstance(got, type(want)), (got, want)
+        return
+    assert not isinstance(got, Exception), (got, want)
+    assert np.asarray(got).dtype == np.asarray(want).dtype
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arguments(name: str) -> None:
+    f = FUNCTIONS[name]
+    for dtype in DTYPES:
+        fused = jf.fuse(f)
+        for k in (5, -1, 5, 300, -1, 1 << 40, 0):
+            if "float" in name and k == 1 << 40:
+                continue  # what is undefined in C
+            arrays = [np.array([1, 2, 3]).astype(dtype) for _ in range(2)]
+            want, got = _outcome(f, arrays[0], k), _outcome(fused, arrays[1], k)
+            _same(got, want)
+            if not isinstance(want, Exception):
+                np.testing.assert_array_equal(arrays[1], arrays[0])
+
+
+@pytest.mark.parametrize("k", [5, -1, 300, 1 << 40])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_constants(name: str, k: int) -> None:
+    f = FUNCTIONS[name]
+    if "float" in name and k == 1 << 40:
+        return
+    for dtype in DTYPES:
+        want = _outcome(f, np.array([1, 2, 3]).astype(dtype), k)
+        fused = jf.fuse(f, static_argnames=("k",))
+        for _ in range(2):
+            _same(_outcome(fused, np.array([1, 2, 3]).astype(dtype), k), want)
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in ("add", "compare", "maximum", "clip", "largest")])
+def test_eager_arrays(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    f = FUNCTIONS[name]
+    for dtype in ("uint8", "int32", "float32"):
+        for k in (5, -1, 300):
+            array = np.array([1, 2, 3]).astype(dtype)
+            want = _outcome(f, array.copy(), k)
+            for made in (jf.asarray(array.copy()), jf.asarray(torch.from_numpy(array.copy()))):
+                _same(_outcome(f, made, k), want)
+
+
+def test_full_of_the_namespace() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    for made in (jf.asarray(np.ones(3, "uint8")), jf.asarray(torch.ones(3, dtype=torch.uint8))):
+        for k in (-1, 300):
+            with pytest.raises(OverflowError):
+                jf.full_like(made, k)
+        assert jf.full_like(made, 255)[0] == 255
+    with pytest.raises(OverflowError):
+        jf.full(3, -1, dtype=jf.uint8)
