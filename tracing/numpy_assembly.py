@@ -64,6 +64,8 @@ def _places(name: str, obj: Any, extent: int) -> np.ndarray[Any, Any]:
     if isinstance(obj, slice):
         return np.arange(*obj.indices(extent))
     found = np.asarray(plain(obj))
+    if found.dtype == bool and not found.ndim:
+        raise ArgumentError(f"np.{name} takes no bool for a place, at {user_line()}")
     if found.dtype == bool:
         found = np.flatnonzero(found)
     return found.astype("int64") if not found.size else found

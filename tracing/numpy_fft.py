@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_arrangements
@@ -18,7 +20,8 @@ from jitfuse.tracing.source import user_line
 def _points(name: str, n: Any, extent: int) -> int:
     """Return how many points are transformed: so many as there are, unless told otherwise."""
     if n is not None:
-        return int(n.__index__())
+        shape_rules.refuse_bools(n)
+        return shape_rules.whole(n)
     return 2 * (extent - 1) if name in ("irfft", "hfft", "irfftn") else extent
 
 
@@ -84,7 +87,8 @@ irfft2 = _along_several("irfft2", "Return the real points of a transform along t
 
 def _shift(x: Any, axes: Any, sign: int) -> Tensor:
     a = strong(lifted(x)[0])
-    along = tuple(range(a.ndim)) if axes is None else extents(axes)
+    given = list(axes) if isinstance(axes, np.ndarray) else axes  # of rank 0 it raises, as in NumPy
+    along = tuple(range(a.ndim)) if given is None else extents(given)
     halves = tuple(sign * (a.shape[k] // 2) for k in along)
     return numpy_arrangements.roll(a, halves, along) if along else a.as_copy()
 

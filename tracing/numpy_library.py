@@ -11,7 +11,7 @@ import numpy as np
 
 from jitfuse.errors import ArgumentError, NumericError, ShapeError
 from jitfuse.ir import shape_rules
-from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, refuse, strong
+from jitfuse.tracing.numpy_functions import NO_VALUE, Tensor, deliver, implements, lifted, refuse, strong
 from jitfuse.tracing.source import user_line
 
 
@@ -103,12 +103,16 @@ def _over(name: str, a: Any, axis: Any) -> tuple[Tensor, Any]:
     return x, tuple(axis) if isinstance(axis, list | tuple) else axis
 
 
+def _keeps(keepdims: Any) -> bool:
+    return keepdims is not NO_VALUE and bool(keepdims)
+
+
 def _middle(name: str) -> Callable[..., Tensor]:
     @implements(name)
     def function(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
                  keepdims: Any = False) -> Tensor:
         x, axes = _over(name, a, axis)
-        return deliver(name, x.call(name, axis=axes, keepdims=keepdims is True), out)
+        return deliver(name, x.call(name, axis=axes, keepdims=_keeps(keepdims)), out)
 
     function.__name__ = name
     function.__doc__ = f"Return np.{name} over axes."
@@ -123,7 +127,7 @@ def _quantile(name: str) -> Callable[..., Tensor]:
         refuse(name, {"weights": weights, "interpolation": interpolation}, "Use method=... where that is meant.")
         x, fraction = lifted(a, q)
         x, axes = _over(name, x, axis)
-        options = {"method": method, "keepdims": keepdims is True, "weak": fraction.weak}
+        options = {"method": method, "keepdims": _keeps(keepdims), "weak": fraction.weak}
         return deliver(name, x.call(name, strong(fraction), axis=axes, **options), out)
 
     function.__name__ = name

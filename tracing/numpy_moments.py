@@ -72,7 +72,7 @@ def _spread(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, ddof: Any, ke
 @implements("average")
 def average(a: Tensor, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """Return the weighted mean over axes; with `returned`, the sum of the weights too."""
-    keep = bool(keepdims) and keepdims is not NO_VALUE
+    keep = keepdims is not NO_VALUE and bool(shape_rules.whole(keepdims))
     x = strong(lifted(a, *([] if weights is None else [weights]))[0])
     if weights is None:
         result = mean(x, axis, keepdims=keep)

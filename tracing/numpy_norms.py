@@ -17,6 +17,7 @@ Tensor = Any
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Return a norm of vectors along one axis, or the Frobenius norm of all elements or of matrices."""
     a = float_of(strong(lifted(x)[0]), None, "linalg.norm")
+    keepdims = bool(shape_rules.whole(keepdims))
     axes = axis if axis is None or isinstance(axis, tuple) else int(axis)  # of what int takes, as NumPy's
     vectors = isinstance(axes, int) or (axes is None and (ord is None or a.ndim == 1)) or (
         isinstance(axes, tuple) and len(axes) == 1

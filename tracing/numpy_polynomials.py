@@ -11,6 +11,7 @@ import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_calculus, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, implements, lifted, refuse, strong, traced_among
@@ -100,7 +101,8 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Tensor:
     at = strong(lifted(x)[0])
     if at.ndim != 1:
         raise ShapeError(f"np.vander: x must be a one-dimensional array, not of shape {at.shape}, at {user_line()}")
-    count = at.shape[0] if N is None else int(N.__index__())
+    shape_rules.refuse_bools(N)
+    count = at.shape[0] if N is None else shape_rules.whole(N)
     dtype = dtypes.promote((str(at.dtype), "int64"))
     ones = at.create("full", shape=(*at.shape, 1), value=1, dtype=dtype)
     if count <= 1:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import einsum as subscripts_
 from jitfuse.ir import shape_rules
@@ -102,6 +104,8 @@ def _over_pairs(a: Any, b: Any, axes: Any) -> Tensor:
     lists = [tuple(given) if isinstance(given, range) else given for given in axes]
     for given in lists:
         shape_rules.refuse_bools(given)
+        if isinstance(given, np.ndarray) and not given.ndim:
+            raise ArgumentError(f"np.tensordot takes no array of rank 0 for one of two axes, at {user_line()}")
     first, second = (
         [shape_rules.normalize_axis("tensordot", k, t.ndim) for k in extents(given)]
         for given, t in zip(lists, (x, y), strict=True)

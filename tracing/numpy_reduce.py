@@ -77,7 +77,7 @@ def reduce(
     """Reduce with NumPy's options, and torch's names for two of them."""
     attrs = {k: v for k, v in attrs.items() if v is not None}
     axis = attrs.pop("dim", axis)
-    keepdims = attrs.pop("keepdim", False if keepdims is NO_VALUE else keepdims)
+    keepdims = bool(shape_rules.whole(attrs.pop("keepdim", False if keepdims is NO_VALUE else keepdims)))
     target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     x = _in_dtype_of_sum(name, strong(lifted(a)[0]), dtype, target) if name in _SUMMING else strong(lifted(a)[0])
     x = cast(x, dtype, name)
@@ -92,14 +92,14 @@ def reduce(
     signed = start is not None and _begins_with_sign(name, x, initial)
     x = masked(name, x, where, -0.0 if signed else FILLERS.get(name, start))
     if start is not None and name not in FILLERS and 0 in x.shape:
-        result = _of_initial(x, start.call(_COMBINERS[name], start), axes, bool(keepdims))  # a number, as results are
+        result = _of_initial(x, start.call(_COMBINERS[name], start), axes, keepdims)  # a number, as results are
     else:
-        result = x.call(name, axis=axes, keepdims=bool(keepdims), **attrs)
+        result = x.call(name, axis=axes, keepdims=keepdims, **attrs)
         if start is not None:
             first = start.call("astype", dtype=result.dtype)
             result = first.call(_COMBINERS[name], result)  # in this order: of two zeros the signs differ
             if signed:
-                result = _none_but_negative_zeros(x, axes, bool(keepdims)).call("where", first, result)
+                result = _none_but_negative_zeros(x, axes, keepdims).call("where", first, result)
     result = cast(result, dtype, name)
     if name in _INTO_ANY_OUT and isinstance(target, AbstractTensor):
         result = cast(result, target.dtype, name)

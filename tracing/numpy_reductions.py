@@ -80,7 +80,7 @@ def nanargmax(a: Tensor, axis: Any = None, out: Any = None, *, keepdims: Any = F
 def _position(name: str, a: Tensor, axis: Any, out: Any, keepdims: Any) -> Tensor:
     if isinstance(axis, list | tuple):
         raise DTypeError(f"np.{name} takes one axis or None, not {axis}, at {user_line()}")
-    return reduce(name, a, axis, None, out, keepdims)
+    return reduce(name, a, axis, None, out, bool(keepdims))
 
 
 @implements("ptp")
