@@ -158,6 +158,8 @@ def _as_type(name: str, old: Any, leaf: Any, path: str, sides: tuple[str, str]) 
 
 
 def _truth(value: Any, what: str) -> bool:
+    if not hasattr(value, "dtype") and not isinstance(value, int | float | complex):
+        raise DTypeError(f"{what} decides by a truth, not by {value!r}, at {user_line()}")
     if np.shape(value):
         raise ShapeError(f"{what} decides by one value, not by shape {np.shape(value)}, at {user_line()}: use np.any "
                          "or np.all")

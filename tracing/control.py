@@ -233,8 +233,19 @@ def extent_of(shapes: Sequence[tuple[int, ...]], length: Any, paths: Sequence[st
 def pair_of(value: Any) -> tuple[Any, Any]:
     """Return what the function of a scan returns; raises ArgumentError where it is no pair."""
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise ArgumentError(f"f of scan returns (carry, y), not {type(value).__name__}, at {user_line()}")
+        raise ArgumentError(f"scan at {user_line()}: f has to return a pair (carry, y), and has returned "
+                            f"{_described(value)}. Return (carry, None) where there is nothing to collect.")
     return value[0], value[1]
+
+
+def _described(value: Any) -> str:
+    """Return what a function has returned in the user's words."""
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"one array, {str(value.dtype).removeprefix('torch.')}[{', '.join(map(str, value.shape))}]"
+    plain = value is None or isinstance(value, int | float | complex | str)
+    return repr(value) if plain else f"a {type(value).__name__}"
 
 
 # ---------------------------------------------------------------- branches

@@ -74,6 +74,10 @@ class EagerArray(HostArray, ArrayMethods):
         if not can_cast(str(result.dtype), str(self.dtype)):
             raise DTypeError(f"cannot cast {name}'s result from {result.dtype} to {self.dtype} with casting rule "
                              f"'same_kind'. Write x = x.astype({result.dtype}) first, or cast the right-hand side.")
+        self._take(result)
+
+    def _take(self, result: Any) -> None:
+        """Write the elements of an array of the same shape, cast to the dtype of this one."""
         self.array[...] = result.array
 
     def _check_assigned(self, value: Any) -> Any:

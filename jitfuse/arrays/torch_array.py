@@ -85,6 +85,10 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
         value = self.value
         return _wrapped(value.mT) if type(value) is Tensor and value.ndim > 1 else super().mT
 
+    def _take(self, result: Any) -> None:
+        made = result.value  # torch tells autograd, and refuses memory in which many elements are one
+        self.value.copy_(made if isinstance(made, Tensor) else torch.as_tensor(result.array))
+
     def __getitem__(self, index: Any) -> Any:
         value = self.value
         if type(value) is Tensor:

@@ -313,3 +313,13 @@ def test_next_floats() -> None:
         got = np.asarray(jf.nextafter(*(jf.asarray(torch.from_numpy(v)) for v in (a, b))))
         np.testing.assert_array_equal(got, want, strict=True)
         assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all()
+
+
+def test_nothing_is_written_where_many_elements_are_one() -> None:
+    for dtype in (torch.float32, torch.int32):
+        for other in (2, torch.tensor([2, 3, 4]), torch.tensor([2.0, 3.0, 4.0], dtype=torch.float64)):
+            for function in (operator.iadd, operator.imul, operator.ifloordiv, operator.imod):
+                tensor = torch.ones(1, dtype=dtype).expand(3)
+                with pytest.raises((RuntimeError, TypeError)):
+                    function(jf.asarray(tensor), jf.asarray(other) if isinstance(other, torch.Tensor) else other)
+                assert tensor.tolist() == [1, 1, 1]

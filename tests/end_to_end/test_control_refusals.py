@@ -28,7 +28,7 @@ class TestRefused:
         (lambda x: jf.while_loop(lambda c: c["a"][0] < 1, lambda c: {"a": c["a"][1:]}, {"a": x}),
          r"carry\['a'\] is float64\[7\] in what the loop starts with, and float64\[6\] in what body_fn returns"),
         (lambda x: jf.scan(lambda c, v: ((c, v), v), 0.0, x), r"with is one value, what f returns is \('\*', '\*"),
-        (lambda x: jf.scan(lambda c, v: c, 0.0, x), r"f of scan returns \(carry, y\)"),
+        (lambda x: jf.scan(lambda c, v: c, 0.0, x), r"has to return a pair"),
         (lambda x: jf.scan(lambda c, v: (c, v), 0.0, (x, x[1:])), r"xs\[0\] has 7 parts .* and xs\[1\] has 6"),
         (lambda x: jf.scan(lambda c, v: (c, v), 0.0, x, length=3), "xs has 7 parts .* and length is 3"),
         (lambda x: jf.scan(lambda c, v: (c, c), 0.0), "or a length"),
