@@ -1,7 +1,8 @@
 """Paths: how views read the memory of arrays, each made once in a run.
 
 A view is a step further than another view, or than the whole of a storage: a slice, a reshape and so on. Equal views
-are one object, so that what a storage holds at them is found without comparing. Does not own what is read and written
+are one object, so that what a storage holds at them is found without comparing; but for those at traced places, which
+are made anew (`Paths.anew`). Does not own what is read and written
 along them (`jitfuse.tracing.memory`), nor what an index means (`jitfuse.tracing.indexing`).
 """
 from __future__ import annotations
@@ -70,6 +71,12 @@ class Paths:
         found = self._made.get(key)
         if found is None:
             found = self._made[key] = Path(of, before, name, attrs, shape, others)
+        return found
+
+    def anew(self, path: Path) -> Path:
+        """Return another path of the same view, which is the one that is found from now on."""
+        key = path.before if path.of is None else path.of, path.name, path.attrs, path.others
+        found = self._made[key] = Path(path.of, path.before, path.name, path.attrs, path.shape, path.others)
         return found
 
     def sliced(

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Collection
 from typing import Any, Final
 
+from jitfuse.ir.operators.elementwise import PYTHON_DTYPES
 from jitfuse.ir.program import Meta, make_attrs
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
@@ -52,25 +53,50 @@ def numbers_joined(
     for k, op in enumerate(line):
         for t in op.result_ids:
             position[t] = k
-            if t in wanted and metas[t].shape == () and not metas[t].weak:
+            if t in wanted and metas[t].shape == () and (not metas[t].weak or metas[t].dtype in PYTHON_DTYPES):
                 groups.setdefault((op.op_name, op.attrs, op.source, metas[t]), []).append(t)
-    made: list[OpNode] = []
+    strong: dict[int, OpNode] = {}
+    added: list[OpNode] = []
     renamed: dict[int, int] = {}
-    for (*_, meta), numbers in groups.items():
+    for numbers in groups.values():
         count = len(numbers)
         if count < FEW_ITERATIONS:
             continue
         if count < limits.least((position[numbers[-1]] - position[numbers[0]]) // (count - 1)):
             continue
-        last = line[position[numbers[-1]]]
-        whole = _new(metas, Meta((count,), meta.dtype, meta.device))
-        made.append(OpNode(0, "stack", tuple(numbers), make_attrs({"axis": 0}), (whole,), False, last.source))
-        for k, number in enumerate(numbers):
-            row, renamed[number] = _new(metas, Meta((1,), meta.dtype, meta.device)), _new(metas, meta)
-            region = make_attrs({"starts": (k,), "counts": (1,), "steps": (1,)})
-            made.append(OpNode(0, "slice", (whole,), region, (row,), False, last.source))
-            made.append(OpNode(0, "reshape", (row,), make_attrs({"shape": ()}), (renamed[number],), False, last.source))
-    return Joined(line + made, renamed) if renamed else None
+        joined = _Joining(numbers, metas, line[position[numbers[-1]]].source)
+        strong.update((position[t], cast) for t, cast in zip(numbers, joined.casts))
+        added += joined.ops
+        renamed.update(joined.renamed)
+    if not renamed:
+        return None
+    inside = [made for k, op in enumerate(line) for made in ((op, strong[k]) if k in strong else (op,))]
+    return Joined(inside + added, renamed)
+
+
+class _Joining:
+    """Ops that join numbers of one kind and read them there; those of Python's are cast to what arrays hold first."""
+
+    def __init__(self, numbers: list[int], metas: list[Meta], source: str) -> None:
+        self._metas, self._source = metas, source
+        self.casts: list[OpNode] = []
+        self.ops: list[OpNode] = []
+        self.renamed: dict[int, int] = {}
+        meta, values = metas[numbers[0]], numbers
+        number = meta._replace(weak=False)
+        if meta.weak:
+            values = [self._add(self.casts, "astype", (t,), number, dtype=meta.dtype) for t in numbers]
+        whole = self._add(self.ops, "stack", tuple(values), number._replace(shape=(len(values),)), axis=0)
+        for k, t in enumerate(numbers):
+            row = self._add(self.ops, "slice", (whole,), number._replace(shape=(1,)), starts=(k,), counts=(1,),
+                            steps=(1,))
+            read = self._add(self.ops, "reshape", (row,), number, shape=())
+            self.renamed[t] = self._add(self.ops, "python_number", (read,), meta) if meta.weak else read
+
+    def _add(self, ops: list[OpNode], name: str, inputs: tuple[int, ...], meta: Meta, **attrs: Any) -> int:
+        tensor = _new(self._metas, meta)
+        ops.append(OpNode(0, name, inputs, make_attrs(attrs), (tensor,), False, self._source))
+        return tensor
 
 
 def lists_written(

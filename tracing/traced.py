@@ -270,12 +270,20 @@ class TracedTensor(Operators):
         return made
 
     def picked(self, indices: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor:
-        """Return the view at traced scalars along some axes: writing into it writes at that place."""
+        """Return the view at traced scalars along some axes: writing into it writes at that place.
+
+        What has been read there is read again, so that equal loops over the same places have equal ops; equal ops
+        of one program are one in the end.
+        """
         ids = tuple(tensor_id(i) for i in indices)
         row = ops.get("gather")
         assert row is not None
         meta = row.infer([self._meta, *(i._meta for i in indices)], attrs)
         path = self._run.paths.step(self._path, self._meta.shape, "gather", make_attrs(attrs), meta.shape, ids)
+        held = self._storage.cache.get(path)
+        node = None if held is None else self._run.graph.node(held)
+        if node is not None and node.op_name == "gather":
+            path = self._run.paths.anew(path)
         place = self._where()  # of the first of them; which one it is makes no difference to what is a view
         rest = layout.Layout(place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"]))
         view = TracedTensor(self._run, self._storage, meta, path, rest)

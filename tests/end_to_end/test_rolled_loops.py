@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from rolled import RNG, N, T, X, Y, check
 
+import jitfuse as jf
+
 
 def test_a_carried_array() -> None:
     def fn(x: Any, dt: float) -> Any:
@@ -271,3 +273,36 @@ def test_runs_that_begin_where_another_ends() -> None:
         return a
 
     check(fn, X, rolled=None)
+
+
+def test_two_loops_over_places_of_data() -> None:
+    """The second reads at the same places as the first, of the same array, backwards: both are loops."""
+    places = RNG.integers(0, 5, N)
+
+    def fn(a: Any, at: Any) -> Any:
+        there, back = np.zeros((N, 4)), np.ones((N, 4))
+        for t in range(1, N):
+            there[t] = there[t - 1] * 0.5 + a[:, at[t]]
+        for t in range(N - 2, -1, -1):
+            back[t] = back[t + 1] * 0.25 - a[:, at[t + 1]]
+        return there, back
+
+    check(fn, RNG.random((4, 5)), places, rolled=2)
+
+
+def test_places_of_data_that_are_read_and_written() -> None:
+    """A view at a traced place sees what another view of it writes, and two reads of it are one value."""
+    def fn(a: Any, i: Any, j: Any) -> Any:
+        row, same = a[i], a[i]
+        before = row * 2
+        same += 1.0
+        other = a[j]
+        other *= 3.0
+        return before, row + a[i], same - other, a
+
+    a = RNG.random((5, 3))
+    for i, j in ((1, 1), (2, 4), (-1, 0)):
+        args = a.copy(), np.int64(i), np.int64(j)
+        want = fn(a.copy(), np.int64(i), np.int64(j))
+        for got, expected in zip(jf.fuse(fn)(*args), want, strict=True):
+            np.testing.assert_array_equal(got, expected)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rolled import RNG, N, check, limits
+from rolled import RNG, N, check, limits, loops
 
 import jitfuse as jf
 
@@ -61,3 +61,31 @@ def test_numbers_keep_their_types_and_their_lists() -> None:
                 np.testing.assert_allclose(list(got["seen"].values()), list(want["seen"].values()), rtol=1e-12)
                 np.testing.assert_allclose(got["x"], want["x"], rtol=1e-12)
             assert fused.stats()["fallbacks"] == 0
+
+
+@pytest.mark.parametrize("number", [
+    lambda v: float(v), lambda v: int(v), lambda v: v.item(), lambda v: -float(v) / 7, lambda v: float(v) > 0,
+])
+def test_numbers_of_python(number: Any) -> None:
+    """`losses.append(float(loss))`: what comes back is Python's again, of its own type; lists may hold others too."""
+    def fn(x: Any, n: int) -> Any:
+        losses, last = [], 0.0
+        for _ in range(n):
+            x = np.sqrt(x * x + 1) - x / 3
+            losses.append(number(np.sum(x) * 9))
+            last = x.max() + last * 0.5
+        return losses, x, last
+
+    for n in (0, 1, 5, 33):
+        (want, *rest), rolled = fn(X, n), 0
+        with limits(24, 4):
+            fused = jf.fuse(fn)
+            for _ in range(2):
+                got, *others = fused(X.copy(), n)
+                assert [type(v) for v in got] == [type(v) for v in want]
+                np.testing.assert_allclose(got, want, rtol=1e-12)
+                for a, b in zip(others, rest, strict=True):
+                    np.testing.assert_allclose(a, b, rtol=1e-12)
+            assert fused.stats()["fallbacks"] == 0
+            rolled = sum(loops(s.trace.program) for s in fused._specs)
+        assert rolled == (n > 8)
