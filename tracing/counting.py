@@ -3,8 +3,7 @@
 A counter (`jitfuse.tracing.view.counters`) is a plain int until data has been looked at between two of its steps, in a
 loop that might come back to the same state but for its counters (`Recorder.repeats`). From then on it is a traced
 Python int that is kept from look to look, so that a loop which only counts comes back to the same state of Python. A
-``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. All this in the traced
-function itself: what a helper returns goes on in code that may tell an int from a traced one. Does not own how states
+``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. Does not own how states
 are compared (`jitfuse.tracing.python_state`).
 """
 from __future__ import annotations
@@ -23,6 +22,8 @@ from jitfuse.tracing.view import reader
 
 _LIMIT: Final = 1 << 40
 """Bounds of ranges, and of ints that begin to be run-time values."""
+_RANGE: Final = -(1 << 53), 1 << 53
+"""Where a counter is that steps by at most 2**16, whatever a machine counts in some years."""
 
 
 def is_of_traced_function(frame: types.FrameType) -> bool:
@@ -32,16 +33,16 @@ def is_of_traced_function(frame: types.FrameType) -> bool:
 
 def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
     """A counter of a frame is set (`by` 0) or has been counted by some number; return what it is from now on."""
-    if not is_of_traced_function(frame):
-        return value
-    before, run.counted[name] = run.counted.get(name, run.looks), run.looks
-    return stepped(run, value, by, before != run.looks) if by else value
+    key = frame.f_code, name
+    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
+    return stepped(run, value, by, before != run.looks, not is_of_traced_function(frame)) if by else value
 
 
-def stepped(run: Recorder, value: Any, by: int, looked: bool) -> Any:
+def stepped(run: Recorder, value: Any, by: int, looked: bool, in_helper: bool) -> Any:
     """Return what a counter is after a step, before which data has been looked at or not.
 
-    Without a look it is an int where it is known, lest what it is computed from gets longer with each step.
+    Without a look it is an int where it is known, lest what it is computed from gets longer with each step. One of a
+    helper is a number of Python's of data, for it may be returned to code that does more than count with it.
     """
     if type(value) is TracedTensor:
         if not _is_counter(run, value._id()):
@@ -50,8 +51,13 @@ def stepped(run: Recorder, value: Any, by: int, looked: bool) -> Any:
             with contextlib.suppress(UnknownValueError):
                 return known_value(run.session, value._id())
         run.session.counters.add(value._id())
+        if in_helper:
+            run.session.ranges[value._id()] = _RANGE
     elif looked and run.repeats and type(value) is int and abs(value) < _LIMIT and may_split(run):
         tensor = run.emit("add", (run.literal(value - by), run.literal(by)))
+        if in_helper:
+            tensor = run.emit("python_number", (run.emit("astype", (tensor,), {"dtype": "int64"}),))
+            run.session.ranges[tensor] = _RANGE
         run.session.counters.add(tensor)
         return fresh(run, tensor)
     return value
@@ -66,10 +72,10 @@ def _is_counter(run: Recorder, tensor: int) -> bool:
 class CountedRange:
     """The iterator of a ``for`` over a range; its position becomes a run-time value like any counter."""
 
-    __slots__ = ("__weakref__", "_looks", "_next", "_run", "range")
+    __slots__ = ("__weakref__", "_in_helper", "_looks", "_next", "_run", "range")
 
-    def __init__(self, run: Recorder, values: range) -> None:
-        self._run, self.range = run, values
+    def __init__(self, run: Recorder, values: range, in_helper: bool) -> None:
+        self._run, self.range, self._in_helper = run, values, in_helper
         self._next: Any = values.start
         self._looks = run.looks
         run.ranges.append(weakref.ref(self))
@@ -79,7 +85,7 @@ class CountedRange:
 
     def __next__(self) -> Any:
         run, step = self._run, self.range.step
-        now = self._next = stepped(run, self._next, step, self._looks != run.looks)
+        now = self._next = stepped(run, self._next, step, self._looks != run.looks, self._in_helper)
         self._looks = run.looks
         if not (now < self.range.stop if step > 0 else now > self.range.stop):
             raise StopIteration
@@ -96,15 +102,15 @@ class CountedRange:
 
 def iterated(run: Recorder, value: Any, name: str, frame: types.FrameType) -> Any:
     """Return what a ``for`` whose variable is a counter goes over, in place of a range."""
-    if type(value) is not range or run.splitter is None or not is_of_traced_function(frame):
+    if type(value) is not range or run.splitter is None:
         return value
-    run.counted[name] = run.looks
+    run.counted[frame.f_code, name] = run.looks
     small = max(abs(value.start), abs(value.stop), abs(value.step)) < _LIMIT
-    return CountedRange(run, value) if small else value
+    return CountedRange(run, value, not is_of_traced_function(frame)) if small else value
 
 
 def running(run: Recorder) -> list[CountedRange]:
-    """Return the ranges that the traced function is going over, the outermost first: those that are on its stack."""
+    """Return the ranges that are gone over, the outermost first: those on the stacks of frames that run."""
     found = [r for ref in run.ranges if (r := ref()) is not None]
     run.ranges[:] = [ref for ref in run.ranges if ref() is not None]
     return found

@@ -2,9 +2,9 @@
 
 Owns `python_state`: two looks of one run with equal states go on equally, whatever the values of what is kept, so that
 the way from the first to the second is a loop. None stands for a state that cannot be told, which equals no other: an
-iterator, a generator or an opaque object among the variables, a helper that is running, a value on the interpreter's
-stack (as inside of a `for` loop), anything outside of the function that it has written. Does not own what is done with
-loops (`jitfuse.splitting`).
+iterator, a generator or an opaque object among the variables, a helper that C has called, a value on the interpreter's
+stack (as inside of a `for` loop), anything outside of the function that it has written. Does not own
+what is done with loops (`jitfuse.splitting`).
 """
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import sys
 import types
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitfuse.later import Later
 from jitfuse.tracing.counting import NEXT, is_of_traced_function, running
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.foreign import Foreign
@@ -26,11 +27,19 @@ from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.paths import steps
 from jitfuse.tracing.python_numbers import is_of_data
 from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.view.counters import DECIDES
+from jitfuse.tracing.view.swap import FIRST_CALL
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import direct_calls
+else:
+    direct_calls = Later("jitfuse.tracing.direct_calls")
 
 PythonState = tuple[Any, ...]
-"""A state told: code, instruction, local variables, positions in ranges, storages, written feeds, random numbers."""
+"""A state told: the code and instruction of each frame, local variables of all, positions in ranges, storages, written
+feeds, random numbers."""
 _CONSTANT: Final = frozenset({
     type(None), bool, int, str, bytes, range, slice, type(...), DTypeName, np.ufunc, types.ModuleType,
     *np.sctypeDict.values(),
@@ -44,35 +53,41 @@ class _Untold(Exception):  # noqa: N818 -- no error: the state is merely not tol
     pass
 
 
-def python_state(run: Recorder, frame: types.FrameType | None, live: Sequence[Storage]) -> PythonState | None:
+def python_state(
+    run: Recorder, frames: Sequence[types.FrameType] | None, live: Sequence[Storage]
+) -> PythonState | None:
     """Return the state at the look that is going on, or None.
 
-    `frame` is that of the traced function (`looking_frame`), `live` the storages that Python still holds. Equal states
-    have equal numbers of live storages, and correspond storage by storage.
+    `frames` are those of the traced function and of the helpers that run (`looking_frames`), `live` the storages that
+    Python still holds. Equal states have equal numbers of live storages, and correspond storage by storage.
     """
     view = run.view
-    if frame is None or any(w.chain is not None for w in view.written.values()):
+    if frames is None or any(w.chain is not None for w in view.written.values()):
         return None
     ranges = running(run)
-    if any(shadow.changed() for shadow in view.shadows.values()) or _others(frame) != len(ranges):
+    hidden = [_at_call(frame) for frame in frames[:-1]] + [_others(frames[-1])]
+    if None in hidden or sum(hidden) != len(ranges):  # type: ignore[arg-type]
+        return None
+    if any(shadow.changed() for shadow in view.shadows.values()):
         return None
     telling = _Telling(run, live)
     try:
-        told = tuple((name, telling.told(value)) for name, value in frame.f_locals.items())
+        told = tuple(((f.f_code, name), telling.told(value)) for f in frames for name, value in f.f_locals.items())
         positions = tuple((r.range, telling.told(r.state)) for r in ranges)
         storages = tuple(telling.storage(s) for s in live)
         written = tuple(sorted((feed, telling.tensor(s.value)) for feed, s in run.storages.items()))
     except (_Untold, RecursionError):
         return None
-    return frame.f_code, frame.f_lasti, told, positions, storages, written, run.random_calls, run.random_base
+    where = tuple((frame.f_code, frame.f_lasti) for frame in frames)
+    return where, told, positions, storages, written, run.random_calls, run.random_base
 
 
-def repeats(before: PythonState | None, now: PythonState, counters: Collection[str]) -> bool:
+def repeats(before: PythonState | None, now: PythonState, counters: Collection[tuple[types.CodeType, str]]) -> bool:
     """Return whether two states at one instruction are alike but for counters and for what arrays are computed from."""
-    if before is None or before[6:] != now[6:] or len(before[2]) != len(now[2]):
+    if before is None or before[5:] != now[5:] or len(before[1]) != len(now[1]):
         return False
     return all(
-        a[0] == b[0] and (a[0] in counters or _alike(a[1], b[1])) for a, b in zip(before[2], now[2], strict=True)
+        a[0] == b[0] and (a[0] in counters or _alike(a[1], b[1])) for a, b in zip(before[1], now[1], strict=True)
     )
 
 
@@ -84,10 +99,11 @@ def _alike(a: Any, b: Any) -> bool:
     return len(a) == len(b) and all(map(_alike, a, b))
 
 
-def looking_frame() -> types.FrameType | None:
-    """Return the frame of the traced function if it is the one that asks for a truth, without anything in between.
+def looking_frames() -> list[types.FrameType] | None:
+    """Return the frames from that of the traced function to the one that asks for a truth: of user code that has called
+    one another, without anything in between. None where there is something in between.
 
-    Its mapping of local variables, which CPython keeps and which may hold values of earlier, is brought up to date.
+    Their mappings of local variables, which CPython keeps and which may hold values of earlier, are brought up to date.
     """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not TracedTensor.__bool__.__code__:
@@ -95,10 +111,22 @@ def looking_frame() -> types.FrameType | None:
     frame = frame.f_back if frame is not None else None
     if frame is not None and frame.f_code in (NEXT, Foreign.__bool__.__code__):
         frame = frame.f_back
-    if frame is None or not is_of_traced_function(frame):
-        return None
-    assert frame.f_locals is not None
-    return frame
+    found: list[types.FrameType] = []
+    while frame is not None and is_user_code(frame.f_code.co_filename):
+        assert frame.f_locals is not None
+        found.append(frame)
+        if is_of_traced_function(frame):
+            return found[::-1]
+        frame = _caller(frame)
+    return None
+
+
+def _caller(frame: types.FrameType) -> types.FrameType | None:
+    """Return the frame that has called a frame without anything in between, None where something is."""
+    if frame.f_back is not None and frame.f_back.f_code is FIRST_CALL:  # of which a stub has called what rewrites it
+        stub = frame.f_back.f_back
+        return stub.f_back if stub is not None and direct_calls.called_directly(stub) else None
+    return frame.f_back if direct_calls.called_directly(frame) else None
 
 
 class _Telling:
@@ -197,6 +225,10 @@ class _Telling:
         raise _Untold
 
 
+_CALLED: Final = -dis.stack_effect(dis.opmap["CALL"], 0) + 1 if "CALL" in dis.opmap else 0
+"""What lies on the stack for a call, once its arguments are taken: the function, and an object or nothing."""
+
+
 class _Plain:
     pass
 
@@ -232,6 +264,16 @@ def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int]]:
             depth += dis.stack_effect(step.opcode, operand, jump=False)
             k += 1
     return stacks
+
+
+def _at_call(frame: types.FrameType) -> int | None:
+    """Return how many values lie on the stack of a frame beside what it calls; None where it does something else."""
+    stacks = _stacks(frame.f_code)
+    at = frame.f_lasti
+    while at >= 0 and at not in stacks:  # in what an instruction keeps for itself
+        at -= 2
+    name, depth = stacks.get(at, ("", 0))
+    return depth - _CALLED if name == "CALL" else None
 
 
 def _others(frame: types.FrameType) -> int | None:

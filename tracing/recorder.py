@@ -55,7 +55,7 @@ class Recorder(Memory):
         """How often Python has looked at data."""
         self.repeats = False
         """Whether Python's state at the last look was like the one before at that place, but for counters."""
-        self.counted: dict[str, int] = {}
+        self.counted: dict[Any, int] = {}
         """How often it had when a counter was stored last, by name."""
         self.ranges: list[weakref.ref[Any]] = []
         """The ranges that loops go over whose variables are counters."""

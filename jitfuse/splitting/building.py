@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 import types
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import (
     BRANCHED,
+    BRANCHED_IF_REPEATED,
     REPLAYED,
     TRACED,
     BranchSignal,
@@ -34,11 +36,14 @@ from jitfuse.tracing.found import FeedSource, TraceEnd, feed_sources, guards_of,
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import Answer, Question
 from jitfuse.tracing.python_numbers import is_of_data
-from jitfuse.tracing.python_state import PythonState, looking_frame, python_state, repeats
+from jitfuse.tracing.python_state import PythonState, looking_frames, python_state, repeats
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.view import Guard, branches
+
+_WAYS: Final = 6
+"""States of a place among which one may come again but for counters: a loop with branches has several ways round."""
 
 
 class Host(Protocol):
@@ -71,8 +76,11 @@ class Building:
         self._steps = 0
         self._checked: dict[int, Any] = {}
         self._stopped: BaseException | None = None
-        self._pythons: dict[Hashable, PythonState] = {}
+        self._pythons: dict[Hashable, deque[PythonState]] = {}
+        """The last states of Python at each instruction that has looked at data."""
         self._often: dict[str, int] = {}
+        self._one_way: set[str] = set()
+        """Places that have been looked at often whose branches go one way nevertheless."""
 
     @property
     def signal(self) -> SplitSignal | OverlapError | None:
@@ -94,7 +102,8 @@ class Building:
             often = self._often[question.place] = self._often.get(question.place, 0) + 1
             if nth - len(self._known) >= TRACED:
                 self._limits.note_length(question)
-            if often == BRANCHED and nth >= len(self._known) and self._go_both_ways(question):
+            due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
+            if due and question.place not in self._one_way and self._go_both_ways(question):
                 raise BranchSignal
             if often == REPLAYED and nth < len(self._known):
                 self._limits.note_rounds(question)
@@ -107,6 +116,7 @@ class Building:
 
     def _go_both_ways(self, question: Question) -> bool:
         """Have the branches where data is looked at go both ways; False where they do already, or cannot."""
+        self._one_way.add(question.place)
         if question.number is not bool or not self._limits.may_branch or not _branches_here():
             return False
         self._limits.note_branching()
@@ -117,9 +127,10 @@ class Building:
         if python is None:
             run.repeats = False
             return
-        place = python[:2]  # the instruction, of which a line may have several
-        before, self._pythons[place] = self._pythons.get(place), python
-        run.repeats = repeats(before, python, run.counted)
+        place = python[0]  # the instruction, of which a line may have several
+        before = self._pythons.setdefault(place, deque(maxlen=_WAYS))
+        run.repeats = any(repeats(state, python, run.counted) for state in before)
+        before.append(python)
 
     def _move_mark(self, session: Session) -> None:
         """Bring the mark of what has been recorded up to date."""
@@ -158,9 +169,9 @@ class Building:
         self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
     ) -> tuple[Any, tuple[int, ...]]:
         refuse_overlap(run.session, written)  # a look at what shares memory with what is written would see the old
-        frame = looking_frame()
+        frames = looking_frames()
         live = _live(run)
-        python = python_state(run, frame, live)
+        python = python_state(run, frames, live)
         self._note_state(run, question, python)
         kept = self._kept(run, live)
         loop = self._ancestor(question, python)

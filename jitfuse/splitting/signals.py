@@ -14,6 +14,8 @@ TRACED: Final = 128
 
 BRANCHED: Final = 6
 """Looks at one place in one run of the function after which its branches go both ways, where they can."""
+BRANCHED_IF_REPEATED: Final = 24
+"""The same in a loop that comes back to where it was but for counters: it may well be closed, and one arm is run."""
 
 
 class SplitSignal(BaseException):

@@ -196,7 +196,7 @@ def test_loops_that_cannot_be_closed_have_ints() -> None:
         return x, len(kept)
 
     def helping(x):
-        return limited(x, 1.0)
+        return next(map(lambda y: limited(y, 1.0), [x]))  # noqa: C417 -- C stands in between
 
     for function, looks in ((growing, 5), (helping, 5)):
         fused = jf.fuse(function)

@@ -127,6 +127,8 @@ class View(Stores):
         """
         self.hooks.identified(left, right)
         left, right = self._constant(left, right), self._constant(right, left)
+        if left is not right and self._may_be_int(left) and self._may_be_int(right):
+            left, right = self.looked_at(left), self.looked_at(right)  # small ints are one where they are equal
         a, b = self.origin.get(id(left)), self.origin.get(id(right))
         if a is not None and b is not None and a[0] is left and b[0] is right:
             self.guard(a[1], "IS", left)
@@ -134,6 +136,15 @@ class View(Stores):
         if left is not right and self._may_be_one(left, right):
             self.trail.volatile.append("the function asks whether two arrays are one")
         return left is right
+
+    def _may_be_int(self, value: Any) -> bool:
+        """Return whether a value is an int of Python's, or the stand-in of one."""
+        return type(value) is int or (self.hooks.is_traced(value) and getattr(value, "weak", False)
+                                      and str(value.dtype) == "int64")
+
+    def looked_at(self, value: Any) -> Any:
+        """Return the plain value of a traced number, for which the program may be split; others as they are."""
+        return self.hooks.looked_at(value) if self.hooks.is_traced(value) else value
 
     def _may_be_one(self, left: Any, right: Any) -> bool:
         """Return whether two stand-ins are of arrays that could be one array in another call: they look the same."""

@@ -133,6 +133,9 @@ def _first_call(swap: _Swap, /, *args: Any, **kwargs: Any) -> Any:
     return swap.fn(*args, **kwargs)
 
 
+FIRST_CALL: Final = _first_call.__code__
+
+
 def _rewritten_code(swap: _Swap) -> types.CodeType | None:
     """Rewrite, once per code object and process; None for code that cannot be rewritten."""
     known = _known(swap)
