@@ -88,6 +88,7 @@ class Adapted:
         self._leaves = 0
         self._own = (args, kwargs)
         self._ran_plainly = False
+        self._restores = True
         self.tensors: tuple[int, ...] = ()
         self.args = _mapped(self._adapted, args)
         self.kwargs = {name: value if name == "training" else _mapped(self._adapted, value)
@@ -133,10 +134,10 @@ class Adapted:
         """Hear that plain Python answers the call, with the caller's arguments."""
         self._ran_plainly = True
 
-    def with_kept(self, made: Delivery) -> Delivery:
-        """Return what is to be delivered with the caller's kind of arrays where they are kept in Python's state."""
-        at = len(made.tree.result_leaves)
-        return made._replace(values=[*made.values[:at], *map(self._restored, made.values[at:])])
+    def restored(self, made: Delivery) -> Delivery:
+        """Return what is to be delivered with the caller's kind of arrays in it: `delivered` has no more to map."""
+        self._restores = False
+        return _each_once(self._restored, made)
 
     def delivered(self, result: Any) -> Any:
         """Write copies back, and return a result with the caller's kind of arrays in it; a plain run's as it is."""
@@ -145,7 +146,7 @@ class Adapted:
         for leaf, array in self._given.values():
             if type(leaf) is np.ndarray and leaf.flags.writeable:
                 np.copyto(leaf, array)
-        return _mapped(self._restored, result)
+        return _mapped(self._restored, result) if self._restores else result
 
     def _restored(self, leaf: Any) -> Any:
         same = id(leaf if is_torch_tensor(leaf) else unwrapped(leaf))
@@ -232,34 +233,30 @@ def _arrays(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
     return [(feed, f.source.resolve(args, kwargs)) for feed, f in trace.feeds.items() if f.kind == "array"]
 
 
-def as_eager(result: Any) -> Any:
-    """Return a result with eager arrays in the place of NumPy's."""
-    from jitfuse.arrays.making import wrap
-
-    return _mapped(wrap, result)
-
-
 def are_adapted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether arguments stand for the caller's."""
     return _standing_in.call is not None and _standing_in.call.own(args, kwargs) is not None
 
 
 def deliver(made: Delivery, args: Sequence[Any], kwargs: Mapping[str, Any], *, torch: bool, eager: bool) -> Any:
-    """Put in place what a call leaves in Python's state, and return what it returns, both in the caller's kinds.
-
-    Where the arguments stand for the caller's, results are left to `Adapted.delivered`.
-    """
+    """Put in place what a call leaves in Python's state, and return what it returns, both in the caller's kinds."""
     call = _standing_in.call
     own = call.own(args, kwargs) if call is not None else None
     if call is not None and own is not None:
-        return call.with_kept(made).to(*own)
+        return call.restored(made).to(*own)
     if torch:
-        made = made.map(_as_tensor)
+        made = _each_once(_as_tensor, made)
     elif eager:
         from jitfuse.arrays.making import wrap
 
-        made = made.map(wrap)
+        made = _each_once(wrap, made)
     return made.to(args, kwargs)
+
+
+def _each_once(function: Callable[[Any], Any], made: Delivery) -> Delivery:
+    """Map what a call delivers: what is one array in several places stays one object."""
+    found = {id(value): function(value) for value in made.values}
+    return made.map(lambda value: found[id(value)])
 
 
 def _as_tensor(leaf: Any) -> Any:

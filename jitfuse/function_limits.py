@@ -71,7 +71,7 @@ class Limits:
         self._growing: tuple[int, ...] = ()
         """How many looks each of the last calls has added."""
         self._retraced = 0
-        self._new_items = 0
+        self._moves = 0
 
     # ------------------------------------------------------------------ room
     @property
@@ -107,15 +107,15 @@ class Limits:
             self.plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 
-    def note_new_items(self) -> None:
-        """Hear of a trace that puts items into a dict of the caller's that were not there.
+    def note_moving_state(self) -> None:
+        """Hear of a trace that leaves other state than it has read: new items of a dict, another length, shape or text.
 
-        A dict that grows from call to call is another one for each trace. What is known stays native.
+        What grows from call to call is another one for each trace. What is known stays native.
         """
-        self._new_items += 1
-        if self._new_items > MAX_VALUES:
-            self.plain = ("the function puts new items into a dict of its caller's in call after call, each of which "
-                          "is traced. Return what is new instead, and store it there.")
+        self._moves += 1
+        if self._moves > MAX_VALUES:
+            self.plain = ("the function leaves its caller's state with other keys, lengths, shapes or texts in call "
+                          "after call, each of which is traced. Return what is new instead, and store it there.")
 
     def note_trace(self, operators: int, why: Sequence[str]) -> None:
         """Hear of a trace of a call like others but for texts, as `why` says.

@@ -96,8 +96,8 @@ class Route:
         function, self._building, self._branching = self.function, None, None
         try:
             made = function._trace(self.training, self.args, self.kwargs, self)
-            if any(effect.is_new for effect in made.result.effects):
-                function._limits.note_new_items()
+            if any(effect.moves for effect in made.result.effects):
+                function._limits.note_moving_state()
             if self._branching is not None:
                 raise self._branching  # user code has caught it and went on
             if isinstance(made, TraceEnd):

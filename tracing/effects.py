@@ -11,7 +11,7 @@ from typing import Any
 
 from jitfuse.records import Record
 from jitfuse.tracing.foreign import bare
-from jitfuse.tracing.results import ResultTree, tree_of
+from jitfuse.tracing.results import RawLeaf, ResultTree, tree_of
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.view.chain import Chain
 
@@ -19,14 +19,15 @@ from jitfuse.tracing.view.chain import Chain
 class Effect(Record, frozen=True):
     """A place that is bound anew: its chain, the tree of what is put there, and how many leaves that has.
 
-    is_new   whether it is an item that was not there
+    moves    whether the next call finds another state than the trace has: an item that was not there, other keys or
+             another length, shape or text than the function has read
     by_user  whether its owner has a ``__setattr__`` of the user's, which has run while the function was traced
     """
 
     place: Chain
     spec: Any
     count: int
-    is_new: bool
+    moves: bool
     by_user: bool
 
     @property
@@ -65,18 +66,43 @@ def delivery(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
     return deliver
 
 
-def share_containers(trees: Sequence[Any]) -> bool:
-    """Return whether a list or dict comes twice in trees: each place gets one of its own."""
+def looks_other(before: Any, after: Any) -> bool:
+    """Return whether a trace that has read `before` at a place is not one for what the function has put there."""
+    if type(before) in (str, bytes):
+        return type(after) is not type(before) or bool(after != before)
+    if type(before) in (list, tuple, dict):
+        if type(after) is not type(before) or len(after) != len(before):
+            return True
+        return type(before) is dict and tuple(after) != tuple(before)
+    shape = getattr(before, "shape", None)
+    return shape is not None and tuple(shape) != getattr(bare(after), "shape", None)
+
+
+def share_containers(trees: Sequence[Any], place_of: Callable[[Any], Chain | None]) -> bool:
+    """Return whether a new list or dict comes twice in trees: each place gets one of its own."""
     met: set[int] = set()
     todo = list(trees)
     while todo:
         tree = todo.pop()
+        if place_of(tree) is not None:
+            continue
         if type(tree) in (list, dict):
             if id(tree) in met:
                 return True
             met.add(id(tree))
         if type(tree) in (list, tuple, dict):
             todo += tree.values() if type(tree) is dict else tree
+    return False
+
+
+def are_views(values: Sequence[Any], leaves: Sequence[RawLeaf], kept: int) -> bool:
+    """Return whether one of the last `kept` values is a view of an argument that calls would make a copy of."""
+    first = len(values) - kept
+    for value, leaf in zip(values[first:], leaves[first:], strict=True):
+        x = bare(value)
+        if type(x) is TracedTensor and leaf.leaf is None and not x._scalar and not x.weak and (
+                x._storage.feed is not None):
+            return True
     return False
 
 

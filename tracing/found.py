@@ -91,8 +91,7 @@ def guards_of(
     for guard in found:
         feed = session.feed_of_array.get(id(guard.expected)) if guard.kind == "IS" else None
         if feed is None:
-            detail = guard.expected if guard.kind == "ABSENT" else None
-            guards.setdefault((guard.chain, guard.kind, detail), guard)
+            guards.setdefault(guard.key, guard)
         elif guard.chain != session.feeds[feed].source:
             aliases[guard.chain] = feed
     return tuple(guards.values()), tuple(aliases.items())

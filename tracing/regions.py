@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from jitfuse.errors import LeakedTracerError
+from jitfuse.errors import LeakedTracerError, UntraceableError
 from jitfuse.ir import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram, Meta, OpStep
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Region, Session
+from jitfuse.tracing.source import user_line
 
 
 class Body(NamedTuple):
@@ -38,12 +39,18 @@ def trace_body(
     region = Region(name, len(run.graph.ops), session.region)
     drawn = run.random_calls, run.random_base
     session.region = region
+    before = run.view.altered()
     try:
         for label, meta in parameters:
             tensor = run.graph.add_feed(meta, label)
             region.parameters.append(tensor)
             session.parameters[tensor] = region
         outputs = tuple(fn(list(region.parameters)))
+        after = run.view.altered()
+        if len(before) != len(after) or any(a is not b for a, b in zip(before, after)):
+            raise UntraceableError(
+                f"{name} writes attributes, items or variables that outlive it, at {user_line()}: a loop or branch "
+                "must return what it computes.")
     finally:
         session.region = region.outer
         run.random_calls, run.random_base = drawn

@@ -134,10 +134,10 @@ class _Fields:
 
     __slots__ = ("kind", "names", "values")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, is_leaf: Callable[[Any], bool] | None = None) -> None:
         self.kind = type(value)
         self.names = tuple(f.name for f in sys.modules["dataclasses"].fields(value))
-        self.values = [_with_fields(getattr(value, name)) for name in self.names]
+        self.values = [_with_fields(getattr(value, name), is_leaf) for name in self.names]
 
     def flattened(self) -> tuple[list[Any], tuple[type, tuple[str, ...]], tuple[str, ...]]:
         """Return children, what else there is to the node, and the names of the children."""
@@ -173,7 +173,7 @@ def _with_fields(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any
     import optree
 
     return optree.tree_map(
-        lambda leaf: _Fields(leaf) if _has_fields(leaf) else leaf, tree,
+        lambda leaf: leaf if not _has_fields(leaf) or (is_leaf and is_leaf(leaf)) else _Fields(leaf, is_leaf), tree,
         is_leaf=is_leaf, none_is_leaf=True, namespace=NAMESPACE,
     )
 

@@ -191,11 +191,14 @@ class _Call(Record, frozen=True):
             result = view.run(self.fn, seen, named)
             if recorder.arms:
                 choosing.refuse(recorder)  # an error in an arm has been caught
-            paths, values, spec = flatten(result, is_leaf=lambda value: id(value) in view.reals)
+            paths, values, spec = flatten(
+                result, is_leaf=lambda value: id(value) in view.reals or view.place_of(value) is not None)
             put = self._effects(recorder, view, result, paths, values)
             if recorder.branched:
                 choosing.returned(recorder, values)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
+            if put and effects.are_views(values, leaves, sum(effect.count for effect in put)):
+                view.trail.volatile.append(f"{put[0].place} or another place keeps a view of what outlives the call")
             if recorder.mode_matters:
                 raise ModeMattersError
             _refuse_caught(None)
@@ -241,23 +244,29 @@ class _Call(Record, frozen=True):
         self, recorder: Recorder, view: View, result: Any, paths: list[str], values: list[Any]
     ) -> tuple[Effect, ...]:
         """Return the places that the function has bound anew, and add their leaves to those of the result."""
-        found = view.rebound(self.args, self.kwargs)
+        found = view.rebound()
         if not found:
             return ()
         made: list[Effect] = []
         by_user = {w.chain for w in view.written.values() if has_own_setter(w.owner)}
-        returned = len(values)
+        returned, taken = len(values), set(paths)
         for place, value, is_new in found:
-            one = type(value) not in (list, tuple, dict)
+            one = type(value) not in (list, tuple, dict) or view.place_of(value) is not None
             its_paths, leaves, spec = ([str(place)], [value], None) if one else flatten(value, str(place))
+            if not taken.isdisjoint(its_paths):  # two free variables of one name, a global of the name "result"
+                its_paths = [f"{path} ({len(made)})" for path in its_paths]
+            taken.update(its_paths)
             paths += its_paths
             values += [view.known(leaf) if view.hooks.is_array(leaf) else leaf for leaf in leaves]
-            made.append(effects.Effect(place, spec, len(leaves), is_new, place in by_user))
+            before = view.values.get(place)
+            moves = is_new or (before is not None and effects.looks_other(before[0], value))
+            made.append(effects.Effect(place, spec, len(leaves), moves, place in by_user))
         looked_at = {recorder.session.feeds[feed].source for feed in recorder.session.guarded_values}
         counted = next((place for place, _, _ in found if place in looked_at), None)
         if counted is not None:
             view.trail.volatile.append(f"Python looks at the value of {counted}, which is another one in each call")
-        if effects.share_containers([result, *(v for _, v, _ in found)]) or effects.share_memory(values, returned):
+        trees = [result, *(value for _, value, _ in found)]
+        if effects.share_containers(trees, view.place_of) or effects.share_memory(values, returned):
             view.trail.volatile.append(f"{found[0][0]} shares memory, or a container, with what else is delivered")
         return tuple(made)
 
@@ -279,9 +288,9 @@ class _Call(Record, frozen=True):
     @staticmethod
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
         real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
-        shadow = view.shadows.get(id(real))
-        if shadow is not None:
-            return RawLeaf(PlaceLeaf(shadow.chain), None, "object", id(real))
+        place = view.place_of(real)
+        if place is not None:
+            return RawLeaf(PlaceLeaf(place), None, "object", id(real))
         return classify(recorder, real, path, lambda x: id(x) in view.origin)
 
 

@@ -121,6 +121,8 @@ class BoundEntry:
             b.guard_identity(slot, guard.expected)
         elif guard.kind == "TYPE":
             b.guard_type(slot, guard.expected)
+        elif guard.kind == "APART":
+            b.guard_apart(slot, self.slot(guard.expected))
         elif guard.kind == "EQ":
             b.guard_equal(slot, guard.expected)
         elif guard.kind == "LEN":

@@ -82,8 +82,7 @@ class _Meeting(Record):
             number = own[feed] = self.numbers.setdefault(source.source, len(self.numbers))
             self.feeds[number] = source
         for guard in conditions.guards:
-            detail = guard.expected if guard.kind == "ABSENT" else None
-            self.guards.setdefault((guard.chain, guard.kind, detail), guard)
+            self.guards.setdefault(guard.key, guard)
         self.aliases.update((chain, own[feed]) for chain, feed in conditions.aliases)
         self.values.update((own[feed], value) for feed, value in conditions.guarded_values.items())
         for feed, (low, high) in conditions.int_ranges.items():

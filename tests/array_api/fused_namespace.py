@@ -10,9 +10,11 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import optree
+
 import jitfuse as jf
 from jitfuse import namespace
-from jitfuse.frameworks import as_eager
+from jitfuse.arrays.making import wrap
 from jitfuse.tracing.abstract import AbstractTensor
 
 PLAIN = ("isdtype", "finfo", "iinfo", "result_type", "can_cast", "broadcast_shapes", "from_dlpack",
@@ -28,7 +30,7 @@ def _fused(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
         return functools.wraps(function)(asarray)
     if name in CREATION:
-        return functools.wraps(function)(lambda *args, **options: as_eager(fused(*args, **options)))
+        return functools.wraps(function)(lambda *args, **options: optree.tree_map(wrap, fused(*args, **options)))
     return fused
 
 

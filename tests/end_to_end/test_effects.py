@@ -81,9 +81,9 @@ def swapped(layer: Layer, x: Any) -> Any:
 
 
 def transposed(layer: Layer, x: Any) -> Any:
-    layer.W = layer.W.T
     layer.z = (x * 2).T
-    return layer.W.sum(axis=0)
+    layer.W = layer.W[::-1]
+    return layer.z.reshape(-1)
 
 
 def through_setattr(layer: Layer, x: Any) -> Any:
@@ -248,7 +248,8 @@ def test_dicts_that_grow_are_left_to_python() -> None:
 
 @pytest.mark.filterwarnings("ignore::jitfuse.errors.FallbackWarning")
 @pytest.mark.parametrize("kind", [
-    "appends", "views", "shared", "makes_objects", "removes", "sets", "dict_of_attributes", "deques", "bytes", "counts",
+    "appends", "views", "views_of_arguments", "shared", "makes_objects", "removes", "sets", "dict_of_attributes",
+    "deques", "bytes", "counts",
 ])
 def test_what_is_left_to_python(kind: str) -> None:
     class Node:
@@ -261,6 +262,9 @@ def test_what_is_left_to_python(kind: str) -> None:
         elif kind == "views":
             state.a = x * 2
             state.b = state.a[1:]
+        elif kind == "views_of_arguments":
+            state.a = x.T
+            state.b = x
         elif kind == "shared":
             state.a = state.b = [x * 2]
         elif kind == "makes_objects":
@@ -292,16 +296,19 @@ def test_what_is_left_to_python(kind: str) -> None:
         log=[], d={"k": 1}, names={"a", "b"}, recent=deque([1.0, 2.0], maxlen=3), steps=deque(), t=0,
         bytes=bytearray(b"a"),
     ) for _ in range(2)]
+    shape = (2, 3) if kind == "views_of_arguments" else (6,)
     for k in range(9):
         returned: list[Any] = []
         for f, state in zip((function, fused), states, strict=True):
             state.d["k"] = 1
-            returned.append(f(state, np.arange(3.0) + k))
+            returned.append(f(state, np.arange(6.0).reshape(shape) + k))
         equal(*returned)
         mine, other = (dict(vars(s)) for s in states)
         if kind == "makes_objects":
             mine["node"], other["node"] = mine["node"].x, other["node"].x
         equal(mine, other)
+        if kind == "views_of_arguments":
+            assert np.shares_memory(states[1].a, states[1].b)
         if kind == "views":
             assert np.shares_memory(states[1].a, states[1].b)
         if kind == "shared":

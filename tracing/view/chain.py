@@ -162,9 +162,10 @@ _CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 class Guard(Record, frozen=True):
     """One condition on the value at the end of a chain.
 
-    kind and expected: IS (the object), TYPE (the exact type), EQ (same exact type and equal), LEN (length of a
-    list, tuple or dict), KEYS (a dict's keys in order; implies LEN), ABSENT (a key that the dict at the
-    end of the chain lacks; `count` is the number of keys that it had, so that LEN may stand in for it).
+    kind and expected: IS (the object), APART (a chain that leads to another object), TYPE (the exact type), EQ (same
+    exact type and equal), LEN (length of a list, tuple or dict), KEYS (a dict's keys in order; implies LEN), ABSENT (a
+    key that the dict at the end of the chain lacks; `count` is the number of keys that it had, so that LEN may stand in
+    for it).
     """
 
     chain: Chain
@@ -172,9 +173,16 @@ class Guard(Record, frozen=True):
     expected: Any
     count: int = 0
 
+    @property
+    def key(self) -> Any:
+        """What tells conditions of one trace apart: there is one of each kind on a chain, but for these two."""
+        return self.chain, self.kind, self.expected if self.kind in ("ABSENT", "APART") else None
+
     def check(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
         """Tell whether the condition holds now; a chain that breaks does not hold."""
         try:
+            if self.kind == "APART":
+                return self.chain.resolve(args, kwargs) is not self.expected.resolve(args, kwargs)
             return _CHECKS[self.kind](self.chain.resolve(args, kwargs), self.expected)
         except Exception:
             return False
@@ -189,7 +197,7 @@ class Guard(Record, frozen=True):
             return None
         now: Any = {"TYPE": type(value).__name__, "LEN": len(value) if hasattr(value, "__len__") else "no length",
                     "KEYS": list(value) if isinstance(value, dict) else type(value).__name__,
-                    "ABSENT": "present"}.get(self.kind, _short(value))
+                    "ABSENT": "present", "APART": "the same"}.get(self.kind, _short(value))
         return f"{self.chain}: {self._was()}, is {now}"
 
     def _was(self) -> str:
@@ -197,12 +205,16 @@ class Guard(Record, frozen=True):
             return f"type was {self.expected.__name__}"
         if self.kind == "ABSENT":
             return f"{self.expected!r} was absent"
+        if self.kind == "APART":
+            return f"was another object than {self.expected}"
         word = {"LEN": "length", "KEYS": "keys"}.get(self.kind)
         return f"{word} was {self.expected}" if word else f"was {_short(self.expected)}"
 
     def __str__(self) -> str:
         relation = {"IS": "is", "TYPE": "has type", "EQ": "==", "LEN": "has length", "KEYS": "has keys",
-                    "ABSENT": "lacks"}[self.kind]
+                    "ABSENT": "lacks", "APART": "is not"}[self.kind]
+        if self.kind == "APART":
+            return f"{self.chain} {relation} {self.expected}"
         shown = self.expected.__name__ if self.kind == "TYPE" else _short(self.expected)
         return f"{self.chain} {relation} {shown}"
 

@@ -5,9 +5,12 @@ containers are in `...shadow`, the bookkeeping in `...state`.
 """
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from jitfuse.errors import JitfuseError
 from jitfuse.tracing.view import gate
@@ -19,6 +22,12 @@ from jitfuse.tracing.view.userland import claim
 
 if TYPE_CHECKING:
     from jitfuse.tracing.view.hooks import Hooks
+
+
+_PINNED: Final = (
+    type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, enum.Enum, type, types.BuiltinFunctionType,
+    types.ModuleType, range, slice,
+)
 
 
 class View(Stores):
@@ -56,7 +65,7 @@ class View(Stores):
         seen: Callable[..., Any] = self.read(Chain.object(fn), fn)
         return seen
 
-    def rebound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[tuple[Chain, Any, bool]]:
+    def rebound(self) -> list[tuple[Chain, Any, bool]]:
         """Return the places that calls bind anew, what the function has put there, and whether it is a new item; asked
         once, when the function has ended.
 
@@ -66,8 +75,23 @@ class View(Stores):
             return []
         from jitfuse.tracing.view.rebound import rebound  # few functions write state
 
-        found, self._delivered = rebound(self, lambda chain: chain.resolve(args, kwargs))
+        found, self._delivered = rebound(self)
         return found
+
+    def place_of(self, value: Any) -> Chain | None:
+        """Return the chain that leads to a container or object of the caller's; None for others, and what is pinned."""
+        real = self.real(value)
+        if id(real) in self.shadows:
+            return self.shadows[id(real)].chain
+        found = self.origin.get(id(real))
+        pinned = isinstance(real, _PINNED) or self.hooks.is_traced(value) or self.hooks.is_array(real)
+        return None if found is None or pinned else found[1]
+
+    def altered(self) -> list[Any]:
+        """Return what tells whether the function has written real state between two moments: compare by identity."""
+        changed = (s.seen for s in self.shadows.values() if s.changed())
+        items = ([*seen, *seen.values()] if isinstance(seen, dict) else seen for seen in changed)
+        return [self.stores, *(item for some in items for item in some)]
 
     def settle(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[str]:
         """Decide what the function's writes mean, without touching real containers; return `Trail.volatile`.
@@ -81,7 +105,7 @@ class View(Stores):
             changed += [s.chain for s in self.snapshots.values() if s.changed()]
             self.trail.volatile += [f"{chain} is changed by the function" for chain in changed]
             rest = [write for write in self.written.values() if id(write) not in self._delivered]
-            self.settle_writes(rest, lambda chain: chain.resolve(args, kwargs))
+            self.settle_writes(rest)
         return self.trail.volatile
 
     def commit(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:

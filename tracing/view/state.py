@@ -38,13 +38,18 @@ class Write(Record):
     old: Any
     restore: Callable[[], None]
 
+    def now(self) -> Any:
+        """Return what the place holds now; MISSING for nothing, and for places of objects that the function made.
 
-    def now(self, resolve: Callable[[Chain], Any]) -> Any:
-        """Return what the place holds now; MISSING for nothing, and for places of objects that the function made."""
-        if self.chain is None:
+        Chains lead from what calls begin with: the function may have bound their steps anew.
+        """
+        chain = self.chain
+        if chain is None:
             return MISSING
         try:
-            return resolve(self.chain)
+            if chain.kind == "attr":
+                return getattr(self.owner, chain.value)
+            return self.owner[chain.value[1]] if chain.kind == "global" else self.owner.cell_contents
         except Exception:
             return MISSING
 
@@ -61,6 +66,8 @@ class State:
         self.names: dict[tuple[int, str], Chain] = {}
         self.computed: dict[tuple[int, str], tuple[Any, Any]] = {}  # cached properties in this trace
         self.written: dict[tuple[int, str], Write] = {}
+        self.stores = 0
+        """How often the function has written places that outlive the trace."""
         self.fresh: dict[int, Any] = {}
         # What was seen at a name, attribute or item (real, seen), good while the place holds the same object.
         self.quick_names: dict[tuple[int, str, bool], tuple[Any, Any]] = {}
@@ -72,9 +79,9 @@ class State:
         """Add a condition, once. A constant root needs none on itself."""
         if chain.kind == "object" and kind in {"IS", "TYPE"}:
             return
-        detail = expected if kind == "ABSENT" else None
-        if (chain, kind, detail) not in self._guarded:
-            guard = self._guarded[chain, kind, detail] = Guard(chain, kind, expected, count)
+        guard = Guard(chain, kind, expected, count)
+        if guard.key not in self._guarded:
+            self._guarded[guard.key] = guard
             self.trail.guards.append(guard)
 
     def guard_value(self, chain: Chain, value: Any) -> None:
@@ -133,6 +140,7 @@ class State:
                    remove: Callable[[], None]) -> None:
         """Record a write before it happens; only the first to a place counts."""
         self.hooks.writes()
+        self.stores += chain is not None
         key = id(owner), name
         self.quick.pop(key, None)
         for raw in (False, True):
@@ -140,7 +148,7 @@ class State:
         if key not in self.written:
             self.written[key] = Write(owner, chain, old, remove if old is MISSING else (lambda: put(old)))
 
-    def settle_writes(self, writes: Iterable[Write], resolve: Callable[[Chain], Any]) -> None:
+    def settle_writes(self, writes: Iterable[Write]) -> None:
         """Decide what writes that calls do not deliver mean for replaying the trace without Python.
 
         A place that only repeats its value may be skipped when it already holds it, so that is guarded; a place
@@ -151,7 +159,7 @@ class State:
             chain = write.chain
             if chain is None:
                 continue
-            final = write.now(resolve)
+            final = write.now()
             if chain in self.values:
                 if not same_value(self.values[chain][0], final):
                     self.trail.volatile.append(f"{chain} is read and changed by the function")
@@ -160,8 +168,9 @@ class State:
                     self.trail.volatile.append(f"{chain} is deleted by the function")
             elif type(final) in _PLAIN_EQUAL or type(final) in _CONSTANTS:
                 self.guard_value(chain, final)
-            elif self.origin.get(id(final), (None, None))[0] is final:
+            elif id(final) in self.origin:
                 self.guard(chain, "IS", final)
+                self.guard(self.origin[id(final)][1], "IS", final)
             else:
                 self.trail.volatile.append(f"{chain} is given what the function has made")
 

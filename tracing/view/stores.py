@@ -54,6 +54,8 @@ class Stores(Loads):
         if isinstance(owner, types.ModuleType):
             setattr(owner, name, self.store_name(value, name, vars(owner)))
             return
+        if isinstance(owner, type) and id(owner) not in self.origin and id(owner) not in self.fresh:
+            self._adopt(owner)
         found = self.origin.get(id(owner))
         if found is None or id(owner) in self.fresh:
             self.fresh[id(owner)] = owner
@@ -79,6 +81,8 @@ class Stores(Loads):
             else:
                 own = vars(owner) if isinstance(owner, type) else own_attributes(owner) or {}
                 old = own.get(name, MISSING)
+                if old is MISSING and slot is MISSING and not isinstance(owner, type):
+                    old = getattr(owner, name, MISSING)  # a __getattr__ finds it, as for parameters of torch's modules
         self.note_write(owner, name, chain, old, lambda value: set_itself(owner, name, value),
                         lambda: delete_itself(owner, name))
 

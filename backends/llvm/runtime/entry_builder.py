@@ -108,6 +108,10 @@ class EntryBuilder:
         """Pass where two slots hold one object."""
         self._guard(Guard.SAME, self._known(slot), self._known(other))
 
+    def guard_apart(self, slot: int, other: int) -> None:
+        """Pass where two slots hold two objects."""
+        self._guard(Guard.APART, self._known(slot), self._known(other))
+
     def guard_length(self, slot: int, length: int) -> None:
         """Pass for an exact list, tuple or dict of this length."""
         self._guard(Guard.LEN, self._known(slot), length)

@@ -54,7 +54,8 @@ class _Guards(DataGuards):
             Guard.TYPE: self.type_, Guard.IS: self.identity, Guard.EQ: self.equal, Guard.LEN: self.length,
             Guard.FLOAT: self.float_, Guard.INT: self.int_, Guard.BOOL: self.bool_,
             Guard.NPSCALAR: self.numpy_scalar, Guard.ARRAY: self.array, Guard.OVERLAP: self.overlap,
-            Guard.CALL: self.call, Guard.SAME: self.same, Guard.TENSOR: self.tensor, Guard.NO_GRAD: self.no_grad,
+            Guard.CALL: self.call, Guard.SAME: self.same, Guard.APART: self.apart, Guard.TENSOR: self.tensor,
+            Guard.NO_GRAD: self.no_grad,
         }
         self.dispatch(kinds, "failed")
         f.label("found")
@@ -143,6 +144,9 @@ class _Guards(DataGuards):
 
     def same(self) -> None:
         self.pass_if(self.f.icmp("eq", self.source(1), self.source(2)))
+
+    def apart(self) -> None:
+        self.pass_if(self.f.icmp("ne", self.source(1), self.source(2)))
 
     def equal(self) -> None:
         f = self.f

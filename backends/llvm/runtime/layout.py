@@ -183,6 +183,7 @@ class Guard:
     SAME: Final = 18
     TENSOR: Final = 19
     NO_GRAD: Final = 20
+    APART: Final = 21
 
 
 class Op:
