@@ -137,23 +137,27 @@ def key_of(index: Any) -> Key | None:
 
 def _region(key: Key, index: Any, shape: tuple[int, ...]) -> Region:
     """Return `parse`: of all indices that differ in ints alone, what they have in common is found once."""
-    numbers = [k for k in key if type(k) is int]
-    if not numbers or 0 in shape:
+    zeros = tuple([0 if type(k) is int else k for k in key])
+    if 0 not in zeros or 0 in shape:
         return parse(index, shape)
-    axes, first = _at_zero(tuple([0 if type(k) is int else k for k in key]), shape)
-    starts = list(first[0])
-    for number, axis in zip(numbers, axes):
-        extent = shape[axis]
-        starts[axis] = number % extent if -extent <= number < extent else _position(number, axis, shape)
-    return made(Region, (tuple(starts), *first[1:]))
+    axes, first, rest = _at_zero(zeros, shape)
+    starts = list(first)
+    numbers = iter(axes)
+    for number in key:
+        if type(number) is int:
+            axis = next(numbers)
+            extent = shape[axis]
+            starts[axis] = number % extent if -extent <= number < extent else _position(number, axis, shape)
+    return made(Region, (tuple(starts), *rest))
 
 
 @lru_cache(maxsize=1024)
-def _at_zero(key: Key, shape: tuple[int, ...]) -> tuple[tuple[int, ...], Region]:
-    """Return the axes of the ints of an index, all of which are 0, and its region."""
+def _at_zero(key: Key, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[Any, ...]]:
+    """Return the axes of the ints of an index, all of which are 0, its region's starts, and the rest of the region."""
     items = tuple([slice(*k) if type(k) is tuple else k for k in key])
     places = _pattern(tuple(map(type, items)), len(shape)).places
-    return tuple([axis for item, axis in zip(items, places) if type(item) is int]), parse(items, shape)
+    region = parse(items, shape)
+    return tuple([axis for item, axis in zip(items, places) if type(item) is int]), region[0], tuple(region[1:])
 
 
 class Place:
@@ -215,6 +219,7 @@ _PLAIN: Final = frozenset({int, slice, tuple, _NONE, _ELLIPSIS})
 _ITEMS: Final = frozenset({int, _NONE, _ELLIPSIS})
 _BOUNDS: Final = frozenset({int, _NONE})
 _BOOLS: Final = (bool, np.bool_)
+_NUMBERS: Final = frozenset({bool, int, float, complex})
 _ARRAYS: Final = (AbstractTensor, np.ndarray)
 
 
@@ -318,6 +323,8 @@ def given_to(like: Any, value: Any) -> Any:
     if isinstance(value, AbstractTensor):
         return value
     run = getattr(like, "_run", None)  # eager arrays have none
+    if run is not None and type(value) in _NUMBERS:
+        return like._lift(value)  # one tensor, however often it is written
     torch = run is not None and run.session.torch
     if isinstance(value, list | tuple) and not torch and traced_among(*value) is None:
         value = np.array(value, numpy_dtype(str(like.dtype)))  # which raises for ints that it does not hold
