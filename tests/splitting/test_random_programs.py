@@ -88,7 +88,7 @@ def statements(draw: Any, depth: int, inside: bool, indent: str) -> list[str]:
             extra = draw(st.sampled_from(("", f" and {count} != 3", f" or {count} % 3")))
             lines += [f"{indent}{count} = {draw(st.sampled_from((0, 1, -1)))}",
                       f"{indent}while abs({a}).max() > 0.5 and -6 < {count} and {count} < 7{extra}:"
-                      if draw(st.booleans()) else f"{indent}while {condition} and 5 > {count} and {count} >= -4:",
+                      if draw(st.booleans()) else f"{indent}while ({condition}) and 5 > {count} and {count} >= -4:",
                       f"{indent}    {count} {step}", *draw(statements(depth - 1, True, indent + "    ")),
                       f"{indent}    if {count} % 2 == 0:", f"{indent}        {b} = {b} * 0.5",
                       f"{indent}if {count} > 3:", f"{indent}    return {b}, {count}"]
