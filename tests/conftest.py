@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -18,6 +20,8 @@ import pytest
 from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 from jitfuse.cache.sources import sources_digest
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `outcomes`
 
 # a busy machine is no failure; tests that ask for a deadline set one
 # CI draws the same examples for the same code; people draw new ones

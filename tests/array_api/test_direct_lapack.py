@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import outcome
 
 import jitfuse as jf
 
@@ -33,15 +34,6 @@ CALLS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def _outcome(call: Callable[[], Any]) -> Any:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            return call()
-        except Exception as error:
-            return error
-
-
 def _bits(x: Any) -> Any:
     array = np.ascontiguousarray(np.asarray(x))
     return array.shape, array.dtype, np.where(np.isnan(array), np.nan, array).tobytes()
@@ -64,8 +56,8 @@ def test_numpys_bits(name: str, dtype: str, make: Callable[[Any], Any]) -> None:
         for options in CALLS[name]:
             if name == "matrix_rank" and given.ndim < 2:
                 continue  # the standard's takes matrices alone
-            want = _outcome(lambda a=given, o=options: getattr(np.linalg, name)(a, **o))
-            got = _outcome(lambda a=given, o=options: getattr(jf.linalg, name)(make(a.copy()), **o))
+            want = outcome(lambda a=given, o=options: getattr(np.linalg, name)(a, **o))
+            got = outcome(lambda a=given, o=options: getattr(jf.linalg, name)(make(a.copy()), **o))
             if isinstance(want, Exception):
                 assert isinstance(got, Exception), kind
                 if kind in SPECIAL and make is jf.asarray:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import outcome
 
 import jitfuse as jf
 
@@ -38,12 +39,7 @@ def _caught(value: Any) -> float:
 
 def _outcome(f: Callable[..., Any], array: Any) -> Any:
     given = array.clone() if hasattr(array, "clone") else array.copy()
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            return f(given), given
-        except Exception as error:
-            return error
+    return outcome(lambda: (f(given), given))
 
 
 def _same(got: Any, want: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from split_results import same
+from split_results import checked, same
 
 import jitfuse as jf
 
@@ -146,16 +146,10 @@ CLOSED = (returns_it, in_one_another, one_after_the_other, method_and_closure, o
 @pytest.mark.parametrize("function", [*CLOSED, calls_in_a_loop])
 def test_loops_in_helpers_are_closed(function: Any) -> None:
     fused = jf.fuse(function)
-    rng = np.random.default_rng(3)
-    for k in range(200):
-        x, tol = np.round(rng.random(3) * rng.choice([1, 50, 1e6]), 3), float(rng.choice([0.01, 1.0, 30.0]))
-        same(fused(x.copy(), tol), function(x.copy(), tol))
-        if k == 120:
-            before = fused.stats()
+    late = checked(fused, function, 200, 1e6, late=120)
     assert fused.stats()["fallbacks"] == 0
     if function is not calls_in_a_loop:
-        assert fused.stats()["traces"] < 60
-        assert fused.stats()["traces"] - before["traces"] < 15
+        assert fused.stats()["traces"] < 60 and late < 15
 
 
 def test_thousands_of_rounds_in_a_helper() -> None:
