@@ -99,9 +99,8 @@ def are_views(values: Sequence[Any], leaves: Sequence[RawLeaf], kept: int) -> bo
     """Return whether one of the last `kept` values is a view of an argument that calls would make a copy of."""
     first = len(values) - kept
     for value, leaf in zip(values[first:], leaves[first:], strict=True):
-        x = bare(value)
-        if type(x) is TracedTensor and leaf.leaf is None and not x._scalar and not x.weak and (
-                x._storage.feed is not None):
+        x = _in_memory(value)
+        if x is not None and leaf.leaf is None and x._storage.feed is not None:
             return True
     return False
 
@@ -110,10 +109,16 @@ def share_memory(leaves: Sequence[Any], returned: int) -> bool:
     """Return whether a leaf after the first `returned` and another one are different arrays over one new memory."""
     first: dict[int, Any] = {}
     for at, leaf in enumerate(leaves):
-        x = bare(leaf)
-        if type(x) is not TracedTensor or x._scalar or x.weak or x._storage.feed is not None:
+        x = _in_memory(leaf)
+        if x is None or x._storage.feed is not None:
             continue
         other = first.setdefault(id(x._storage), x)
         if other is not x and at >= returned:
             return True
     return False
+
+
+def _in_memory(leaf: Any) -> TracedTensor | None:
+    """Return the traced array that a leaf is, with memory that somebody may write into; None for numbers and others."""
+    x = bare(leaf)
+    return x if type(x) is TracedTensor and not x._scalar and not x.weak else None
