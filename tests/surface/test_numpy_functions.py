@@ -4,13 +4,13 @@ from __future__ import annotations
 import copy
 import operator
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optree
 import pytest
+from outcomes import outcome
 
 import jitfuse as jf
 from jitfuse.surface import numpy_page
@@ -42,15 +42,6 @@ def test_the_list_is_complete() -> None:
     assert others <= {"amin", "amax", "around"}, "the list lacks functions"  # other names of min, max and round
 
 
-def _call(function: Any, values: list[Any]) -> Any:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            return function(*values)
-        except Exception as error:
-            return error
-
-
 def _judge(got: Any, want: Any, kind: str, text: str) -> None:
     if isinstance(want, Exception):
         assert isinstance(got, Exception) or text in LATER, f"{text}: NumPy raises {want!r}"
@@ -76,12 +67,12 @@ def test_traces_agree_with_numpy(name: str, replay: Any) -> None:
             made, again = arguments(kind), arguments(kind)
             function, used = function_of(text, {"np": np}, list(made))
             plain, traced = [made[k] for k in used], [again[k] for k in used]
-            want = _call(function, plain)
+            want = outcome(function, *plain)
 
             def run(*values: Any, function: Any = function) -> Any:
                 return replay(trace(function, values, {}), values)
 
-            got = _call(run, traced)
+            got = outcome(run, *traced)
             if isinstance(got, jf.JitfuseError) and name in REFUSED | BY_VALUES:
                 continue
             if "np.empty" in text and not isinstance(want, np.ndarray):
@@ -97,6 +88,6 @@ def test_compiled_functions_agree_with_numpy(name: str) -> None:
         made, again = arguments(), arguments()
         function, used = function_of(text, {"np": np}, list(made))
         plain, fused = [made[k] for k in used], [copy.copy(again[k]) for k in used]
-        want, got = _call(function, plain), _call(jf.fuse(function), fused)
+        want, got = outcome(function, *plain), outcome(jf.fuse(function), *fused)
         if not (isinstance(got, jf.JitfuseError) and name in REFUSED | BY_VALUES):
             _judge((got, fused) if not isinstance(got, Exception) else got, (want, plain), "float64", text)
