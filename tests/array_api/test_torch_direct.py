@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import outcome
 
 import jitfuse as jf
-from tests.array_api.test_direct import CALLS, _outcome
+from tests.array_api.test_direct import CALLS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 WAVE = np.sin(np.arange(48.0)).reshape(6, 8) * 4
@@ -77,8 +78,8 @@ def test_over_any_tensor(name: str) -> None:
             continue
         for call in CALLS[name]:
             own, other = make(), make()
-            want = _outcome(lambda c=call, t=own: c(function.__wrapped__, jf.asarray(t)))
-            got = _outcome(lambda c=call, t=other: c(function, jf.asarray(t)))
+            want = outcome(lambda c=call, t=own: c(function.__wrapped__, jf.asarray(t)))
+            got = outcome(lambda c=call, t=other: c(function, jf.asarray(t)))
             if isinstance(want, Exception) and kind in ("gradients", "parameter"):
                 continue  # what needs no ndarray keeps gradients
             _agree(got, want)
@@ -104,8 +105,8 @@ def test_operators_in_place(kind: str, other: Any) -> None:
     for name in BINARY:
         plain, quick = (jf.asarray(TENSORS[kind]()) for _ in range(2))
         memory = quick.value
-        result = _outcome(lambda n=name, x=plain: getattr(x, f"__{n}__")(operand(x)))
-        made = _outcome(lambda n=name, x=quick: getattr(x, f"__i{n}__")(operand(x)))
+        result = outcome(lambda n=name, x=plain: getattr(x, f"__{n}__")(operand(x)))
+        made = outcome(lambda n=name, x=quick: getattr(x, f"__i{n}__")(operand(x)))
         if isinstance(result, Exception) or result is NotImplemented:
             assert isinstance(made, Exception) or made is NotImplemented
         elif made is quick:
@@ -176,8 +177,8 @@ def test_transforms_are_numpys(name: str, dtype: str, make: Callable[[Any], Any]
         with np.errstate(all="ignore"):
             x = signal().astype(dtype) * np.array(1 - 0.5j if dtype.startswith("complex") else 1, dtype)
         for given in options:
-            want = _outcome(lambda x=x, given=given: getattr(np.fft, name)(x, **given))
-            got = _outcome(lambda x=x, given=given: getattr(jf.fft, name)(make(x), **given))
+            want = outcome(lambda x=x, given=given: getattr(np.fft, name)(x, **given))
+            got = outcome(lambda x=x, given=given: getattr(jf.fft, name)(make(x), **given))
             if isinstance(want, Exception):
                 assert isinstance(got, Exception)
             else:
@@ -236,7 +237,7 @@ def test_python_ints_that_do_not_fit_raise(dtype: str, size: int) -> None:
 
 def _with_number(name: str, array: Any, value: int, after: bool) -> Any:
     x = jf.asarray(array)
-    return _outcome(lambda: getattr(jf, name)(*((x, value) if after else (value, x))))
+    return outcome(lambda: getattr(jf, name)(*((x, value) if after else (value, x))))
 
 
 def test_where_wraps_as_numpys_does() -> None:
@@ -252,7 +253,7 @@ def test_where_wraps_as_numpys_does() -> None:
 ])
 def test_axes_that_are_not_there_raise(call: Callable[[Any], Any]) -> None:
     for array in (np.array(2.0), torch.tensor(2.0)):
-        assert isinstance(_outcome(lambda a=array: call(jf.asarray(a))), Exception)
+        assert isinstance(outcome(lambda a=array: call(jf.asarray(a))), Exception)
 
 
 def test_places_from_the_end() -> None:
@@ -262,8 +263,8 @@ def test_places_from_the_end() -> None:
             for dtype in ("int64", "int32", "uint8"):
                 for axis in (None, 0, -1):
                     given = {} if axis is None else {"axis": axis}
-                    want = _outcome(lambda a=array, g=given, i=index, d=dtype: np.take(a, i.astype(d), **g))
-                    got = _outcome(lambda a=array, g=given, i=index, d=dtype: jf.take(
+                    want = outcome(lambda a=array, g=given, i=index, d=dtype: np.take(a, i.astype(d), **g))
+                    got = outcome(lambda a=array, g=given, i=index, d=dtype: jf.take(
                         jf.asarray(torch.from_numpy(a)), jf.asarray(torch.from_numpy(i.astype(d))), **g))
                     if isinstance(want, Exception):
                         assert isinstance(got, Exception)
@@ -282,10 +283,10 @@ def test_items_are_written_as_numpys() -> None:
                 masks = {"mask": plain == plain[0], "places": np.array([1, 5])}
                 at = masks[index] if type(index) is str else index
                 v = values.get(value, value)
-                want = _outcome(lambda p=plain, at=at, v=v: operator.setitem(p, at, v))
+                want = outcome(lambda p=plain, at=at, v=v: operator.setitem(p, at, v))
                 to = jf.asarray(torch.from_numpy(at)) if type(at) is np.ndarray else at
                 v = jf.asarray(torch.from_numpy(v)) if type(v) is np.ndarray else v
-                got = _outcome(lambda x=x, at=to, v=v: operator.setitem(x, at, v))
+                got = outcome(lambda x=x, at=to, v=v: operator.setitem(x, at, v))
                 assert type(got) is type(want), (dtype, index, value, got, want)
                 np.testing.assert_array_equal(tensor.numpy(), plain)
 
