@@ -18,6 +18,7 @@ from jitfuse.compile.delivery import Delivery
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
+from jitfuse.tracing import error_state
 from jitfuse.tracing.device_array import HostArray, unwrapped
 from jitfuse.tracing.foreign import array_as_tensor, is_torch_tensor, tensor_as_array
 
@@ -279,10 +280,9 @@ _LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.fl
 
 
 def refuse_raising(name: str) -> None:
-    """Raise ArgumentError where `np.errstate` asks for floating-point exceptions, which kernels do not watch."""
-    state = np.geterr()
-    if "raise" in state.values():
-        options = ", ".join(f"{kind}='raise'" for kind, what in sorted(state.items()) if what == "raise")
+    """Raise ArgumentError where `np.errstate` asks for more than warnings, which kernels do not watch."""
+    options = error_state.asked_for()
+    if options:
         raise ArgumentError(
             f"{name} is called under np.errstate({options}), but fused kernels do "
             "not look at floating-point flags. Call it outside of that, and look at the results (np.isfinite); "

@@ -17,6 +17,7 @@ from jitfuse.ir import ops
 from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
 from jitfuse.later import Later
+from jitfuse.tracing import error_state
 from jitfuse.tracing import layout as layouts
 from jitfuse.tracing.memory import Memory, Storage
 from jitfuse.tracing.session import Session
@@ -82,6 +83,8 @@ class Recorder(Memory):
         self.numbers: dict[int, Any] = {}
         """The tensors of Python's numbers as operands, by id; only operators hold them."""
         self._lines = Lines()
+        self._errors = error_state.current()
+        """The last state of `np.errstate` that kernels may go by."""
         self.random_calls = 0
         self.random_base: int | None = None
         """What is added to the count of random calls: what loops before have drawn, known at run time alone."""
@@ -124,6 +127,8 @@ class Recorder(Memory):
         self, row: ops.Op, inputs: tuple[int, ...], attrs: Attrs, meta: Meta | None = None, source: str | None = None
     ) -> int:
         """Record one operator by its row, as `emit` does by its name."""
+        if error_state.current() is not self._errors:
+            self._look_at_errors()
         if self.arms:
             inputs = arms.check_recorded(self, row, inputs)
         if self._earlier is not None:
@@ -146,6 +151,10 @@ class Recorder(Memory):
                                   "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
         return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
 
+    def _look_at_errors(self) -> None:
+        error_state.refuse_shown()
+        self._errors = error_state.current()
+
     def line(self, above: int = 4) -> str:
         """Return the user's line that is at work: of a frame so many above the search at least."""
         return self.fixed_source or self._lines.at_work(above)  # two of ours at least call what asks
@@ -154,6 +163,8 @@ class Recorder(Memory):
         """Record one operator of any number of results, as `emit` does, and return their ids."""
         row = ops.get(op_name)
         assert row is not None, op_name
+        if error_state.current() is not self._errors:
+            self._look_at_errors()
         if self.arms:
             choosing.refuse(self)
         frozen = make_attrs(attrs)

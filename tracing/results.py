@@ -164,7 +164,8 @@ def _know_fields() -> None:
         )
 
 
-def _has_fields(value: Any) -> bool:
+def has_fields(value: Any) -> bool:
+    """Return whether a value is an instance of a dataclass."""
     return type(value) is not TracedTensor and hasattr(type(value), "__dataclass_fields__")
 
 
@@ -173,7 +174,7 @@ def _with_fields(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any
     import optree
 
     return optree.tree_map(
-        lambda leaf: leaf if not _has_fields(leaf) or (is_leaf and is_leaf(leaf)) else _Fields(leaf, is_leaf), tree,
+        lambda leaf: leaf if not has_fields(leaf) or (is_leaf and is_leaf(leaf)) else _Fields(leaf, is_leaf), tree,
         is_leaf=is_leaf, none_is_leaf=True, namespace=NAMESPACE,
     )
 
@@ -189,7 +190,7 @@ def flatten(
     accessors, leaves, spec = optree.tree_flatten_with_accessor(
         tree, is_leaf, none_is_leaf=True, namespace=NAMESPACE
     )
-    if any(map(_has_fields, leaves)):
+    if any(map(has_fields, leaves)):
         _know_fields()
         accessors, leaves, spec = optree.tree_flatten_with_accessor(
             _with_fields(tree, is_leaf), is_leaf, none_is_leaf=True,

@@ -6,21 +6,18 @@ the functions that make arrays (`jitfuse.tracing.numpy_creation`).
 from __future__ import annotations
 
 import sys
-import time
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse.errors import UntraceableError
 from jitfuse.later import Later
-from jitfuse.tracing import numpy_creation, numpy_functions, python_math
+from jitfuse.tracing import numpy_creation, numpy_functions, python_math, unseen
 from jitfuse.tracing.array_class import stand_in
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.numpy_creation import run_of_call
 from jitfuse.tracing.numpy_functions import traced_among
-from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
     from jitfuse.tracing import extremes, gathering, generators, numpy_assembly, numpy_shapes, printing
@@ -54,10 +51,7 @@ def substitute(value: Any) -> Callable[..., Any] | None:
     found = _TABLE.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
-    owner = value.__self__ if isinstance(value, _BOUND) else None
-    if owner is not None and issubclass(type(owner), tuple(_generators)):
-        return _refuse(f"{type(owner).__name__}.{getattr(value, '__name__', 'call')}", _RANDOM_WAY_OUT)
-    return None
+    return unseen.method(value.__self__, str(name), tuple(_generators)) if isinstance(value, _BOUND) else None
 
 
 def _in_place_of(*originals: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -120,21 +114,10 @@ def smallest(*values: Any, **options: Any) -> Any:
 
 # ---------------------------------------------------------------- what cannot be replayed
 _BOUND: Final = (types.BuiltinMethodType, types.MethodType)
-_RANDOM_WAY_OUT: Final = (
-    "Its numbers would be the same in every call. Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew, "
-    "or draw outside and pass the numbers as an argument."
-)
-_CLOCK_WAY_OUT: Final = "The function runs once, when it is traced. Measure around the call of the fused function."
-
-
-def _refuse(name: str, way_out: str) -> Callable[..., Any]:
-    def refused(*args: Any, **kwargs: Any) -> Any:
-        raise UntraceableError(f"{name} is called inside a fused function, at {user_line()}. {way_out}")
-
-    return refused
-
-
-_RANDOM_MODULES: Final = {"numpy.random": ("np.random", "Generator", "RandomState"), "random": ("random", "Random")}
+_RANDOM_MODULES: Final = {
+    "numpy.random": ("np.random", "Generator", "RandomState"), "random": ("random", "Random"), "secrets": ("secrets",),
+    "uuid": ("uuid",),
+}
 _RANDOM_NAMES: Final = (*_RANDOM_MODULES, "_random")
 _known_modules: set[str] = set()
 _generators: list[type] = []
@@ -157,8 +140,8 @@ def _know_random_modules() -> None:
         if not all(c in names for c in classes):
             continue  # another thread is importing it
         for name, member in list(names.items()):
-            if not name.startswith("_") and callable(member):
-                refused = _refuse(f"{shown}.{name}", _RANDOM_WAY_OUT)
+            if not name.startswith("_") and callable(member) and (module != "uuid" or name in unseen.DRAWN_IDS):
+                refused = unseen.refuse(f"{shown}.{name}", unseen.RANDOM_WAY_OUT)
                 _in_place_of(member)(stand_in(member, refused) if isinstance(member, type) else refused)
         if module == "numpy.random":
             _in_place_of(names["default_rng"])(lambda seed=None: generators.default_rng(seed))
@@ -166,7 +149,7 @@ def _know_random_modules() -> None:
             _generators.append(kind)
             for name, member in vars(kind).items():  # called with a generator of the trace, compiled ones crash
                 if not name.startswith("_") and callable(member):
-                    _in_place_of(member)(_refuse(f"{kind.__name__}.{name}", _RANDOM_WAY_OUT))
+                    _in_place_of(member)(unseen.refuse(f"{kind.__name__}.{name}", unseen.RANDOM_WAY_OUT))
         _known_modules.add(module)
 
 
@@ -206,5 +189,5 @@ def _know_torch() -> None:
     _known_modules.add("torch")
 
 
-for _name in ("time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time"):
-    _in_place_of(getattr(time, _name))(_refuse(f"time.{_name}", _CLOCK_WAY_OUT))
+for _original, _function in unseen.replacements():
+    _in_place_of(_original)(_function)

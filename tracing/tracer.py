@@ -36,6 +36,7 @@ from jitfuse.tracing.long_runs import roll_long
 from jitfuse.tracing.mode import ModeFlag, ModeMattersError
 from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
+from jitfuse.tracing.result_containers import refuse_unlike
 from jitfuse.tracing.results import (
     OutputLeaf,
     PlaceLeaf,
@@ -191,8 +192,11 @@ class _Call(Record, frozen=True):
             result = view.run(self.fn, seen, named)
             if recorder.arms:
                 choosing.refuse(recorder)  # an error in an arm has been caught
-            paths, values, spec = flatten(
-                result, is_leaf=lambda value: id(value) in view.reals or view.place_of(value) is not None)
+            def is_leaf(value: Any) -> bool:
+                return id(value) in view.reals or view.place_of(value) is not None
+
+            refuse_unlike(result, is_leaf)
+            paths, values, spec = flatten(result, is_leaf=is_leaf)
             put = self._effects(recorder, view, result, paths, values)
             if recorder.branched:
                 choosing.returned(recorder, values)

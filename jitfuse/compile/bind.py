@@ -20,6 +20,7 @@ from jitfuse.records import Record
 from jitfuse.tracing.foreign import tensor_as_array
 from jitfuse.tracing.found import FeedSource, Trace
 from jitfuse.tracing.view import Chain, Guard
+from jitfuse.tracing.view.exact import exact_form
 
 
 class Entrance(Record, frozen=True):
@@ -125,6 +126,8 @@ class BoundEntry:
             b.guard_apart(slot, self.slot(guard.expected))
         elif guard.kind == "EQ":
             b.guard_equal(slot, guard.expected)
+            if type(guard.expected) in (set, frozenset, slice, range):  # all else is taken apart
+                b.guard_equal(b.call(slot, exact_form), exact_form(guard.expected))
         elif guard.kind == "LEN":
             if guard.chain in self._exact:
                 b.guard_length(slot, guard.expected)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from jitfuse.ir.floats import float_text
 from jitfuse.records import Record, fresh
+from jitfuse.tracing.view.exact import exact_form
 from jitfuse.tracing.view.swap import original_code
 
 ROOTS: Final = frozenset({"arg", "global", "cell", "object"})
@@ -140,7 +141,7 @@ def equal(a: Any, b: Any) -> bool:
     if type(a) is complex and type(b) is complex:
         return equal(a.real, b.real) and equal(a.imag, b.imag)
     try:
-        return type(a) is type(b) and bool(a == b)
+        return type(a) is type(b) and bool(a == b) and exact_form(a) == exact_form(b)
     except Exception:
         return False
 
@@ -154,7 +155,7 @@ _CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "TYPE": lambda value, expected: type(value) is expected,
     "EQ": equal,
     "LEN": lambda value, expected: isinstance(value, dict | list | tuple) and len(value) == expected,
-    "KEYS": lambda value, expected: isinstance(value, dict) and tuple(value) == expected,
+    "KEYS": lambda value, expected: isinstance(value, dict) and equal(tuple(value), expected),
     "ABSENT": _absent,
 }
 
@@ -163,9 +164,9 @@ class Guard(Record, frozen=True):
     """One condition on the value at the end of a chain.
 
     kind and expected: IS (the object), APART (a chain that leads to another object), TYPE (the exact type), EQ (same
-    exact type and equal), LEN (length of a list, tuple or dict), KEYS (a dict's keys in order; implies LEN), ABSENT (a
-    key that the dict at the end of the chain lacks; `count` is the number of keys that it had, so that LEN may stand in
-    for it).
+    exact type and equal, with equal types of what it holds), LEN (length of a list, tuple or dict), KEYS (a dict's keys
+    in order; implies LEN), ABSENT (a key that the dict at the end of the chain lacks; `count` is the number of keys
+    that it had, so that LEN may stand in for it).
     """
 
     chain: Chain

@@ -14,7 +14,16 @@ from jitfuse.errors import VolatileError
 from jitfuse.later import Later
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.functions import Functions
-from jitfuse.tracing.view.shadow import PLAIN, Shadow, Snapshot, empty_like, fill, is_container, is_plain_and_large
+from jitfuse.tracing.view.shadow import (
+    PLAIN,
+    Shadow,
+    Snapshot,
+    empty_like,
+    fill,
+    is_container,
+    is_plain_and_large,
+    pairs,
+)
 from jitfuse.tracing.view.state import same_value
 from jitfuse.tracing.view.substitutes import CachedCall, substitute_of
 from jitfuse.tracing.view.userland import is_user_class, own_attributes
@@ -205,14 +214,16 @@ class Classifier(Functions):
         if is_plain_and_large(real):
             snapshot = copy.copy(real)
             self.guard(chain, "EQ", snapshot)
+            if isinstance(real, dict):  # which are equal in any order
+                self.guard(chain, "KEYS", tuple(real))
             seen = copy.copy(real) if not isinstance(real, tuple) else real
             return self._add_shadow(chain, real, seen)
         if isinstance(real, dict):
             self.guard(chain, "KEYS", tuple(real))
             seen = empty_like(real)
             shadow = self._new_shadow(chain, real, seen)
-            fill(seen, [(key, self.read(chain.key(key), value)) for key, value in list(dict.items(real))])
-            shadow.handed = list(dict.items(seen))
+            fill(seen, [(key, self.read(chain.key(key), value)) for key, value in pairs(real)])
+            shadow.handed = pairs(seen)
             return seen
         self.guard(chain, "LEN", len(real))
         step = chain.index if type(real) in {list, tuple} else chain.key

@@ -100,6 +100,8 @@ def _items(view: View, shadow: Shadow) -> list[tuple[Chain, Any, bool]] | None:
     if shadow.chain.kind == "attr" and shadow.chain.value == "__dict__":
         return None  # attributes are read elsewhere too
     pairs = list(_pairs(shadow))
+    if not all(_is_key(view, key) for key, _ in pairs):
+        return None
     if type(shadow.real) is dict:
         handed = list(shadow.handed)
     elif type(shadow.real) is list and len(pairs) == len(shadow.handed):
@@ -112,6 +114,14 @@ def _items(view: View, shadow: Shadow) -> list[tuple[Chain, Any, bool]] | None:
     put = [(step(k), v, n >= len(handed)) for n, (k, v) in enumerate(pairs)
            if n >= len(handed) or v is not handed[n][1]]
     return put if all(_is_result(view, value) for _, value, _ in put) else None
+
+
+def _is_key(view: View, key: Any) -> bool:
+    """Return whether a key is what it is in each call: the traced numbers of one trace are none of another."""
+    if view.hooks.is_traced(key):
+        return False
+    return isinstance(key, str | int) or not isinstance(key, tuple | frozenset) or all(
+        _is_key(view, part) for part in key)
 
 
 def _pairs(shadow: Shadow) -> Iterator[tuple[Any, Any]]:

@@ -7,7 +7,7 @@ container when the trace commits.
 from __future__ import annotations
 
 import types
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from typing import Any, Final
 
 from jitfuse.errors import UntraceableError
@@ -67,6 +67,11 @@ def is_plain_and_large(value: Any) -> bool:
         return False
     items = value.values() if isinstance(value, dict) else value
     return all(type(item) in PLAIN for item in items)
+
+
+def pairs(real: Any) -> list[tuple[Any, Any]]:
+    """Return a dict's items in the order in which it gives them: an OrderedDict has one of its own."""
+    return list((OrderedDict if isinstance(real, OrderedDict) else dict).items(real))
 
 
 def empty_like(real: Any) -> Any:

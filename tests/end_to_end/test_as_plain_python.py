@@ -1,0 +1,269 @@
+"""Calls of what plain Python computes otherwise from call to call, or returns in a way that a trace does not show."""
+from __future__ import annotations
+
+import contextvars
+import datetime
+import os
+import time
+import uuid
+import warnings
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jitfuse as jf
+from jitfuse.errors import UntraceableError
+from tests.outcomes import outcome
+
+pytestmark = pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+
+
+def shown(value: Any) -> Any:
+    """Return what a result is, with types, as something that compares."""
+    if isinstance(value, Exception):
+        return type(value), str(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return type(value), value.dtype, repr(value.tolist())
+    if isinstance(value, list | tuple):
+        return type(value), [shown(part) for part in value]
+    if isinstance(value, dict):
+        return type(value), [(repr(k), shown(v)) for k, v in value.items()]
+    return type(value), repr(value)
+
+
+# ---------------------------------------------------------------- floating-point errors that are seen
+def raised(x: Any) -> Any:
+    try:
+        with np.errstate(all="raise"):
+            return np.log(x) / x
+    except FloatingPointError as error:
+        return str(error)
+
+
+@np.errstate(divide="raise")
+def decorated(x: Any) -> Any:
+    return 1 / x
+
+
+def set_again(x: Any) -> Any:
+    before = np.seterr(divide="raise")
+    try:
+        return 1 / x
+    finally:
+        np.seterr(**before)
+
+
+@pytest.mark.parametrize("function", [raised, decorated, set_again, lambda x: decorated(x) + 1])
+def test_functions_that_have_floating_point_errors_raised_see_them(function: Any) -> None:
+    fused = jf.fuse(function)
+    for x in (np.ones(3), np.array([1.0, 0.0, 2.0]), np.full(2, 3.0), np.zeros(1)):
+        assert shown(outcome(fused, x)) == shown(outcome(lambda v: function(v), x))
+
+
+def test_a_callback_for_floating_point_errors_is_called() -> None:
+    met: list[str] = []
+
+    def called(x: Any) -> Any:
+        with np.errstate(divide="call"):
+            return 1 / x
+
+    fused = jf.fuse(called)
+    before = np.seterrcall(lambda kind, flag: met.append(kind))
+    try:
+        for k in range(3):
+            assert np.isinf(fused(np.zeros(2))).all()
+            assert len(met) == k + 1
+        with np.errstate(divide="call"):
+            jf.fuse(lambda x: 1 / x)(np.zeros(2))
+        assert len(met) == 4
+    finally:
+        np.seterrcall(before)
+
+
+def test_states_that_ask_for_no_more_than_warnings_stay_native() -> None:
+    def ignored(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            y = 1 / x
+        with np.errstate(divide="warn"):
+            return y + 1
+
+    fused = jf.fuse(ignored, strict=True)
+    assert np.isinf(fused(np.zeros(2))).all()
+    assert fused.stats()["fallbacks"] == 0
+
+
+@pytest.mark.parametrize("how", [{"record": True}, {"action": "error"}])
+def test_warnings_that_the_function_looks_at_are_plain_pythons(how: dict[str, Any]) -> None:
+    def looked(x: Any) -> Any:
+        try:
+            with warnings.catch_warnings(**how) as met:
+                if met is not None:
+                    warnings.simplefilter("always")
+                return np.sqrt(x), met is not None and len(met)
+        except RuntimeWarning as error:
+            return str(error)
+
+    fused = jf.fuse(looked)
+    for x in (np.ones(2), np.array([-1.0, 1.0]), np.ones(2)):
+        assert shown(fused(x)) == shown(looked(x))
+
+
+def test_filters_that_make_warnings_errors_are_plain_pythons() -> None:
+    def strictly(x: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return np.sqrt(x)
+
+    fused = jf.fuse(strictly)
+    np.testing.assert_array_equal(fused(np.ones(2)), np.ones(2))
+    with pytest.raises(RuntimeWarning, match="invalid value"):
+        fused(-np.ones(2))
+
+    def quietly(x: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return np.sqrt(x)
+
+    assert np.isnan(jf.fuse(quietly, strict=True)(-np.ones(2))).all()
+
+
+# ---------------------------------------------------------------- what moves on its own
+def test_context_variables_are_read_in_each_call() -> None:
+    rate: contextvars.ContextVar[float] = contextvars.ContextVar("rate", default=1.0)
+    fused = jf.fuse(lambda x: x * rate.get())
+    for value in (2.0, 3.0, 2.0, 5.0):
+        rate.set(value)
+        assert fused(np.ones(2)).tolist() == [value, value]
+
+
+@pytest.mark.parametrize("read", [
+    lambda: datetime.datetime.now().timestamp(), lambda: datetime.date.today().toordinal(),
+    lambda: uuid.uuid4().int % 9,
+    lambda: os.urandom(1)[0], lambda: time.localtime().tm_sec, lambda: time.thread_time(), lambda: len(time.ctime()),
+    lambda: int(time.strftime("%S")), lambda: time.process_time_ns() % 9,
+])
+def test_clocks_and_drawn_bytes_are_refused(read: Any) -> None:
+    with pytest.raises(UntraceableError, match="is called inside a fused function"):
+        jf.fuse(lambda x: x + read(), strict=True)(np.ones(2))
+    assert jf.fuse(lambda x: x + read())(np.ones(2)).shape == (2,)
+
+
+def test_times_that_are_given_are_no_clocks() -> None:
+    fused = jf.fuse(lambda x: (x + time.gmtime(86400).tm_mday, time.strftime("%Y", time.gmtime(0))), strict=True)
+    found = fused(np.zeros(1))
+    assert found[0] == 2 and found[1] == "1970"
+
+
+# ---------------------------------------------------------------- containers
+@dataclass
+class Point:
+    x: Any
+    scale: float = 2.0
+
+    def __post_init__(self) -> None:
+        self.doubled = self.scale * 2
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+class Tagged(Pair):
+    pass
+
+
+def tagged(x: Any) -> Any:
+    pair = Tagged(x * 2, 1)
+    pair.tag = 3  # type: ignore[attr-defined]
+    return pair
+
+
+def moved(x: Any) -> Any:
+    found = OrderedDict(a=x * 2, b=x + 1)
+    found.move_to_end("a")
+    return found
+
+
+def test_what_is_returned_keeps_attributes_and_order() -> None:
+    x = np.arange(3.0)
+    for _ in range(3):
+        assert jf.fuse(tagged)(x).tag == 3
+        assert list(jf.fuse(moved)(x)) == ["b", "a"]
+    fused = jf.fuse(lambda x: Point(x * 2, 5.0))
+    for _ in range(3):
+        assert fused(x).doubled == 10.0 and fused(x).x.tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize("make", [lambda y: [y], lambda y: {"k": y}, lambda y: [], OrderedDict])
+def test_one_container_in_two_places_stays_one(make: Any) -> None:
+    def twice(x: Any) -> Any:
+        held = make(x * 2) if make is not OrderedDict else OrderedDict(k=x * 2)
+        return held, {"again": held}
+
+    fused = jf.fuse(twice)
+    for _ in range(3):
+        first, rest = fused(np.ones(2))
+        assert first is rest["again"]
+    point = jf.fuse(lambda x: [Pair(x, 1), (), ()], strict=True)(np.ones(2))
+    assert point[0].b == 1
+
+
+def test_computed_keys_are_kept_as_what_they_are() -> None:
+    memo: dict[Any, Any] = {}
+
+    def looked_up(x: Any, k: int) -> Any:
+        if k not in memo:
+            memo[k] = x.sum() * k
+        if (k, 1) not in memo:
+            memo[k, 1] = k
+        return x + memo[k]
+
+    fused = jf.fuse(looked_up)
+    for k in (1, 2, 1, 3, 2):
+        assert fused(np.ones(2), k).tolist() == [1 + 2 * k] * 2
+    assert list(memo) == [1, (1, 1), 2, (2, 1), 3, (3, 1)]
+    assert all(type(k) is int or type(k[0]) is int for k in memo)
+
+
+# ---------------------------------------------------------------- values that Python holds equal
+@pytest.mark.parametrize("values", [
+    [{1}, {1.0}, {True}, {1}], [frozenset([1]), frozenset([1.0])], [{1: 2}, {1.0: 2}, {True: 2}, {1: 2}],
+    [{0.0: 1}, {-0.0: 1}], [{(1, 2): 1}, {(1.0, 2): 1}, {(True, 2): 1}], [slice(1, 2), slice(True, 2), slice(1.0, 2)],
+    [slice(0.0), slice(-0.0)], [range(0), range(5, 5), range(0)], [(0.0, 1), (-0.0, 1), (0, 1)],
+    [{1, "a"}, {True, "a"}],
+])
+def test_equal_values_of_other_types_are_told_apart(values: list[Any]) -> None:
+    def reads(x: Any, given: Any) -> Any:
+        parts = (given.start, given.stop) if isinstance(given, slice) else list(given)
+        numbers = [part for part in parts if isinstance(part, int | float)]
+        return repr(given), [type(part) for part in parts], [x * part for part in numbers], given
+
+    fused = jf.fuse(reads)
+    x = np.ones(2, np.int8)
+    for _ in range(2):
+        for given in values:
+            assert shown(fused(x, given)) == shown(reads(x, given))
+
+    class Holder:
+        held: Any = None
+
+    kept = Holder()
+    fused = jf.fuse(lambda x: reads(x, kept.held))
+    for given in values * 2:
+        kept.held = given
+        assert shown(fused(x)) == shown(reads(x, given))
+
+
+def test_orders_of_dicts_are_told_apart() -> None:
+    weighted = jf.fuse(lambda d: sum((k + 1) * v for k, v in enumerate(d.values())))
+    held = OrderedDict(a=np.ones(1), b=np.full(1, 10.0))
+    for expected in (21, 12, 21):
+        assert weighted(held) == expected
+        held.move_to_end(next(iter(held)))
+    large = {k: k for k in range(3000)}
+    first = jf.fuse(lambda x: x + next(iter(large)))
+    for expected in (0, 1, 2):
+        assert first(np.zeros(1)) == expected
+        large[expected] = large.pop(expected)
