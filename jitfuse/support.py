@@ -48,6 +48,8 @@ def _operands(op: ops.Op, dtype: str) -> list[Meta]:
     count = 2 if op.arity == ops.VARIADIC else op.arity
     if op.name in ("gather", "take", "take_along_axis", "scatter"):
         return [Meta((3,), dtype), *([Meta((), dtype)] if op.name == "scatter" else []), Meta((2,), "int64")]
+    if op.name == "update_at":
+        return [Meta((3,), dtype), Meta((), dtype), Meta((), "int64")]
     if op.name in ("solve", "pinv"):
         return [Meta((3, 3), dtype), Meta((3, 3) if op.name == "solve" else (), dtype)]
     if op.name in ("tril", "triu", "diagonal") or hasattr(linear_algebra, op.name):

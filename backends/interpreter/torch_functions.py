@@ -234,6 +234,12 @@ def _update_slice(x: Tensor, value: Tensor, *, starts: Any, steps: Any, counts: 
     return result
 
 
+def _update_at(x: Tensor, value: Tensor, place: Tensor) -> Tensor:
+    result = x.clone(memory_format=torch.contiguous_format)
+    result.view(-1)[int(place)] = cast(value, x.dtype)
+    return result
+
+
 def _gather(x: Tensor, *indices: Tensor, axes: tuple[int, ...], place: int) -> Tensor:
     rest = [a for a in range(x.ndim) if a not in axes]
     found = x.permute((*axes, *rest))[tuple(i.long() for i in indices)]
@@ -297,7 +303,7 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "concat": lambda *xs, axis: torch.cat(xs, dim=axis),
     "gather": _gather, "take_along_axis": _take_along_axis,
     "diagonal": lambda x, *, offset: torch.diagonal(x, offset, -2, -1),
-    "slice": _slice, "windows": _windows, "update_slice": _update_slice,
+    "slice": _slice, "windows": _windows, "update_slice": _update_slice, "update_at": _update_at,
 }
 NATIVE = frozenset({*_SAME, *_RENAMED, "abs", "floor", "ceil", "trunc", "power"}) - {"where"}
 """Operators that are one function of torch's on each of their dtypes."""

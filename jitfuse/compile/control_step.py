@@ -96,18 +96,20 @@ class Carried:
         for k in range(count):
             made = body.results[k]
             if body.in_place(k):
-                builder.copy(step.results[k], step.operand(first + k), window_bytes(step.call.outputs[k]))
+                if step.operand(first + k) != step.results[k]:
+                    builder.copy(step.results[k], step.operand(first + k), window_bytes(step.call.outputs[k]))
                 self.places.append(step.results[k])
                 continue
+            start = step.start(first + k, k)
             value = body.claim(k)
             if k in kept:
-                self.places.append(step.operand(first + k))
+                self.places.append(start)
                 if value is not None:
                     body.outputs[value] = step.results[k]
                 continue
             now = builder.value()
             self.places.append((now, 0))
-            self.starts.append((now, *step.operand(first + k)))
+            self.starts.append((now, *start))
             if made.whole and made.value is not None and made.value in rows:
                 self.moves.append((now, *body.outputs[made.value]))
                 continue
@@ -163,6 +165,15 @@ class ControlStep:
                 self.copy(place, window, found)
                 found = place
             self._operands[k] = found
+        return found
+
+    def start(self, k: int, result: int) -> Place:
+        """Return where an operand lies that is carried, outside of the memory of its result."""
+        place, window = self.operand(k), self.call.inputs[k]
+        if place != self.results[result]:
+            return place
+        found = self.binder.room(window_bytes(window))
+        self.binder.builder.copy(found, place, window_bytes(window))
         return found
 
     def operands(self, first: int) -> list[Place]:

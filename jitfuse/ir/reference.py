@@ -233,6 +233,14 @@ def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any
     return result
 
 
+def update_at(x: Array, value: Array, place: Array) -> Array:
+    """Return a copy with one element replaced."""
+    result = np.array(x)
+    with np.errstate(all="ignore"):
+        result.reshape(-1)[int(place)] = astype(value, dtype=result.dtype.name)
+    return result
+
+
 def matmul(a: Array, b: Array) -> Array:
     """Return the matrix product over the last two axes."""
     return np.matmul(a, b)

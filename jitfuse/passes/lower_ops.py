@@ -80,6 +80,8 @@ def promote(program: FusedProgram) -> FusedProgram:
                 wanted = _narrowest(program, step, wanted)
         elif step.op_name in ("concat", "update_slice", "mode_select"):
             wanted = (result.dtype,) * len(inputs)
+        elif step.op_name == "update_at":
+            wanted = (result.dtype, result.dtype, "int64")
         elif step.op_name in ("sum", "prod", "cumsum", "cumprod"):
             wanted = (result.dtype,)
         elif step.op_name in ("any", "all"):

@@ -1,4 +1,5 @@
-"""Scatters at one place or a few as choices among all elements, which kernels fuse; the host carries out the others."""
+"""Scatters of one number as updates of one element, at few places as choices among all elements, which kernels fuse;
+the host carries out the others."""
 from __future__ import annotations
 
 import math
@@ -28,6 +29,8 @@ def place_few(program: FusedProgram) -> FusedProgram:
         if not x.ndim or value.dtype != x.dtype or len(common) > 1 or not 1 <= math.prod(common) <= PLACES:
             return None
         axes, place = step.attr("axes"), step.attr("place")
+        if not common and len(axes) == x.ndim and value.ndim == 0:
+            return int(x.call("update_at", value, _flat_place(x, indices)).id)
         value = value.reshape((*(1,) * (x.ndim - len(axes) + len(common) - value.ndim), *value.shape))
         for k in range(math.prod(common)):
             here = [_part(i, 0, k) if i.ndim else i for i in indices]
@@ -45,6 +48,26 @@ def _part(x: BuilderTensor, axis: int, k: int) -> BuilderTensor:
     part = x.call("slice", starts=starts, steps=(1,) * x.ndim, counts=counts)
     shape = tuple(n for a, n in enumerate(x.shape) if a != axis)
     made: BuilderTensor = part.call("reshape", shape=shape)
+    return made
+
+
+def _flat_place(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
+    """Return the place of an element among all in C order."""
+    flat = None
+    for axis, index in enumerate(indices):
+        at = _checked(x, axis, index)
+        if flat is not None:
+            extent = x.create("extent", value=x.shape[axis], dtype="int64", weak=False)
+            at = flat.call("multiply", extent).call("add", at)
+        flat = at
+    assert flat is not None
+    return flat
+
+
+def _checked(x: BuilderTensor, axis: int, index: BuilderTensor) -> BuilderTensor:
+    """Return an index along an axis from 0 on; a gather from all of them checks it."""
+    places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
+    made: BuilderTensor = places.call("gather", index, axes=(0,), place=0)
     return made
 
 

@@ -107,6 +107,13 @@ class BodyBuilder(Creation):
         operand = self._operand(buffer, dtype, layout, self.frame.full_map(), out=True, offset=offset)
         self.node("store", nodes[0].dtype, nodes, (operand, False, False), POINT)
 
+    def write_at(self, value: int, place: int, buffer: Any, layout: Layout) -> None:
+        """Store a number at a flat place of a buffer that lies in C order."""
+        nodes, meta = self._parts(value, ()), self.program.meta[value]
+        offset = self.times(self.value(Key(place, ())), itemsize(meta.dtype))
+        operand = self._operand(buffer, meta.dtype, layout, (), out=True)
+        self.node("store", nodes[0].dtype, (*nodes, offset), (operand, True, False), POINT)
+
     def _parts(self, value: int, index: IndexMap) -> tuple[Node, ...]:
         """Return what is stored for one element of a value: its node, or those of its parts."""
         parts = (0, 1) if self.program.meta[value].dtype in COMPONENT else (None,)
@@ -247,6 +254,12 @@ class BodyBuilder(Creation):
                 assert k.mask is not None
                 result = self.node("where", meta.dtype, (k.mask, piece, result))
             return result
+        if step.op_name == "update_at":
+            target, value, place = inputs
+            where = key.where
+            at = self.index_node(where.index if isinstance(where, Flat) else self.position_of(meta.shape, where))
+            here = self.node("equal", "bool", (at, place))
+            return self.node("where", meta.dtype, (here, value, target))
         if op.kind == ops.VIEW:
             return inputs[-1]  # a gather's indices come first
         builder: Callable[[OpStep, Key], Node] = getattr(self, f"_make_{step.op_name}")

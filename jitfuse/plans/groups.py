@@ -82,6 +82,11 @@ class Grouping(Probing):
             for i in step.input_ids:
                 self._need(group, self._homes([self.values.version(i)]))
                 self._note_reader(group, self.values.base(i))
+            for result in step.result_ids:
+                if result in self.values.windows:  # it writes over what it begins with
+                    head = self.values.windows[result].base
+                    self._need(group, self._readers[head] - {group.number})
+                    self._readers[head].clear()
             self._add(group)
             return
         if value in self.values.windows:
@@ -135,10 +140,11 @@ class Grouping(Probing):
 
     def _open_window(self, step: OpStep) -> None:
         """Open the kernel that stores an update in place, once all have run that read the array as it was."""
-        base, value = step.input_ids
+        base, *read = step.input_ids
         head, _, layout = self.values.windows[step.result_id]
         group = Group(len(self.groups), Frame(layout.shape, ()), window=step)
-        self._absorb(group, step.result_id, self.read_by(value), "whole")
+        for value in read:
+            self._absorb(group, step.result_id, self.read_by(value), "whole")
         self._need(group, (self._homes([base]) | self._readers[head]) - {group.number})
         self._readers[head].clear()
         self._add(group)

@@ -263,6 +263,10 @@ class IndexMaps(NodeTable):
             start += extent
         return keys
 
+    def _in_update_at(self, step: OpStep, key: Key) -> list[Key]:
+        target, value, place = step.input_ids
+        return [Key(target, key.where, key.mask), Key(value, (), key.mask), Key(place, (), key.mask)]
+
     def _in_update_slice(self, step: OpStep, key: Key) -> list[Key]:
         target, value = step.input_ids
         parts = self.unflatten(key.where, self.program.meta[key.value].shape)

@@ -39,6 +39,8 @@ JOIN_COST: Final = 3
 MAX_STEPS: Final = 1000
 """The steps that a kernel's body may hold."""
 _MOST: Final = 10_000
+UPDATES: Final = frozenset({"update_slice", "update_at"})
+"""Operators that replace elements of their first operand."""
 _JOINS: Final = ("concat", "update_slice")
 _OPAQUE: Final = frozenset({ops.CREATION, ops.SCAN, *ops.ON_HOST})
 """Kinds of steps behind which nothing is computed in the kernels that read their results."""
@@ -246,7 +248,7 @@ def is_tiny(program: FusedProgram, step: OpStep) -> bool:
 
 def _split(step: OpStep) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the operands that a step reads elsewhere than at its own element, and those that it reads there."""
-    if step.op_name == "update_slice":
+    if step.op_name in UPDATES:
         return step.input_ids[1:], step.input_ids[:1]
     if step.op_name in GATHERS:
         return step.input_ids[:1], step.input_ids[1:]

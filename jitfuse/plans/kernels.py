@@ -78,6 +78,12 @@ def _build_window(program: FusedProgram, grouping: Grouping, step: OpStep, known
     head, offset, layout = grouping.values.windows[step.result_id]
     buffer = grouping.values.buffer(head)
     value, place = step.input_ids[1], grouping.place_of()
+    if step.op_name == "update_at":
+        body = BodyBuilder(
+            program, Frame((), ()), place, frozenset(), grouping.values.inlining.unrolled, keep=False)
+        body.open_stage()
+        body.write_at(value, step.input_ids[2], buffer, layout)
+        return finish(body)
     kernel = described(
         grouping, place, frozenset(), [value], [((buffer, offset), (layout, program.meta[value].dtype))], "window"
     )

@@ -13,9 +13,11 @@ from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.passes.mode import prune
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
-from jitfuse.plans.inlining import is_arithmetic
+from jitfuse.plans.inlining import UPDATES, is_arithmetic
 from jitfuse.plans.regions import are_disjoint, region_of
 
+LEAD: Final = {"fori_loop": 2, "while_loop": 0}
+"""Loops that may go on writing into what they begin with, and how many operands come before what they carry."""
 SHORTEST: Final = 4
 """Chains of fewer updates stay masks in the kernels that need the array."""
 
@@ -33,16 +35,16 @@ def updated_in_place(program: FusedProgram, donated: Mapping[int, int]) -> Fused
 def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int, int]:
     """Return for each update how many there are in the longest chain that it is part of: enough in a donated feed."""
     length: dict[int, int] = {}
-    updates = [s for s in program.steps if s.op_name == "update_slice"]
+    updates = [s for s in program.steps if s.op_name in UPDATES]
     for step in updates:
-        length[step.result_id] = length.get(step.input_ids[0], 0) + 1
+        length[step.result_id] = length.get(step.input_ids[0], 0) + (step.op_name == "update_slice")
     for step in reversed(updates):
         base = step.input_ids[0]
         if base in length:
             length[base] = max(length[base], length[step.result_id])
     for feed, last in donated_updates(program, donated).items():
         for update in updates_between(program, feed, last):
-            length[update] = max(length[update], SHORTEST)
+            length[update] = max(length.get(update, 0), SHORTEST)
     return length
 
 
@@ -57,11 +59,21 @@ def updates_between(program: FusedProgram, feed: int, last: int) -> list[int]:
     found = []
     while last != feed:
         step = program.producers.get(last)
-        if step is None or step.op_name != "update_slice":
+        before = None if step is None else updated_by(step, last)
+        if before is None:
             return []
         found.append(last)
-        last = step.input_ids[0]
+        last = before
     return found
+
+
+def updated_by(step: OpStep, result: int) -> int | None:
+    """Return the operand that a step makes one of its results of, as an update, or carried through a loop."""
+    if step.op_name in UPDATES:
+        return step.input_ids[0]
+    lead = LEAD.get(step.op_name)
+    k = step.result_ids.index(result)
+    return None if lead is None or k >= step.attr("carries") else step.input_ids[lead + k]
 
 
 def _without_overwritten(program: FusedProgram) -> FusedProgram:
@@ -119,7 +131,7 @@ def _read_back(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgra
     lengths, order = chain_lengths(program, donated), {s.step_id: k for k, s in enumerate(program.steps)}
     stored: dict[int, int] = {}
     for number, step in enumerate(program.steps):
-        if lengths.get(step.result_id, 0) >= SHORTEST:
+        if step.op_name == "update_slice" and lengths.get(step.result_id, 0) >= SHORTEST:
             value = _computed(program, step)
             if value is not None and any(order[c.step_id] > number for c in program.consumers.get(value, ())):
                 stored[step.result_id] = value
@@ -152,6 +164,6 @@ def _computed(program: FusedProgram, step: OpStep) -> int | None:
         value = program.producers[value].input_ids[0]
     maker = program.producers.get(value)
     meta, base = program.meta[value], program.meta[step.input_ids[0]]
-    fits = maker is not None and is_arithmetic(maker) and maker.op_name != "update_slice"
+    fits = maker is not None and is_arithmetic(maker) and maker.op_name not in UPDATES
     whole = program.meta[operand].shape == step.attr("counts")
     return value if fits and whole and meta.dtype == base.dtype and not meta.weak else None

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
-from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import contractible
 from jitfuse.plans.frame import contiguous_layout
 from jitfuse.plans.inlining import Inlining
@@ -141,9 +141,7 @@ class Values:
                 continue
             step, meta = self.program.producers[value], self.program.meta[value]
             whole = contiguous_layout(meta)
-            moved = _through(step, tuple(step.attr("counts")), whole, itemsize(meta.dtype), "slice")
-            assert moved is not None
-            self.windows[value] = View(head, moved[1], moved[0])
+            self.windows[value] = _window(step, head, meta, whole)
             self.views[value] = View(head, 0, whole)
 
     def _windows(self, donated: Mapping[int, int]) -> Windows:
@@ -151,7 +149,7 @@ class Values:
         while True:
             must = set(self.must)
             found = Windows(self.program, self.memory, must, donated)
-            lost = {f for f, last in donated_updates(self.program, donated).items() if found.heads[last] != f}
+            lost = {f for f, last in donated_updates(self.program, donated).items() if found.heads.get(last) != f}
             if not lost:
                 self.must |= must
                 return found
@@ -293,6 +291,17 @@ class Values:
                 return None
             layout, offset = moved[0], offset + moved[1]
         return View(base, offset, layout)
+
+
+def _window(step: OpStep, head: int, meta: Meta, whole: Layout) -> View:
+    """Return what an update stores into the memory of an array; one at a place of data one element, a loop anything."""
+    if step.op_name == "update_at":
+        return View(head, 0, contiguous((), itemsize(meta.dtype)))
+    if step.op_name != "update_slice":
+        return View(head, 0, whole)
+    moved = _through(step, tuple(step.attr("counts")), whole, itemsize(meta.dtype), "slice")
+    assert moved is not None
+    return View(head, moved[1], moved[0])
 
 
 def _through(

@@ -17,7 +17,7 @@ from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.inlining import is_arithmetic, is_tiny
 from jitfuse.plans.regions import Region, are_disjoint, region_of, whole, within
-from jitfuse.plans.updates import SHORTEST, chain_lengths, donated_updates
+from jitfuse.plans.updates import LEAD, SHORTEST, chain_lengths, donated_updates, updated_by
 from jitfuse.records import NamedTuple
 
 _NEVER: Final = 1 << 60
@@ -64,7 +64,12 @@ class Windows:
             self._readers[feed] = []
             self._reads[feed] = {feed: (Access(whole(program.meta[feed].shape), True),)}
         for number, step in enumerate(program.steps):
-            if chains.get(step.result_id, 0) >= SHORTEST:
+            if step.op_name in LEAD:
+                self._note(step, self._read_by(step))
+                for result in step.result_ids:
+                    if chains.get(result, 0) >= SHORTEST:
+                        self._go_on(number, step, result)
+            elif chains.get(step.result_id, 0) >= SHORTEST:
                 self._update(number, step)
             else:
                 self._note(step, self._read_by(step))
@@ -85,16 +90,35 @@ class Windows:
         self._readers[head] = self._open(number, head) if head in self._readers else []
         self._reads[result] = {head: (Access(whole(self.program.meta[result].shape), True),)}
 
+    def _go_on(self, number: int, step: OpStep, result: int) -> None:
+        """Have a loop write into the memory of what it begins with, where nobody reads that as it was then.
+
+        What else it reads of that is stored before.
+        """
+        base = updated_by(step, result)
+        head = self.heads.get(base) if base is not None else None
+        if base is None or head is None or self._newest[head] != base or self._last[base] > number:
+            return
+        beside = [i for i in step.input_ids if i != base and head in self._reads.get(i, _NOTHING)]
+        stored = {*self._open(number, head), *(i for i in beside if i not in self._must)}
+        if step.input_ids.count(base) > 1 or not all(map(self._may_store, stored)):
+            return
+        self._must.update({result, *stored})
+        self.heads[result] = head
+        self._newest[head] = result
+        self._readers[head] = []
+        self._reads[result] = {head: (Access(whole(self.program.meta[result].shape), True),)}
+
     def _to_store(self, number: int, step: OpStep, head: int) -> set[int] | None:
         """Return what must be stored for an update to be in place; None where it cannot be, or had better not."""
-        program, (base, value) = self.program, step.input_ids
+        program, (base, value, *_) = self.program, step.input_ids
         if self._last[base] > number or program.meta[value].dtype != program.meta[base].dtype:
             return None
         stored = {x for x in self._open(number, head) if not self._is_apart(x, step, head)}
         if not all(map(self._may_store, stored)):
             return None
-        if value in stored or value in self._must or self._is_safe(step, head):
-            return stored
+        if value in stored or value in self._must or step.op_name == "update_at" or self._is_safe(step, head):
+            return stored  # one element is read before it is stored
         counts = step.attr("counts")
         small = 2 * math.prod(counts) <= program.meta[base].size
         return {*stored, value} if small and self._may_store(value) else None
@@ -113,7 +137,9 @@ class Windows:
         return [x for x in self._readers[head] if self._last[x] > number and x not in self._must]
 
     def _is_apart(self, value: int, step: OpStep, head: int) -> bool:
-        return all(are_disjoint(a.region, region_of(step)) for a in self._reads[value][head])
+        """Return whether a value reads nothing of what an update stores."""
+        return step.op_name == "update_slice" and all(
+            are_disjoint(a.region, region_of(step)) for a in self._reads[value][head])
 
     def _may_store(self, value: int) -> bool:
         step = self.program.producers.get(value)

@@ -44,5 +44,5 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
         gammaln gamma rgamma beta betaln gammainc gammaincc gammaincinv i0 i0e i1 i1e ndtr log_ndtr erfinv erfcinv ndtri
         digamma zeta riemann_zeta
     """,
-    "views": "reshape transpose broadcast_to slice windows concat update_slice",
+    "views": "reshape transpose broadcast_to slice windows concat update_slice update_at",
 }.items()}

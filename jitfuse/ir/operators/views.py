@@ -4,7 +4,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.dtypes import is_integer
+from jitfuse.errors import ArgumentError, BoundsError, ShapeError
 from jitfuse.ir import meta_rules, reference, shape_rules
 from jitfuse.ir.op import REQUIRED, UPDATE, VARIADIC, VIEW, Op, add
 from jitfuse.ir.program import Meta
@@ -80,6 +81,15 @@ def _infer_update(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     return Meta(target.shape, target.dtype, target.device)
 
 
+def _infer_update_at(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    target, value, place = metas
+    if value.shape or place.shape or not is_integer(place.dtype):
+        raise ShapeError(f"update_at replaces one element by a number at an integer's place, not by {value} at {place}")
+    if not target.size:
+        raise BoundsError("update_at: every place is out of bounds for an array without elements")
+    return Meta(target.shape, target.dtype, target.device)
+
+
 _REGION = {"starts": REQUIRED, "steps": REQUIRED, "counts": REQUIRED}
 add(Op("reshape", 1, VIEW, {"shape": REQUIRED}, _infer_reshape, reference.reshape))
 add(Op("transpose", 1, VIEW, {"axes": REQUIRED}, _infer_transpose, reference.transpose))
@@ -92,3 +102,5 @@ add(Op("windows", 1, VIEW, {"sizes": REQUIRED, "steps": REQUIRED, "dilations": R
 add(Op("concat", VARIADIC, VIEW, {"axis": 0}, _infer_concat, reference.concat))
 add(Op("update_slice", 2, UPDATE, _REGION, _infer_update, reference.update_slice,
         doc="The first operand with a region replaced by the second, broadcast and cast."))
+add(Op("update_at", 3, UPDATE, {}, _infer_update_at, reference.update_at,
+        doc="(x, number, place): x with the element at a flat place, which is within it, replaced by a number."))

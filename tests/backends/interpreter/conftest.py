@@ -122,6 +122,8 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
         for other in SUPPORTED:
             yield [x, special(region["counts"], other, 2)], region
             yield [x, special((), other, 3)], region
+    elif op.name == "update_at":
+        yield from (([x, special((), other, 3), np.int64(size - 1)], {}) for other in SUPPORTED if size)
     elif op.name == "concat":
         for axis in range(-1, rank):
             yield [x, special(shape, "float64", 2), x], {"axis": axis}

@@ -31,6 +31,12 @@ def updated(x: Any, value: Any, **region: Any) -> Any:
     return result
 
 
+def updated_at(x: Any, value: Any, place: Any) -> Any:
+    result = np.array(x)
+    result.flat[place] = value
+    return result
+
+
 def cast(x: Any, dtype: str) -> Any:
     """Cast elements that are not adjacent: where they are, NumPy has another float to uint32, out of range."""
     return np.repeat(np.asarray(x)[..., None], 2, axis=-1)[..., 0].astype(numpy_dtype(dtype))[()]
@@ -179,6 +185,7 @@ EXPECTED: dict[str, Callable[..., Any]] = {
     "astype": cast,
     **{name: spread(getattr(np, name)) for name in ("var", "std", "nanvar", "nanstd")},
     "slice": lambda x, **region: np.asarray(x)[at(**region)], "update_slice": updated,
+    "update_at": updated_at,
     "concat": lambda *xs, axis: np.concatenate(xs, axis),
     "full": lambda shape, value, dtype, weak: np.full(shape, value, numpy_dtype(dtype)),
     "extent": lambda value, dtype, weak: numpy_dtype(dtype).type(value),
