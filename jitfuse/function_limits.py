@@ -177,12 +177,16 @@ class Limits:
             self.give_up(f"its calls come to more than {most:,} steps that are no equal rounds of loops, and each is "
                           "planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
-    def note_answer(self, question: Question, answer: Answer) -> None:
-        """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""
+    def is_one_too_many(self, question: Question, answer: Answer) -> bool:
+        """Count an answer at its place; return whether there have been too many different ones."""
         values = self._values.setdefault((question.place, question.what), set())
         values.add(answer.key)
-        limit = MAX_SHAPES if answer.arrays else MAX_VALUES
-        if len(values) > limit:
+        return len(values) > (MAX_SHAPES if answer.arrays else MAX_VALUES)
+
+    def note_answer(self, question: Question, answer: Answer) -> None:
+        """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""
+        if self.is_one_too_many(question, answer):
+            limit = MAX_SHAPES if answer.arrays else MAX_VALUES
             what = "shapes" if answer.arrays else "values"
             self.give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "

@@ -43,13 +43,15 @@ def put(run: Recorder | None, frame: types.FrameType, owner: Any, key: Any, valu
         return
     if run.arms:
         value, key = _put_in_arm(run, owner, key, value)
+    elif run.loops and type(owner) is not TracedTensor:
+        refuse(run)
     run.view.store_item(owner, key, value)
 
 
 def _put_in_arm(run: Recorder, owner: Any, key: Any, value: Any) -> tuple[Any, Any]:
     """Return what to store, and where, so that it changes nothing where the arm's condition does not hold."""
     condition = run.arms[-1].condition
-    if type(owner) is list and type(key) is int and -len(owner) <= key < len(owner):
+    if type(owner) is list and not run.loops and type(key) is int and -len(owner) <= key < len(owner):
         try:
             return chosen(run, run.arms[-1].both, condition, value, owner[key]), key
         except ApartError:
@@ -83,10 +85,12 @@ def _is_mask(key: Any) -> bool:
 
 def update(run: Recorder | None, frame: types.FrameType, name: str, value: Any, other: Any) -> Any:
     """Carry out ``value op= other``; return what the name holds then."""
-    if run is None or not run.arms or is_number(value):
+    if run is None or is_number(value):
         return _in_place(name)(value, other)
-    if type(value) is not TracedTensor:
+    if (run.arms or run.loops) and type(value) is not TracedTensor:
         refuse(run)
+    if not run.arms:
+        return _in_place(name)(value, other)
     result = _apart(name)(value, other)
     if type(result) is not TracedTensor or result._meta != value._meta:
         refuse(run)
@@ -99,6 +103,8 @@ def update_item(run: Recorder | None, frame: types.FrameType, name: str, owner: 
     if run is None:
         owner[key] = _in_place(name)(owner[key], other)
         return
+    if run.loops and type(owner) is not TracedTensor:
+        refuse(run)
     now = run.view.load_item(owner, key, False)
     if not run.arms:
         run.view.store_item(owner, key, _in_place(name)(now, other))
@@ -119,15 +125,15 @@ def _apart(name: str) -> Callable[[Any, Any], Any]:
 
 
 def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords: tuple[str, ...]) -> Any:
-    """Return a function that an arm calls: one that computes and does nothing else."""
-    if run is not None and run.arms and not ("out" not in keywords and _only_computes(function)):
+    """Return a function that an arm or a loop calls: one that computes and does nothing else."""
+    if run is not None and (run.arms or run.loops) and not ("out" not in keywords and _only_computes(function)):
         refuse(run)
-    return function
+    return function if run is None else run.view.hooks.called(function)
 
 
 def goes_over(run: Recorder | None, frame: types.FrameType, value: Any) -> Any:
-    """Return what a loop of an arm goes over: nothing that is used up."""
-    if run is not None and run.arms and type(value) not in (range, list, tuple, TracedTensor):
+    """Return what a loop in an arm or a loop goes over: nothing that is used up."""
+    if run is not None and (run.arms or run.loops) and type(value) not in (range, list, tuple, TracedTensor):
         refuse(run)
     return value
 
@@ -157,9 +163,13 @@ def check_recorded(run: Recorder, row: ops.Op, inputs: tuple[int, ...]) -> tuple
     if row.name == "require":
         off = run.emit("logical_not", (run.arms[-1].condition._id(),))
         return inputs[0], run.emit("logical_or", (inputs[1], off))
+    stores_one = (
+        bool(run.loops) and row.name == "scatter" and not any(run.graph.metas[i].shape for i in inputs[1:])
+    )
     indices = inputs[1:] if row.name == "gather" else inputs[2:] if row.name == "scatter" else ()
     if (
-        row.kind in _REFUSED or row.name in _BOUNDED or not all(_is_inside(run, i) for i in indices)
+        (row.kind in _REFUSED and not stores_one) or row.name in _BOUNDED
+        or not all(_is_inside(run, i) for i in indices)
         or (row.raises and kind(run.graph.metas[inputs[0]].dtype) in row.raises)
     ):
         refuse(run)

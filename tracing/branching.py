@@ -12,10 +12,10 @@ import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse.tracing import arms
+from jitfuse.tracing import arms, looping
 from jitfuse.tracing.choosing import UNBOUND, Arm, Both, all_chosen, refuse, truth, truth_of
 from jitfuse.tracing.look import UnknownValueError, known_value
-from jitfuse.tracing.observing import may_split
+from jitfuse.tracing.observing import may_put_off
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor
 
@@ -28,8 +28,8 @@ def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) 
     """Return the branch for the truth of traced data, the value itself where Python decides."""
     if run is None or run.splitter is None or type(value) is not TracedTensor or value._meta.size != 1:
         return value
-    if run.splitter.decides(place) or not may_split(run):
-        return value
+    if not may_put_off(run) or (not run.loops and run.splitter.decides(place)):
+        return value  # in a loop that is the program's Python can decide nothing
     try:
         known_value(run.session, value._id())
     except UnknownValueError:
@@ -117,6 +117,6 @@ STEPS: Final[dict[str, Callable[..., Any]]] = {
     "ask": _ask, "then": _then, "begin_other": _begin_other,
     "otherwise": _otherwise, "merge": _merge, "choose": _choose, "choose_truth": _choose_truth,
     "put": arms.put, "update": arms.update, "update_item": arms.update_item,
-    "called": arms.called, "goes_over": arms.goes_over, "slice": _slice,
+    **looping.STEPS, "called": arms.called, "goes_over": arms.goes_over, "slice": _slice,
 }
 """What takes a step of a branch in a frame: (the run, None outside of traces; the frame; values of the step)."""

@@ -77,8 +77,10 @@ class Arm:
 
 
 def refuse(run: Recorder, place: Site | None = None) -> NoReturn:
-    """Have Python decide at the innermost branch, or one at a place; does not return."""
+    """Have Python decide at the innermost branch, or one at a place, in no loop of the program; does not return."""
     assert run.splitter is not None
+    if run.loops:
+        run.splitter.decide([loop.place for loop in run.loops])
     run.splitter.decide((place,) if place is not None else (run.arms[-1].both.place,))
 
 
@@ -125,7 +127,7 @@ def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> l
     try:
         return [chosen(run, both, both.condition, a, b) for a, b in pairs]
     except ApartError:
-        if run.arms:
+        if run.arms or run.loops:
             refuse(run)
         first = bool(both.condition)
         return [a if first else b for a, b in pairs]
@@ -136,7 +138,7 @@ def chosen(run: Recorder, both: Both, condition: TracedTensor, a: Any, b: Any) -
     if a is b:
         return a
     if a is UNBOUND or b is UNBOUND:
-        if not run.arms:
+        if not run.arms and not run.loops:
             raise ApartError
         return UNBOUND  # a use of it raises, and then the branch is refused
     if is_number(a) and is_number(b):

@@ -17,7 +17,7 @@ from jitfuse.tracing import python_numbers
 from jitfuse.tracing.choosing import as_python
 from jitfuse.tracing.handlers import is_caught
 from jitfuse.tracing.look import UnknownValueError, known_value
-from jitfuse.tracing.observing import may_split
+from jitfuse.tracing.observing import may_put_off
 from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.traced import TracedTensor, fresh
 
@@ -62,7 +62,7 @@ def _made(python: type, dtype: str, values: tuple[Any, ...]) -> Any:
 def goes(value: TracedTensor, what: str) -> bool:
     """Return whether a number is made of a value without a look; it is noted where."""
     run, dtype = value._run, value._meta.dtype
-    if not run.alive or run.splitter is None or value.shape or not may_split(run) or dtype == "uint64":
+    if not run.alive or run.splitter is None or value.shape or not may_put_off(run) or dtype == "uint64":
         return False
     if kind(dtype) == "complex" or kind(dtype) not in ("bool", "int", "uint", "float"):
         return False

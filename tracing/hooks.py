@@ -137,8 +137,8 @@ class TracingHooks:
             self.run.splitter.decide(self.run.branched)
 
     def writes(self) -> None:
-        """Refuse a branch whose arm writes state."""
-        if self.run.arms:
+        """Refuse a branch whose arm writes state, and a loop that does."""
+        if self.run.arms or self.run.loops:
             choosing.refuse(self.run)
 
     def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:

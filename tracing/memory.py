@@ -142,8 +142,10 @@ class Memory(Literals):
                                    "dtype: inside a fused function they share no memory. Write into a copy.")
         if storage.feed is not None and not storage.feed.writeable:
             raise self._read_only(storage)
-        if storage.region is not self.session.region:
-            region = self.session.region
+        region = self.session.region
+        while region is not storage.region and region is not None and region.is_python:
+            region = region.outer
+        if storage.region is not region:
             raise UntraceableError(
                 f"{region.name if region is not None else 'the function'} writes at {user_line()} into an array from "
                 f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "

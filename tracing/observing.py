@@ -116,6 +116,12 @@ def may_split(run: Recorder) -> bool:
     return run.splitter is not None and run.session.region is None and not run.session.on_device
 
 
+def may_put_off(run: Recorder) -> bool:
+    """Return whether what Python would look at may stay traced data here: a look, or another trace, is the way out."""
+    loops = run.loops
+    return may_split(run) or bool(run.splitter is not None and loops and run.session.region is loops[-1].region)
+
+
 def ask(
     run: Recorder, what: str, tensors: tuple[int, ...], answer: Callable[..., Answer], number: type | None = None
 ) -> tuple[Any, tuple[int, ...]]:

@@ -62,8 +62,10 @@ class Recorder(Memory):
         """The ranges that loops go over whose variables are counters."""
         self.arms: list[Any] = []
         """The arms of branches that are being computed, the innermost last."""
+        self.loops: list[Any] = []
+        """The loops of Python whose iteration is being traced as one of the program's, the innermost last."""
         self.branched: set[Site] = set()
-        """Where branches have gone both ways."""
+        """Where branches have gone both ways, and loops have become loops of the program."""
         self.draws = 0
         """How many draws from generators have been recorded."""
         self.mixed: dict[int, int] = {}
@@ -105,6 +107,7 @@ class Recorder(Memory):
         self._lines.clear()
         self.placed.clear()
         self.arms.clear()
+        self.loops.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
 
     # ------------------------------------------------------------------ steps

@@ -54,7 +54,7 @@ def trace_body(
     finally:
         session.region = region.outer
         run.random_calls, run.random_base = drawn
-        _close(session, region.start, len(run.graph.ops))
+        close(session, region.start, len(run.graph.ops))
     return body_of(session, region, outputs)
 
 
@@ -64,7 +64,7 @@ def body_of(session: Session, region: Region, outputs: tuple[int, ...]) -> Body:
     return Body(region, tuple(region.parameters), outputs, nodes, captured)
 
 
-def _close(session: Session, start: int, end: int) -> None:
+def close(session: Session, start: int, end: int) -> None:
     """Note the ops of a body; those of bodies within it are among them."""
     while session.closed and session.closed[-1][0] >= start:
         session.closed.pop()

@@ -35,9 +35,11 @@ class Feed(Record, frozen=True, eq=False):
 class Region:
     """The body of a loop or branch while it is traced: where its ops begin in the graph, and its parameters."""
 
-    __slots__ = ("name", "outer", "parameters", "start")
+    __slots__ = ("is_python", "name", "outer", "parameters", "start")
 
-    def __init__(self, name: str, start: int, outer: Region | None) -> None:
+    def __init__(self, name: str, start: int, outer: Region | None, *, is_python: bool = False) -> None:
+        self.is_python = is_python
+        """Whether it is that of a loop of Python: what it writes into arrays from outside is carried."""
         self.name = name
         self.start = start
         self.outer = outer

@@ -190,7 +190,7 @@ class _Call(Record, frozen=True):
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
             result = view.run(self.fn, seen, named)
-            if recorder.arms:
+            if recorder.arms or recorder.loops:
                 choosing.refuse(recorder)  # an error in an arm has been caught
             def is_leaf(value: Any) -> bool:
                 return id(value) in view.reals or view.place_of(value) is not None
@@ -207,14 +207,14 @@ class _Call(Record, frozen=True):
                 raise ModeMattersError
             _refuse_caught(None)
         except BaseException as error:
-            arms = [arm.both.place for arm in recorder.arms]
+            arms = [loop.place for loop in recorder.loops] or [arm.both.place for arm in recorder.arms[-1:]]
             recorder.end()
             view.rollback()
             if recorder.mode_matters:
                 raise ModeMattersError from None
             if recorder.branched and isinstance(error, Exception):
                 assert self.splitter is not None
-                self.splitter.decide(arms[-1:] or recorder.branched)  # Python may not have come here
+                self.splitter.decide(arms or recorder.branched)  # Python may not have come here
             _refuse_caught(error)
             _locate(error)
             if self.declares_training or recorder.mode_read:

@@ -1,7 +1,8 @@
 """What the steps of a program touch in memory: whether writes at places that data says are most of it.
 
 A kernel stores at places that its launch knows, so `x[i] = v` with an `i` from data goes over all of `x`, where NumPy
-touches one element. Owns the estimate. Does not own what follows from it (`jitfuse.function_limits`).
+touches one element; but in loops of the program, which store single elements in place.
+Owns the estimate. Does not own what follows from it (`jitfuse.function_limits`).
 """
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _STEP: Final = 512
 """Bytes that a processor moves while a small step takes its turn."""
 _MANY: Final = 16
 """Writes up to which a call takes no harm."""
-_LARGE: Final = 1 << 17
+LARGE: Final = 1 << 17
 """Bytes that are gone over in some 10 µs: NumPy writes an element in one."""
 _MUCH: Final = 1 << 26
 _SHARE: Final = 8
@@ -33,7 +34,7 @@ class Touched(NamedTuple):
     @property
     def is_waste(self) -> bool:
         """Whether plain Python would do the same in far less time: many writes, into large arrays, and little else."""
-        return (self.writes >= _MANY and self.over > _MUCH and self.over > self.writes * _LARGE
+        return (self.writes >= _MANY and self.over > _MUCH and self.over > self.writes * LARGE
                 and self.over > _SHARE * self.others)
 
 

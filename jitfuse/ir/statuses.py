@@ -31,6 +31,8 @@ MATH_RANGE: Final = 13
 INFINITE: Final = 14
 WIDE_INT: Final = 15
 """Where plain Python answers: it has ints of any size."""
+WIDE_RANGE: Final = 16
+"""Where plain Python answers: a loop's range goes further than counters do."""
 
 MESSAGES: Final = {
     NEGATIVE_POWER: "Integers to negative integer powers are not allowed.",
@@ -47,11 +49,12 @@ MESSAGES: Final = {
     MATH_RANGE: "math range error",
     INFINITE: "cannot convert float infinity to integer",
     WIDE_INT: "a float becomes an int beyond 64 bits",
+    WIDE_RANGE: "a loop goes over a range beyond 2**31",
 }
 """The error's text of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {
     DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
-    MATH_RANGE: NumberTooLargeError, INFINITE: NumberTooLargeError, WIDE_INT: WideIntError,
+    MATH_RANGE: NumberTooLargeError, INFINITE: NumberTooLargeError, WIDE_INT: WideIntError, WIDE_RANGE: WideIntError,
     INTEGER_DIVISION: TensorDivisionError,
 }
 

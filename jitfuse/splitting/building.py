@@ -115,12 +115,21 @@ class Building:
             raise
 
     def _go_both_ways(self, question: Question) -> bool:
-        """Have the branches where data is looked at go both ways; False where they do already, or cannot."""
+        """Have the branches where data is looked at go both ways, or loops over data be the program's; False where they
+        do already, or cannot."""
         self._one_way.add(question.place)
-        if question.number is not bool or not self._limits.may_branch or not _branches_here():
+        of_int = question.what == "int()"
+        if not (of_int or question.number is bool) or not self._limits.may_branch or not _branches_here(of_int):
             return False
         self._limits.note_branching()
         return True
+
+    def _note_answer(self, question: Question, answer: Answer) -> None:
+        """Count an answer; where the bound of a range has shown too many, its loop is the program's from now on."""
+        is_new = question.what == "int()" and question.place not in self._one_way
+        if is_new and self._limits.is_one_too_many(question, answer) and self._go_both_ways(question):
+            raise BranchSignal
+        self._limits.note_answer(question, answer)
 
     def _note_state(self, run: Recorder, question: Question, python: PythonState | None) -> None:
         """Tell the run whether it may be in a loop that comes back to where it was but for its counters."""
@@ -148,7 +157,7 @@ class Building:
         self._conditions(run.session, run.view.trail.guards, _written(run))
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
-            self._limits.note_answer(question, answer)  # a walk has come upon it
+            self._note_answer(question, answer)  # a walk has come upon it
         return answer.value, self._adopt(run, state, answer)
 
     def _adopt(self, run: Recorder, state: State, answer: Answer) -> tuple[int, ...]:
@@ -186,7 +195,7 @@ class Building:
         answer = self._call.run(edge)
         assert answer is not None
         self.position = Position(target, answer, answer.key)
-        self._limits.note_answer(question, answer)
+        self._note_answer(question, answer)
         if loop is not None:
             raise LoopClosedSignal
         return answer.value, self._adopt(run, target, answer)
@@ -299,12 +308,15 @@ class Building:
         return repr(session.guarded_values.get(feed)), session.int_ranges.get(feed), written
 
 
-def _branches_here() -> bool:
-    """Have the branches of the user's function that looks at data go both ways; False where that is not possible."""
+def _branches_here(of_int: bool) -> bool:
+    """Have the branches of the user's function that looks at data go both ways; False where that is not possible.
+
+    `of_int`: have the loop over a range whose bound it looks at be a loop of the program.
+    """
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame is not None and branches.want(frame.f_code)
+    return frame is not None and branches.want(frame.f_code, frame.f_lineno if of_int else None)
 
 
 def _written(run: Recorder) -> dict[int, int]:

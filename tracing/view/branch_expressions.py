@@ -28,6 +28,8 @@ class Context:
         self.filename = filename
         self.count = 0
         """How many branches have been rewritten."""
+        self.loops: set[int] = set()
+        """The lines of loops that may be loops of the program."""
         self.temporaries = 0
         """How many names have been made for what tests found."""
 

@@ -16,9 +16,10 @@ Owns which statements arms may hold, and which names are chosen. Does not own ex
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Final
 
+from jitfuse.later import Later
 from jitfuse.tracing.view.branch_expressions import (
     FORBIDDEN,
     MARK,
@@ -34,6 +35,11 @@ from jitfuse.tracing.view.branch_expressions import (
     targets,
 )
 
+if TYPE_CHECKING:
+    from jitfuse.tracing.view import loop_statements
+else:
+    loop_statements = Later("jitfuse.tracing.view.loop_statements")
+
 __all__ = ["MARK", "Rewriter"]
 
 _DEPTH: Final = 8
@@ -47,8 +53,10 @@ _OPERATORS: Final = {
 class Rewriter(Context):
     """One function being rewritten, with the functions in it."""
 
-    def __init__(self, filename: str) -> None:
+    def __init__(self, filename: str, lines: Collection[int] = ()) -> None:
+        """`lines`: where loops begin whose ranges are data; in code without them, loops are left alone."""
         super().__init__(filename)
+        self.lines = lines
         self._outer: frozenset[str] = frozenset()
         self._function: ast.FunctionDef | None = None
 
@@ -70,7 +78,7 @@ class Rewriter(Context):
                 rest = body[k + 1 :]
                 if loop and rest and not statement.orelse and _is(statement.body, ast.Continue):
                     turned = ast.If(located(ast.UnaryOp(ast.Not(), statement.test), statement), rest, [])
-                    if self._fits(turned.body):
+                    if self.fits(turned.body):
                         return [*made, *self._branch(located(turned, statement), loop)]
                 chosen = _return_of(statement, rest)
                 if chosen is not None:
@@ -84,6 +92,8 @@ class Rewriter(Context):
         """Rewrite what is inside of a statement other than a branch."""
         if isinstance(statement, ast.FunctionDef):
             self.function(statement)
+        elif isinstance(statement, ast.For) and self.lines and (made := loop_statements.as_loop(self, statement)):
+            return made
         elif isinstance(statement, ast.For | ast.While):
             statement.body = self.block(statement.body, loop=True)
             statement.orelse = self.block(statement.orelse, loop=False)
@@ -103,7 +113,7 @@ class Rewriter(Context):
 
     def _branch(self, node: ast.If, loop: bool) -> list[ast.stmt]:
         """Rewrite an ``if``: both ways where its arms only compute and assign."""
-        if not self._fits([*node.body, *node.orelse]) or has(node.test, *FORBIDDEN):
+        if not self.fits([*node.body, *node.orelse]) or has(node.test, *FORBIDDEN):
             node.body = self.block(node.body, loop)
             node.orelse = self.block(node.orelse, loop)
             return [node]
@@ -112,7 +122,7 @@ class Rewriter(Context):
         place = self.place(node)
         t, listed = self.temporary(), constant(tuple(names))
         test = Expressions(self).truth(node.test)
-        arms = _Arms(self)
+        arms = Arms(self)
         body, orelse = arms.block(node.body), arms.block(node.orelse)
         made: list[ast.stmt] = [
             assign([t], call("ask", place, test)),
@@ -146,7 +156,7 @@ class Rewriter(Context):
             if outside[n] != inside[n] or n in parameters or not (_begins(node.body, n) and _begins(node.orelse, n))
         )
 
-    def _fits(self, body: Sequence[ast.stmt], depth: int = 0) -> bool:
+    def fits(self, body: Sequence[ast.stmt], depth: int = 0) -> bool:
         """Return whether statements do nothing but compute and assign, as far as their form tells."""
         return bool(body) and depth < _DEPTH and all(self._computes(s, depth) for s in body)
 
@@ -154,17 +164,18 @@ class Rewriter(Context):
         if isinstance(s, ast.Pass):
             return True
         if isinstance(s, ast.If):
-            return not has(s.test, *FORBIDDEN) and self._fits([*s.body, *s.orelse], depth + 1)
+            return not has(s.test, *FORBIDDEN) and self.fits([*s.body, *s.orelse], depth + 1)
         if isinstance(s, ast.For):
             names = all(isinstance(n, ast.Name) for n in targets(s.target))
-            return not s.orelse and names and not has(s.iter, *FORBIDDEN) and self._fits(s.body, depth + 1)
+            return not s.orelse and names and not has(s.iter, *FORBIDDEN) and self.fits(s.body, depth + 1)
         if isinstance(s, ast.Assign):
-            return all(map(self._is_target, s.targets)) and not has(s.value, *FORBIDDEN)
+            return all(map(self.is_target, s.targets)) and not has(s.value, *FORBIDDEN)
         if isinstance(s, ast.AugAssign):
-            return self._is_target(s.target) and not has(s.value, *FORBIDDEN)
+            return self.is_target(s.target) and not has(s.value, *FORBIDDEN)
         return False
 
-    def _is_target(self, target: ast.expr) -> bool:
+    def is_target(self, target: ast.expr) -> bool:
+        """Return whether what is assigned to is names of the function alone, and items."""
         return all(
             (isinstance(t, ast.Name) and t.id not in self._outer)
             or (isinstance(t, ast.Subscript) and not has(t, *FORBIDDEN))
@@ -172,7 +183,7 @@ class Rewriter(Context):
         )
 
 
-class _Arms:
+class Arms:
     """The statements of an arm: what they write goes through gates, and functions that they call are asked for."""
 
     def __init__(self, rewriter: Rewriter) -> None:
@@ -185,6 +196,9 @@ class _Arms:
         if isinstance(s, ast.If):
             return self.rewriter._branch(s, loop=False)
         if isinstance(s, ast.For):
+            made = loop_statements.as_loop(self.rewriter, s) if self.rewriter.lines else None
+            if made is not None:
+                return made
             s.iter, s.body = call("goes_over", self.value(s.iter)), self.block(s.body)
             return [s]
         if isinstance(s, ast.AugAssign):
@@ -231,7 +245,7 @@ class _Arms:
         return ast.Expr(call("update_item", name, self.value(s.target.value), _key(self, s.target.slice), value))
 
 
-def _key(arms: _Arms, node: ast.expr) -> ast.expr:
+def _key(arms: Arms, node: ast.expr) -> ast.expr:
     """Return an index as a value: slices are calls of `slice`."""
     if isinstance(node, ast.Slice):
         parts = [arms.value(p) if p is not None else ast.Constant(None) for p in (node.lower, node.upper, node.step)]

@@ -25,8 +25,8 @@ else:
 
 _Place = tuple[str, int]
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
-_wanted: Final[set[_Place]] = set()
-"""File and first line of code in which branches go both ways."""
+_wanted: Final[dict[_Place, frozenset[int]]] = {}
+"""File and first line of code in which branches go both ways; the lines of its loops over ranges that are data."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
 """By the id of a function's own code: a weak reference to it, and the code that goes both ways, if there is any."""
 
@@ -47,12 +47,19 @@ class Gate:
         return STEPS[self.name](None, sys._getframe(1), *values)
 
 
-def want(code: types.CodeType) -> bool:
-    """Have branches in a frame's code go both ways from now on; False where they do already, or cannot."""
+def want(code: types.CodeType, line: int | None = None) -> bool:
+    """Have branches in a frame's code go both ways from now on, or a loop at a line be one of the program.
+
+    False where they do already, or cannot.
+    """
     place = code.co_filename, code.co_firstlineno
-    if place in _wanted or not _sites_in(*place):
+    known = _wanted.get(place)
+    if known is not None and (line is None or line in known):
         return False
-    _wanted.add(place)
+    lines = (known or frozenset()) | ({line} if line is not None else set())
+    if not _sites_in(*place, lines, line):
+        return False
+    _wanted[place] = lines
     _made.clear()
     return True
 
@@ -75,15 +82,15 @@ def _is_wanted(code: types.CodeType) -> bool:
     return (code.co_filename, code.co_firstlineno) in _wanted or any(map(_is_wanted, inner))
 
 
-def _sites_in(filename: str, line: int) -> bool:
-    """Return whether a function of a file has branches that can go both ways."""
+def _sites_in(filename: str, line: int, lines: frozenset[int], loop: int | None) -> bool:
+    """Return whether a function of a file has branches that can go both ways, or such a loop at a line."""
     tree = _parsed(filename)
     found = None if tree is None else _function_at(tree, line)
     if found is None:
         return False
-    rewriter = branch_statements.Rewriter(filename)
+    rewriter = branch_statements.Rewriter(filename, lines)
     rewriter.function(found)
-    return rewriter.count > 0
+    return rewriter.count > 0 if loop is None else loop in rewriter.loops
 
 
 def _parsed(filename: str) -> ast.Module | None:
@@ -111,7 +118,8 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
     same = _code_of(tree, code)
     if same is None or not _are_equal(same, code):
         return None
-    rewriter = branch_statements.Rewriter(code.co_filename)
+    lines = _wanted.get((code.co_filename, code.co_firstlineno), frozenset())
+    rewriter = branch_statements.Rewriter(code.co_filename, lines)
     rewriter.function(node)
     made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
     return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)
@@ -146,6 +154,7 @@ def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
 def _with_gates(code: types.CodeType) -> types.CodeType:
     """Put gates, and what takes no trace, where their marks are among the constants."""
     from jitfuse.tracing.choosing import TESTS  # which imports the tracer
+    from jitfuse.tracing.looping import is_loop
 
     def exchanged(value: Any) -> Any:
         if isinstance(value, types.CodeType):
@@ -153,6 +162,6 @@ def _with_gates(code: types.CodeType) -> types.CodeType:
         if not (isinstance(value, str) and value.startswith(branch_statements.MARK)):
             return value
         name = value.removeprefix(branch_statements.MARK)
-        return TESTS.get(name) or Gate(name)
+        return is_loop if name == "is_loop" else TESTS.get(name) or Gate(name)
 
     return code.replace(co_consts=tuple(map(exchanged, code.co_consts)))

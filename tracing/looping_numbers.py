@@ -1,0 +1,128 @@
+"""Numbers that go from one iteration of a loop to the next, whose dtype the iterations decide.
+
+``s = 0.0`` before ``s += x[k]`` is a float of Python's until the first iteration, and NumPy's from then on. Such a
+number is carried as NumPy's, with the truth that it stands for one of Python's beside it where anybody needs that. Owns
+which numbers are carried as what. Does not own the loop (`jitfuse.tracing.looping`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jitfuse.ir.program import Meta
+from jitfuse.tracing import python_numbers
+from jitfuse.tracing.choosing import as_python, holds
+from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+_BOOL = Meta((), "bool")
+
+
+class Carried:
+    """A number that a loop carries: what it starts as, is in an iteration, and comes out as."""
+
+    def __init__(self, run: Recorder, start: TracedTensor) -> None:
+        self._run, self._start = run, start
+        self._dtype, self._weak = start._meta.dtype, start.weak
+        self._python: int | None = run.mixed.get(start._id())
+        """The truth that the start stands for a number of Python's, where it is carried as NumPy's."""
+        self._told = False
+        """Whether that truth is carried, too."""
+        self._taken_for_exact = False
+        """Whether a loop within takes the int for one that a double holds: then it has to turn out a double here."""
+        self.value: TracedTensor = start
+        self.outputs: tuple[int, ...] = ()
+        self.changed = False
+        """Whether the last iteration has changed what it is carried as."""
+
+    @classmethod
+    def of(cls, run: Recorder, value: Any) -> Carried | None:
+        """Return a number as one that is carried; None where none is."""
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            return None
+        start = lift(run, value)
+        if start._meta.dtype not in ("bool", "int64", "float64") and (start.weak or start._meta.dtype == "bfloat16"):
+            return None
+        return cls(run, start)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The tensors that the loop starts with."""
+        run = self._run
+        start = run.fit(self._start._id(), (), self._dtype)
+        return (start, self._truth_at_start()) if self._told else (start,)
+
+    def _truth_at_start(self) -> int:
+        return self._run.scalar(False, "bool") if self._python is None else self._python
+
+    def begin(self, parameter: Callable[[str, Meta], int], name: str, count: int, low: int) -> None:
+        """Begin an iteration: the number is a parameter of it."""
+        run = self._run
+        made = parameter(name, Meta((), self._dtype))
+        truth = parameter(f"{name} is Python's", _BOOL) if self._told else None
+        self.value = as_python(fresh(run, made)) if self._weak else fresh(run, made)
+        if self._weak:
+            return
+        if truth is None and self._python is not None:  # it is in the first iteration
+            truth = run.emit("logical_and", (run.emit("equal", (count, low)), self._python))
+        if truth is not None:
+            run.mixed[self.value._id()] = truth
+
+    def end(self, value: Any) -> bool:
+        """End an iteration that leaves a value; return whether the number can be carried."""
+        run, self.changed = self._run, False
+        taken, self._taken_for_exact = self._taken_for_exact, False
+        if type(value) is int and not -(2**63) <= value < 2**63:
+            return False
+        end = lift(run, value)
+        dtype, weak = end._meta.dtype, end.weak
+        if (dtype, weak) != (self._dtype, self._weak) and not self._join(end):
+            return False
+        if not self._weak and (weak or end._id() in run.mixed) and not self._told:
+            self._told = self.changed = True
+        if self.changed or (taken and self._weak):
+            return self.changed
+        self.outputs = (run.fit(end._id(), (), self._dtype),)
+        if self._told:
+            truth = run.scalar(True, "bool") if weak else run.mixed.get(end._id(), run.scalar(False, "bool"))
+            self.outputs += (truth,)
+        return True
+
+    def _join(self, end: TracedTensor) -> bool:
+        """Carry the number as what both its start and its end are; return whether there is such a thing."""
+        dtype, weak = end._meta.dtype, end.weak
+        if weak == self._weak:
+            return False
+        numpy, python = (self._dtype, dtype) if weak else (dtype, self._dtype)
+        other = end if weak else self._start
+        if not holds(numpy, python) or not (numpy == python or python != "int64" or self._is_exact(other)):
+            return False
+        if self._weak:
+            self._dtype, self._weak, self.changed = numpy, False, True
+            self._python = self._run.scalar(True, "bool")
+        return True
+
+    def _is_exact(self, number: TracedTensor) -> bool:
+        """Return whether a double holds a Python int, as far as the loops around can tell while they are traced."""
+        run = self._run
+        if python_numbers.is_exact(run, number._id()):
+            return True
+        around = [c for loop in run.loops for c in loop.numbers if c is not self and c.value is number]
+        for carried in around:
+            carried._taken_for_exact = True
+        return bool(around)
+
+    def finish(self, results: Iterator[int], low: int, high: int) -> None:
+        """Take what comes out of the loop."""
+        run = self._run
+        made = fresh(run, next(results))
+        self.value = as_python(made) if self._weak else made
+        truth = next(results) if self._told else None
+        if self._weak:
+            return
+        if truth is None and self._python is not None:  # it is where there was no iteration
+            empty = run.emit("logical_not", (run.emit("less", (low, high)),))
+            truth = run.emit("logical_and", (empty, self._python))
+        if truth is not None:
+            run.mixed[made._id()] = truth
