@@ -163,7 +163,8 @@ _multiplied: Final[Function] = np.multiply.reduce
 _added_up, _multiplied_up = np.add.accumulate, np.multiply.accumulate
 
 
-def _prod(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
+def prod(x: Array, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """Return the product of elements along one axis or all."""
     return _multiplied(x, axis, keepdims=True) if keepdims else _multiplied(x, axis)
 
 
@@ -231,8 +232,14 @@ _OWN: Final[dict[str, Function]] = {
     "conj": _conj, "round": _round, "floor_divide": floor_divide, "expm1": _but_complex(np.expm1),
     "tanh": _but_complex(np.tanh), "reshape": _reshape, "astype": _astype, "zeros_like": _like(np.zeros),
     "ones_like": _like(np.ones), "empty_like": _like(np.empty), "full_like": _full_like, "meshgrid": _meshgrid,
-    "prod": _prod, "argmin": _argmin, "argmax": _argmax, "cumulative_sum": _scan(_added_up),
+    "prod": prod, "argmin": _argmin, "argmax": _argmax, "cumulative_sum": _scan(_added_up),
     "cumulative_prod": _scan(_multiplied_up), **ORDER, **TRANSFORMS,
     "vecdot": _vecdot, "matmul": _matmul, "linalg.vecdot": _vecdot, "linalg.matmul": _matmul, "linalg.cross": _cross,
     "linalg.pinv": _pinv, "linalg.matrix_rank": _matrix_rank, **LAPACK,
 }
+
+MAKING: Final = frozenset({
+    "prod", "argmin", "argmax", "cumulative_sum", "cumulative_prod", "searchsorted", "linalg.cholesky",
+    "linalg.svdvals", "linalg.eigvals", "linalg.eigvalsh", "linalg.qr", *TRANSFORMS,
+})
+"""Functions whose ndarrays nobody else has: they may be written, and no stride is negative."""

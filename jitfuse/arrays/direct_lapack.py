@@ -119,9 +119,13 @@ def _eigvals(x: Array, /) -> Any:
 
 
 # ---------------------------------------------------------------- factors
+_ZERO: Final = np.array(0.0)
+
+
 @functools.lru_cache(128)
 def _below(rows: int, columns: int) -> Array:
-    return np.tri(rows, columns, -1, bool)
+    """Return the places of what is below the diagonal of a matrix, row by row."""
+    return np.flatnonzero(np.tri(rows, columns, -1, bool))
 
 
 def _factored(x: Array) -> tuple[Array, Array]:
@@ -138,10 +142,10 @@ def _qr(x: Array, /, *, mode: str = "reduced") -> Any:
     if rows > columns:
         rows, r = columns, r[..., :columns, :]
     if x.ndim == 2:
-        np.putmask(r, _below(rows, columns), 0)
+        r.put(_below(rows, columns), _ZERO)
     else:
-        r[..., _below(rows, columns)] = 0
-    return _results.QRResult(*_cast((q, r), x))
+        r[..., np.tri(rows, columns, -1, bool)] = 0
+    return tuple.__new__(_results.QRResult, _cast((q, r), x))
 
 
 LAPACK: Final[dict[str, Function]] = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -37,84 +38,84 @@ _PLAIN: Final = frozenset(_COMPLEX if _pocketfft is not None else ())
 """The codes of dtypes that the ufuncs transform."""
 
 
+_empty: Final = np.empty
+
+
 @functools.lru_cache(256)
 def _over(size: int, code: str) -> Array:
     """Return 1 / size as the ufuncs take it at once."""
     return np.array(1 / size, _FACTOR[code])
 
 
-def _carried_out(ufunc: Any, x: Array, axis: int, size: int, dtype: Any, factor: Array) -> Array:
-    if axis in (-1, x.ndim - 1):
-        return ufunc(x, factor, np.empty((*x.shape[:-1], size), dtype))  # type: ignore[no-any-return]
-    shape = list(x.shape)
-    shape[axis] = size
-    made = np.empty(shape, dtype)
-    ufunc(x.swapaxes(axis, -1), factor, made.swapaxes(axis, -1))
-    return made
-
-
-def _fft(x: Array, axis: int, code: str) -> Array:
-    return _carried_out(_pocketfft.fft, x, axis, x.shape[axis], _COMPLEX[code], _ONE)
-
-
-def _ifft(x: Array, axis: int, code: str) -> Array:
-    size = x.shape[axis]
-    return _carried_out(_pocketfft.ifft, x, axis, size, _COMPLEX[code], _over(size, code))
-
-
-def _rfft(x: Array, axis: int, code: str, factor: Array = _ONE) -> Array:
-    if code in "FD":
-        raise ArgumentError("rfft takes real numbers")
-    size = x.shape[axis]
-    ufunc = _pocketfft.rfft_n_odd if size % 2 else _pocketfft.rfft_n_even
-    return _carried_out(ufunc, x, axis, size // 2 + 1, _COMPLEX[code], factor)
-
-
-def _irfft(x: Array, axis: int, code: str) -> Array:
-    size = 2 * (x.shape[axis] - 1)
-    return _carried_out(_pocketfft.irfft, x, axis, size, _REAL[code], _over(size, code))
-
-
-def _hfft(x: Array, axis: int, code: str) -> Array:
-    size = 2 * (x.shape[axis] - 1)
-    if not size:
-        raise ArgumentError("hfft takes two points or more")
-    return _carried_out(_pocketfft.irfft, np.conjugate(x), axis, size, _REAL[code], _ONE)
-
-
-def _ihfft(x: Array, axis: int, code: str) -> Array:
-    made = _rfft(x, axis, code, _over(x.shape[axis], code))
-    return np.conjugate(made, made)
-
-
-def _fftn(x: Array, code: str) -> Array:
-    for axis in range(x.ndim - 1, -1, -1):
-        x, code = _fft(x, axis, code), _COMPLEX[code].char
-    return x
-
-
-def _ifftn(x: Array, code: str) -> Array:
-    for axis in range(x.ndim - 1, -1, -1):
-        x, code = _ifft(x, axis, code), _COMPLEX[code].char
-    return x
-
-
-def _rfftn(x: Array, code: str) -> Array:
-    x = _rfft(x, -1, code)
-    code = x.dtype.char
-    for axis in range(x.ndim - 2, -1, -1):
-        x = _fft(x, axis, code)
-    return x
-
-
-def _irfftn(x: Array, code: str) -> Array:
-    for axis in range(x.ndim - 1):
-        x, code = _ifft(x, axis, code), _COMPLEX[code].char
-    return _irfft(x, -1, code)
-
-
+Step = tuple[Any, Array, tuple[int, ...], Any, Any]
+"""A ufunc, its factor, the shape and dtype of what it writes, and which axes it takes; None for the last ones."""
 _LARGEST: Final = 1 << 24
 """The factors of NumPy's functions are those here up to this size: float32 has no larger whole numbers."""
+
+
+def _step(ufunc: Any, factor: Array, shape: tuple[int, ...], axis: int, size: int, dtype: Any) -> Step:
+    axis %= len(shape)
+    last = axis == len(shape) - 1
+    return ufunc, factor, (*shape[:axis], size, *shape[axis + 1 :]), dtype, None if last else [(axis,), (), (axis,)]
+
+
+def _fft(shape: tuple[int, ...], axis: int, code: str) -> list[Step]:
+    return [_step(_pocketfft.fft, _ONE, shape, axis, shape[axis], _COMPLEX[code])]
+
+
+def _ifft(shape: tuple[int, ...], axis: int, code: str) -> list[Step]:
+    size = shape[axis]
+    return [_step(_pocketfft.ifft, _over(size, code), shape, axis, size, _COMPLEX[code])]
+
+
+def _rfft(shape: tuple[int, ...], axis: int, code: str, factor: Array = _ONE) -> list[Step]:
+    if code in "FD":
+        raise ArgumentError("rfft takes real numbers")
+    size = shape[axis]
+    ufunc = _pocketfft.rfft_n_odd if size % 2 else _pocketfft.rfft_n_even
+    return [_step(ufunc, factor, shape, axis, size // 2 + 1, _COMPLEX[code])]
+
+
+def _irfft(shape: tuple[int, ...], axis: int, code: str) -> list[Step]:
+    size = 2 * (shape[axis] - 1)
+    return [_step(_pocketfft.irfft, _over(size, code), shape, axis, size, _REAL[code])]
+
+
+def _hfft(shape: tuple[int, ...], axis: int, code: str) -> list[Step]:
+    size = 2 * (shape[axis] - 1)
+    if not size:
+        raise ArgumentError("hfft takes two points or more")
+    return [_step(_pocketfft.irfft, _ONE, shape, axis, size, _REAL[code])]
+
+
+def _ihfft(shape: tuple[int, ...], axis: int, code: str) -> list[Step]:
+    return _rfft(shape, axis, code, _over(shape[axis], code))
+
+
+def _fftn(shape: tuple[int, ...], code: str) -> list[Step]:
+    return [step for axis in reversed(range(len(shape))) for step in _fft(shape, axis, code)]
+
+
+def _ifftn(shape: tuple[int, ...], code: str) -> list[Step]:
+    return [step for axis in reversed(range(len(shape))) for step in _ifft(shape, axis, code)]
+
+
+def _rfftn(shape: tuple[int, ...], code: str) -> list[Step]:
+    (first,) = _rfft(shape, -1, code)
+    return [first, *_fftn(first[2], code)[1:]]
+
+
+def _irfftn(shape: tuple[int, ...], code: str) -> list[Step]:
+    return [*_ifftn(shape, code)[:0:-1], *_irfft(shape, -1, code)]
+
+
+def _planned(plain: Function) -> Function:
+    """Return the steps of a transform by shape, code of the dtype and axis, or None where the ufuncs do not do it."""
+    @functools.lru_cache(512, typed=True)
+    def plan(shape: tuple[int, ...], code: str, *axis: int) -> list[Step] | None:
+        return plain(shape, *axis, code) if code in _PLAIN and 0 < math.prod(shape) <= _LARGEST and shape else None
+
+    return plan
 
 
 def _undecided(x: Array) -> bool:
@@ -122,25 +123,33 @@ def _undecided(x: Array) -> bool:
     return x.dtype.char == "e" or not x.size or not x.ndim
 
 
-def _along_one(name: str, plain: Function) -> Function:
-    library = behind_dispatch(getattr(np.fft, name))
+def _along_one(name: str, plain: Function, before: Function | None = None, after: Function | None = None) -> Function:
+    library, plan = behind_dispatch(getattr(np.fft, name)), _planned(plain)
 
     def transform(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Any:
-        code = x.dtype.char
-        if n is None and norm == "backward" and code in _PLAIN and 0 < x.size <= _LARGEST and x.ndim:
-            return plain(x, axis, code)
+        if n is None and norm == "backward":
+            steps = plan(x.shape, x.dtype.char, axis)
+            if steps is not None:
+                ufunc, factor, shape, dtype, along = steps[0]
+                made, x = _empty(shape, dtype), x if before is None else before(x)
+                made = ufunc(x, factor, made) if along is None else ufunc(x, factor, made, axes=along)
+                return made if after is None else after(made)
         return NotImplemented if _undecided(x) else library(x, n, axis, norm)
 
     return transform
 
 
 def _along_several(name: str, plain: Function) -> Function:
-    library = behind_dispatch(getattr(np.fft, name))
+    library, plan = behind_dispatch(getattr(np.fft, name)), _planned(plain)
 
     def transform(x: Array, /, *, s: Any = None, axes: Any = None, norm: str = "backward") -> Any:
-        code = x.dtype.char
-        if s is axes is None and norm == "backward" and code in _PLAIN and 0 < x.size <= _LARGEST and x.ndim:
-            return plain(x, code)
+        if s is axes is None and norm == "backward":
+            steps = plan(x.shape, x.dtype.char)
+            if steps is not None:
+                for ufunc, factor, shape, dtype, along in steps:
+                    made = _empty(shape, dtype)
+                    x = ufunc(x, factor, made) if along is None else ufunc(x, factor, made, axes=along)
+                return x
         return NotImplemented if _undecided(x) else library(x, s, axes, norm)
 
     return transform
@@ -155,11 +164,17 @@ def _shift(name: str) -> Function:
     return shift
 
 
-_SINGLE: Final = {"fft": _fft, "ifft": _ifft, "rfft": _rfft, "irfft": _irfft, "hfft": _hfft, "ihfft": _ihfft}
-_SEVERAL: Final = {"fftn": _fftn, "ifftn": _ifftn, "rfftn": _rfftn, "irfftn": _irfftn}
+def _conjugate_itself(x: Array) -> Any:
+    return np.conjugate(x, x)
+
+
 TRANSFORMS: Final[dict[str, Function]] = {
-    **{f"fft.{name}": _along_one(name, plain) for name, plain in _SINGLE.items()},
-    **{f"fft.{name}": _along_several(name, plain) for name, plain in _SEVERAL.items()},
+    **{f"fft.{name}": _along_one(name, plain) for name, plain in (
+        ("fft", _fft), ("ifft", _ifft), ("rfft", _rfft), ("irfft", _irfft))},
+    "fft.hfft": _along_one("hfft", _hfft, before=np.conjugate),
+    "fft.ihfft": _along_one("ihfft", _ihfft, after=_conjugate_itself),
+    **{f"fft.{name}": _along_several(name, plain) for name, plain in (
+        ("fftn", _fftn), ("ifftn", _ifftn), ("rfftn", _rfftn), ("irfftn", _irfftn))},
     **{f"fft.{name}": _shift(name) for name in ("fftshift", "ifftshift")},
 }
 """By the names of the namespace."""

@@ -44,14 +44,19 @@ def operator(name: str, in_place: bool = False) -> Function | None:
     if op is None or name not in torch_functions.NATIVE or op.loop is None or op.attrs or op.arity > 2:
         return None
     if in_place:
-        return _binary(op, getattr(torch.Tensor, _IN_PLACE[name])) if name in _IN_PLACE else None
+        return _binary(op, _IN_PLACE[name]) if name in _IN_PLACE else None
     function = torch_functions.function_of(name)
     return _unary(op, function) if op.arity == 1 else _binary(op, function)
 
 
-_IN_PLACE: Final = {
-    "add": "add_", "subtract": "sub_", "multiply": "mul_", "divide": "div_", "bitwise_and": "bitwise_and_",
-    "bitwise_or": "bitwise_or_", "bitwise_xor": "bitwise_xor_",
+def _power_in_place(a: Tensor, b: Tensor) -> Tensor:
+    return a.pow_(b) if a.dtype.is_floating_point else a.copy_(torch_functions.function_of("power")(a, b))
+
+
+_IN_PLACE: Final[dict[str, Function]] = {
+    "add": torch.Tensor.add_, "subtract": torch.Tensor.sub_, "multiply": torch.Tensor.mul_,
+    "divide": torch.Tensor.div_, "bitwise_and": torch.Tensor.bitwise_and_, "bitwise_or": torch.Tensor.bitwise_or_,
+    "bitwise_xor": torch.Tensor.bitwise_xor_, "power": _power_in_place,
 }
 
 

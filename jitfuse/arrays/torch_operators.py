@@ -5,18 +5,21 @@ Each takes its direct way, and where that has nothing to say what every eager ar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.base import EagerArray
-from jitfuse.arrays.torch_array import SMALL, Tensor, TorchArray, of_numpy, quietly, way_of
+from jitfuse.arrays.torch_array import Tensor, TorchArray
+from jitfuse.arrays.torch_ways import SMALL, over_memory_of, quietly, way_of
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY
 
 Function = Callable[..., Any]
+_increment_version: Final = torch._C._increment_version
+_NO_OPTIONS: Final[dict[str, Any]] = {}
 
 
 def _behind(name: str) -> tuple[Function | None, Function]:
@@ -32,7 +35,7 @@ def _unary(name: str, usual: Function) -> Function:
 
     def operator(self: TorchArray) -> Any:
         try:
-            return way((self,), {})
+            return way((self,), _NO_OPTIONS)
         except Exception:
             return usual(self)
 
@@ -51,7 +54,7 @@ def _binary(name: str, reflected: bool, usual: Function) -> Function:
         kind = type(other)
         if kind is TorchArray or kind in WEAK_DTYPE:
             try:
-                found = way((other, self) if reflected else (self, other), {})
+                found = way((other, self) if reflected else (self, other), _NO_OPTIONS)
                 if found is not NotImplemented:
                     return found
             except Exception:  # the usual way says what is wrong
@@ -62,15 +65,16 @@ def _binary(name: str, reflected: bool, usual: Function) -> Function:
 
 
 def _binary_by_numpy(over_arrays: Function, reflected: bool, usual: Function) -> Function:
+    way = way_of(None, over_arrays)
+    assert way is not None
+
     def operator(self: TorchArray, other: Any) -> Any:
         kind = type(other)
         if kind is TorchArray or kind in WEAK_DTYPE:
             try:
-                a, b = self.value.numpy(), other.value.numpy() if kind is TorchArray else other
-                if a.size <= SMALL and (kind is not TorchArray or b.size <= SMALL):
-                    found = quietly(over_arrays, b, a) if reflected else quietly(over_arrays, a, b)
-                    if found is not NotImplemented:
-                        return of_numpy(found)
+                found = way((other, self) if reflected else (self, other), _NO_OPTIONS)
+                if found is not NotImplemented:
+                    return found
             except Exception:  # the usual way says what is wrong
                 pass
         return usual(self, other)
@@ -82,8 +86,9 @@ def _inplace(name: str, plain: Function, usual: Function) -> Function:
     """Return Python's in-place operator: a result of the array's own shape and dtype is written as it is."""
     over_tensors, over_arrays = _behind(name)
     in_place = torch_direct.operator(name, in_place=True)
-    by_numpy = over_tensors is in_place is None
-    write = _write_by_numpy(over_arrays) if by_numpy else _write_by_torch(in_place, over_tensors)
+    write = _write_by_torch(in_place, over_tensors)
+    if over_tensors is None:
+        write = _write_by_numpy(over_arrays, write)
 
     def operator(self: TorchArray, other: Any) -> Any:
         value, kind = self.value, type(other)
@@ -121,16 +126,20 @@ def _write_by_torch(in_place: Function | None, over_tensors: Function | None) ->
     return write
 
 
-def _write_by_numpy(over_arrays: Function) -> Callable[[Any, Any], bool]:
-    """Return what writes NumPy's result into a tensor, and whether it has; by torch, which tells autograd."""
+def _write_by_numpy(over_arrays: Function, large: Function) -> Function:
+    """Return what writes NumPy's result into a tensor, and whether it has; autograd is told. Owns no large ones."""
     def write(value: Any, operand: Any) -> bool:
-        array = value.numpy()
+        array = over_memory_of(value)
         if array.size > SMALL:
-            return False
-        made = quietly(over_arrays, array, operand.numpy() if type(operand) is Tensor else operand)
+            return large(value, operand)  # type: ignore[no-any-return]
+        made = quietly(over_arrays, array, over_memory_of(operand) if type(operand) is Tensor else operand)
         if made is NotImplemented or made.dtype is not array.dtype or made.shape != array.shape:
             return False
-        value.copy_(torch.from_numpy(made))
+        if value.is_contiguous():  # else elements may be one in memory, which torch refuses to write into
+            _increment_version((value,))  # raises for what is not to be written into outside of inference mode
+            array[...] = made
+        else:
+            value.copy_(torch.from_numpy(made))
         return True
 
     return write

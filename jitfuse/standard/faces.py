@@ -28,7 +28,12 @@ _FIRSTS: Final = frozenset({int, float, bool, complex, np.ndarray})
 """What may be before an eager array."""
 
 
-class _Ways(dict[type, Way | None]):
+def _undecided(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """The way where there is none."""
+    return NotImplemented
+
+
+class _Ways(dict[type, Way]):
     """A function's direct ways by the class of the first argument, found when one is first there."""
 
     def __init__(self, name: str, function: Function) -> None:
@@ -36,25 +41,23 @@ class _Ways(dict[type, Way | None]):
         self.name = name
         self.function = function
 
-    def __missing__(self, kind: type) -> Way | None:
-        found: Way | None = None
+    def __missing__(self, kind: type) -> Way:
+        found: Way = _undecided
         if kind in (list, tuple):
-            found = self._of_first if self.name in SEQUENCES else None
+            found = self._of_first if self.name in SEQUENCES else _undecided
         elif kind in _FIRSTS:
             found = self._of_second
         elif issubclass(kind, HostArray) and issubclass(kind, AbstractTensor):
-            found = kind.way(self.name, self.function)  # type: ignore[attr-defined]
+            found = kind.way(self.name, self.function) or _undecided  # type: ignore[attr-defined]
         self[kind] = found
         return found
 
     def _of_first(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        way = self[type(args[0][0])]
-        return NotImplemented if way is None else way(args, options)
+        return self[type(args[0][0])](args, options)
 
     def _of_second(self, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         kind = type(args[1]) if len(args) > 1 else int
-        way = None if kind in _FIRSTS else self[kind]
-        return NotImplemented if way is None else way(args, options)
+        return NotImplemented if kind in _FIRSTS else self[kind](args, options)
 
 
 def face(name: str, function: Function) -> Function:
@@ -63,14 +66,12 @@ def face(name: str, function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        way = ways[type(args[0])] if args else None
-        if way is not None:
-            try:
-                found = way(args, kwargs)
-            except Exception:  # the function itself says what is wrong
-                found = NotImplemented
+        try:
+            found = ways[type(args[0])](args, kwargs)
             if found is not NotImplemented:
                 return found
+        except Exception:  # the function itself says what is wrong
+            pass
         return function(*args, **kwargs)
 
     call.__module__, _, call.__qualname__ = f"jitfuse.{name}".rpartition(".")
