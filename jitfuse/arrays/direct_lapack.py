@@ -138,14 +138,15 @@ def _qr(x: Array, /, *, mode: str = "reduced") -> Any:
     if mode != "reduced" or not _is_plain(x):
         return _library_qr(x, mode=mode)
     q, r = _failing.run(_factored, x)
-    rows, columns = x.shape[-2:]
-    if rows > columns:
-        rows, r = columns, r[..., :columns, :]
     if x.ndim == 2:
-        r.put(_below(rows, columns), _ZERO)
+        rows, columns = x.shape
+        if rows > columns:
+            r = r[:columns]
+        r.put(_below(min(rows, columns), columns), _ZERO)
     else:
-        r[..., np.tri(rows, columns, -1, bool)] = 0
-    return tuple.__new__(_results.QRResult, _cast((q, r), x))
+        r = r[..., : x.shape[-1], :]
+        r[..., np.tri(r.shape[-2], r.shape[-1], -1, bool)] = 0
+    return tuple.__new__(_results.QRResult, (q, r) if x.dtype is _FLOAT64 else _cast((q, r), x))
 
 
 LAPACK: Final[dict[str, Function]] = {

@@ -127,7 +127,7 @@ def _write_by_torch(in_place: Function | None, over_tensors: Function | None) ->
 
 
 def _write_by_numpy(over_arrays: Function, large: Function) -> Function:
-    """Return what writes NumPy's result into a tensor, and whether it has; autograd is told. Owns no large ones."""
+    """Return what writes NumPy's result into a tensor, and whether it has; autograd is told. `large` has the large."""
     def write(value: Any, operand: Any) -> bool:
         array = over_memory_of(value)
         if array.size > SMALL:
@@ -135,8 +135,9 @@ def _write_by_numpy(over_arrays: Function, large: Function) -> Function:
         made = quietly(over_arrays, array, over_memory_of(operand) if type(operand) is Tensor else operand)
         if made is NotImplemented or made.dtype is not array.dtype or made.shape != array.shape:
             return False
-        if value.is_contiguous():  # else elements may be one in memory, which torch refuses to write into
-            _increment_version((value,))  # raises for what is not to be written into outside of inference mode
+        # torch refuses to write where elements may be one in memory, and what is of inference mode outside of it
+        if value.is_contiguous() and not value.is_inference():
+            _increment_version((value,))
             array[...] = made
         else:
             value.copy_(torch.from_numpy(made))

@@ -6,7 +6,6 @@ through NumPy, and what it makes of what comes back. Does not own what carries a
 from __future__ import annotations
 
 import contextvars
-import functools
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ import torch
 
 from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.direct import UndecidedError
-from jitfuse.arrays.torch_array import Tensor, TorchArray
+from jitfuse.arrays.torch_array import TorchArray
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.tracing import numpy_linalg
 
@@ -26,7 +25,8 @@ _quiet = contextvars.copy_context()
 """Where NumPy does not warn, as torch does not. Two threads in it at once: one takes the long way."""
 _quiet.run(np.seterr, all="ignore")
 quietly = _quiet.run
-over_memory_of: Final = Tensor.numpy
+Tensor: Final = torch.Tensor
+over_memory_of: Final = torch.Tensor.numpy
 """The ndarray over a tensor's memory, unbound: to look for the method on the tensor takes a tenth as long as the call.
 """
 _tensor_over: Final = torch.from_numpy
@@ -94,16 +94,21 @@ def of_numpy(found: Any) -> Any:
         return _of_array(found)
     if isinstance(found, _SEQUENCES):
         parts = [_of_array(part) if type(part) is _ndarray else of_numpy(part) for part in found]
-        return _tuple_class(kind)._make(parts) if hasattr(kind, "_fields") else kind(parts)
+        return _classes[kind]._make(parts) if hasattr(kind, "_fields") else kind(parts)
     if issubclass(kind, np.generic) or kind in WEAK_DTYPE:
         return _of_array(np.array(found))
     return found
 
 
-@functools.cache
-def _tuple_class(kind: type) -> Any:
-    """Return the namespace's class for one of NumPy's named tuples."""
-    return getattr(numpy_linalg, kind.__name__, kind)
+class _Classes(dict[type, Any]):
+    """The namespace's classes for NumPy's named tuples."""
+
+    def __missing__(self, kind: type) -> Any:
+        found = self[kind] = getattr(numpy_linalg, kind.__name__, kind)
+        return found
+
+
+_classes: Final = _Classes()
 
 
 def _prod(x: np.ndarray[Any, Any], axis: Any = None, *, keepdims: bool = False) -> Any:
@@ -198,27 +203,36 @@ def _wrapped_parts(found: Any) -> Any:
 
 def _way_of_numpy(over_arrays: Function, making: bool) -> Function:
     def way(args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        count = len(args)
-        if count == 1 and not options:
-            first = args[0]
-            a = over_memory_of(first.value) if type(first) is TorchArray else _arrays(first)
-            found = quietly(over_arrays, a) if type(a) is not _ndarray or a.size <= SMALL else NotImplemented
-        elif options or count > 2:
+        found: Any
+        if options:
             found = _over_any_arrays(over_arrays, args, options)
-        else:
+        elif len(args) == 2:
             first, second = args
             if type(first) is type(second):
                 a, b = over_memory_of(first.value), over_memory_of(second.value)
-                found = quietly(over_arrays, a, b) if a.size <= SMALL and b.size <= SMALL else NotImplemented
+                if a.size > SMALL or b.size > SMALL:
+                    return NotImplemented
+                found = quietly(over_arrays, a, b)
             else:
                 found = quietly(over_arrays, _arrays(first), _arrays(second))
+        elif len(args) == 1:
+            first = args[0]
+            a = over_memory_of(first.value) if type(first) is TorchArray else _arrays(first)
+            found = quietly(over_arrays, a) if type(a) is not _ndarray or a.size <= SMALL else NotImplemented
+        else:
+            found = _over_any_arrays(over_arrays, args, options)
         if making:
             if type(found) is _ndarray:
                 made: TorchArray = _new(TorchArray)
                 made.value = _tensor_over(found)
                 return made
             if isinstance(found, tuple):
-                return tuple.__new__(_tuple_class(type(found)), [wrapped(_tensor_over(part)) for part in found])
+                parts = []
+                for part in found:
+                    made = _new(TorchArray)
+                    made.value = _tensor_over(part)
+                    parts.append(made)
+                return tuple.__new__(_classes[type(found)], parts)
         return found if found is NotImplemented else of_numpy(found)
 
     return way

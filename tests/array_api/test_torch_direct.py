@@ -149,12 +149,51 @@ def test_in_place_over_parts_of_the_same_memory(parts: str) -> None:
 
 
 def test_in_place_operators_tell_autograd() -> None:
-    for function in (operator.iadd, operator.ifloordiv, operator.imod):
+    for function in (operator.iadd, operator.ifloordiv, operator.imod, operator.ipow):
         tensor, weight = torch.ones(3), torch.ones(3, requires_grad=True)
         product = (tensor * weight).sum()
         function(jf.asarray(tensor), 2.0)
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             product.backward()
+
+
+def test_in_place_operators_and_inference_mode() -> None:
+    with torch.inference_mode():
+        tensor = torch.tensor([5.0, -5.0, 7.5])
+        for function in (operator.ifloordiv, operator.imod, operator.ipow):
+            function(jf.asarray(tensor), 2.0)
+        assert tensor.tolist() == [0.0, 1.0, 1.0]
+    for function in (operator.ifloordiv, operator.imod, operator.ipow):
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            function(jf.asarray(tensor), 3.0)
+
+
+def test_in_place_powers() -> None:
+    floats = [0.0, -0.0, 1.0, -1.5, np.inf, -np.inf, np.nan, 5e-324, 1e300, 2.0, 7.0]
+    for dtype in (torch.float32, torch.float64, torch.int64):
+        for size in (0, 1, 11):
+            for exponent in (0, 1, 2, 3, 0.5, -1.0, "itself"):
+                tensor = torch.arange(-4, 7) if dtype is torch.int64 else torch.tensor(floats, dtype=dtype)
+                x = jf.asarray(tensor[:size])
+                by = jf.asarray(abs(x.value)) if exponent == "itself" else exponent
+                want = outcome(lambda x=x, by=by: x**by)
+                made = outcome(lambda x=x, by=by: operator.ipow(x, by))
+                if isinstance(want, Exception) or want.dtype != x.dtype:
+                    assert isinstance(made, Exception)
+                else:
+                    np.testing.assert_array_equal(_plain(x), _plain(want))
+                    np.testing.assert_array_equal(np.signbit(_plain(x)), np.signbit(_plain(want)))
+
+
+@pytest.mark.parametrize("make", [jf.asarray, lambda a: jf.asarray(torch.from_numpy(a))])
+def test_axes_that_are_no_ints_raise_after_those_that_are(make: Callable[[Any], Any]) -> None:
+    for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"):
+        function = getattr(jf.fft, name)
+        want = getattr(np.fft, name)(WAVE, axis=1)
+        for axis in (1, -1, np.int64(1)):
+            np.testing.assert_array_equal(np.asarray(function(make(WAVE.copy()), axis=axis)), want)
+        for axis in (1.0, 2, -3, "1"):
+            assert isinstance(outcome(lambda f=function, a=axis: f(make(WAVE.copy()), axis=a)), Exception)
 
 
 TRANSFORMS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "rfftn", "irfftn", "fftshift")
