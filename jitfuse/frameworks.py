@@ -1,4 +1,5 @@
-"""Arguments that native code does not read as they are: eager arrays, torch tensors, unaligned arrays, `.warm`'s specs.
+"""Arguments that native code does not read as they are: eager arrays, torch tensors, unaligned arrays, NumPy's
+generators, `.warm`'s specs.
 
 Owns zero-copy passage of eager arrays and CPU torch tensors, copies of unaligned arrays, and `jf.spec`. torch is never
 imported here: a tensor can only come from a process that has imported it. Does not own any arithmetic.
@@ -13,6 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from jitfuse import drawing
 from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.compile.delivery import Delivery
 from jitfuse.dtypes import numpy_dtype
@@ -60,7 +62,8 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             leaves.extend(leaf)
         elif type(leaf) is dict:
             leaves.extend(leaf.values())
-        elif isinstance(leaf, HostArray) or (torch is not None and isinstance(leaf, torch.Tensor)):
+        elif isinstance(leaf, HostArray) or (torch is not None and isinstance(leaf, torch.Tensor)) or (
+                drawing.is_generator(leaf)):
             return True
     return False
 
@@ -79,8 +82,9 @@ class Adapted:
 
     Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
     where there is one among the arguments, else eager arrays. Arrays that are not aligned or in another byte order pass
-    as copies; what the function writes into them is copied back. `tensors` are the places, among the leaves of the
-    arguments without `training`, at which torch tensors stand.
+    as copies; what the function writes into them is copied back. Generators pass as arrays of their states, and are
+    moved on by what is written there. `tensors` and `generators` are the places, among the leaves of the arguments
+    without `training`, at which torch tensors and generators stand.
     """
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -91,6 +95,9 @@ class Adapted:
         self._ran_plainly = False
         self._restores = True
         self.tensors: tuple[int, ...] = ()
+        self.generators: tuple[int, ...] = ()
+        self._states: dict[int, bytes] = {}
+        self._same: dict[int, Any] = {}
         self.args = _mapped(self._adapted, args)
         self.kwargs = {name: value if name == "training" else _mapped(self._adapted, value)
                        for name, value in kwargs.items()}
@@ -107,6 +114,12 @@ class Adapted:
         elif type(leaf) is np.ndarray and not (leaf.flags.aligned and leaf.dtype.isnative):
             array = np.array(leaf, leaf.dtype.newbyteorder("="), order="K")
             array.flags.writeable = leaf.flags.writeable
+        elif drawing.is_generator(leaf):
+            self.generators += (place,)
+            array = self._same.get(id(leaf))
+            if array is None:  # a generator that is given twice is one
+                array = self._same[id(leaf)] = drawing.state_of(leaf)
+                self._states[id(array)] = array.tobytes()
         else:
             return leaf
         self._given[id(array)] = (leaf, array)
@@ -147,6 +160,8 @@ class Adapted:
         for leaf, array in self._given.values():
             if type(leaf) is np.ndarray and leaf.flags.writeable:
                 np.copyto(leaf, array)
+            elif id(array) in self._states and array.tobytes() != self._states[id(array)]:
+                drawing.give_back(leaf, array)
         return _mapped(self._restored, result) if self._restores else result
 
     def _restored(self, leaf: Any) -> Any:
@@ -269,7 +284,7 @@ def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     kind = type(tree)
     if kind is tuple or kind is list:
         return kind([_mapped(function, part) for part in tree])
-    if kind in _LEAVES or isinstance(tree, HostArray):
+    if kind in _LEAVES or isinstance(tree, HostArray) or drawing.is_generator(tree):
         return function(tree)
     import optree
 

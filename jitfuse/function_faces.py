@@ -10,6 +10,7 @@ from typing import Any
 
 from jitfuse import behind
 from jitfuse import compile as compiler
+from jitfuse.drawing import Drawing
 from jitfuse.frameworks import Adapted, materialise_specs, needs_adapting
 from jitfuse.function_splits import Splits
 from jitfuse.ir.program import FusedProgram
@@ -18,16 +19,16 @@ from jitfuse.ir.program import FusedProgram
 class Faces(Splits):
     """The public methods of a fused function beside the call."""
 
-    def twin(self, places: tuple[int, ...]) -> Faces:
-        """Return the function that answers calls with torch tensors at places among the arguments' leaves."""
+    def twin(self, places: tuple[int, ...], drawing: Drawing) -> Faces:
+        """Return the function that answers calls with torch tensors and generators at places among the arguments."""
         raise NotImplementedError
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Faces, tuple[Any, ...], dict[str, Any]]:
         """Return the function that a call comes to, and its arguments as native code reads them."""
-        if not needs_adapting(args, kwargs):
+        if not (self._draws or needs_adapting(args, kwargs)):
             return self, args, kwargs
         adapted = Adapted(args, kwargs)
-        return self.twin(adapted.tensors), adapted.args, adapted.kwargs
+        return self.twin(adapted.tensors, Drawing(adapted.generators, self._draws)), adapted.args, adapted.kwargs
 
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
         """Return the program of a call with these arguments (traced where it is new); nothing is compiled."""

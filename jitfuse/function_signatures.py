@@ -22,8 +22,10 @@ from jitfuse import compile as compiler
 from jitfuse import random as jf_random
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import StateBlock
+from jitfuse.drawing import Drawing
 from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError, VolatileError
 from jitfuse.frameworks import tensor_feeds, tensor_ids
+from jitfuse.ir.generators import EVERYBODYS
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
 from jitfuse.tracing.device_array import DeviceArray
@@ -59,7 +61,11 @@ class Signatures(NativeCallable):
         self._retired: Any = None
         self._launches = 0
         self._tensor_places: tuple[int, ...] = ()
-        self._twins: dict[tuple[int, ...], Any] = {}
+        self._drawing = Drawing()
+        """The generators that its calls move on, whose states are arrays in them."""
+        self._draws = False
+        """Whether its calls draw from the generator behind `np.random.seed`, so that a twin answers them."""
+        self._twins: dict[tuple[tuple[int, ...], Drawing], Any] = {}
         self._home: weakref.ref[Signatures] | None = None
         self._busy = threading.local()
         self._why_new: tuple[str, ...] | None = None
@@ -120,10 +126,17 @@ class Signatures(NativeCallable):
                 isinstance(value, DeviceArray) for value in (*args, *kwargs.values())
             ),
             foreign=tensor_ids(self._tensor_places, args, kwargs) if self._tensor_places else frozenset(),
+            drawing=self._lent(args, kwargs),
         )
         self._counts["traces"] += 1
         self._keeps = self._keeps or bool(made.result.effects)
         return made
+
+    def _lent(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
+        """Return the ids of arrays that are states of generators."""
+        places, everybodys = self._drawing
+        given = tensor_ids(places, args, kwargs) if places else frozenset()
+        return given | {id(EVERYBODYS.words)} if everybodys else given
 
     def _whole_trace(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
         """Trace the function where there is no data to look at."""
@@ -196,8 +209,11 @@ class Signatures(NativeCallable):
     def _start_native(self, spec: Any) -> bool:
         """Have native code try a signature in calls; return False while the runtime is not there.
 
-        False also where native code tries a signature with tensors already: these are others than it can read.
+        False also where native code tries a signature with tensors already: these are others than it can read; and
+        where tensors come with generators, whose states have to be brought and given back.
         """
+        if spec.tensors and self._drawing != Drawing():
+            return False
         if not self.native or not compiler.runtime_is_ready():
             return False
         compiler.native_runtime().accept_error_state()

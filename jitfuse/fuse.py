@@ -6,6 +6,7 @@ and fallbacks; signatures are `jitfuse.function_signatures`', the other public m
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -15,7 +16,15 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
-from jitfuse.errors import ArgumentError, CompileError, JitfuseError, OverlapError, VolatileError
+from jitfuse.drawing import Drawing, everybodys_lent, renew_lock
+from jitfuse.errors import (
+    ArgumentError,
+    CompileError,
+    EverybodysDrawError,
+    JitfuseError,
+    OverlapError,
+    VolatileError,
+)
 from jitfuse.frameworks import (
     Adapted,
     are_adapted,
@@ -95,6 +104,12 @@ class FusedFunction(Faces):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a new signature is traced and compiled first."""
         try:
+            try:
+                return self._miss(*args, **kwargs)
+            except EverybodysDrawError:
+                if self._home is not None or self._draws:
+                    raise
+                self._draws = True
             return self._miss(*args, **kwargs)
         except BaseException as error:
             if not compiler.debugging():
@@ -114,7 +129,7 @@ class FusedFunction(Faces):
         left = take_left()
         if left is not None:
             return self._answer_plainly(left, *self._split_mode(args, kwargs), [])
-        adapts = needs_adapting(args, kwargs)
+        adapts = self._draws or needs_adapting(args, kwargs)
         said = self._limits.plain in self._warned
         if said and not (adapts or self._specs or self._options.strict):
             self._counts["fallbacks"] += 1
@@ -130,8 +145,9 @@ class FusedFunction(Faces):
                 self._refuse_kept(adapted)
             except ArgumentError as error:
                 return self._answer_plainly(error, *self._split_mode(args, kwargs), [])
-            with adapted.standing_in():
-                result = self.twin(adapted.tensors)(*adapted.args, **adapted.kwargs)
+            drawing = Drawing(adapted.generators, self._draws)
+            with everybodys_lent() if self._draws else contextlib.nullcontext(), adapted.standing_in():
+                result = self.twin(adapted.tensors, drawing)(*adapted.args, **adapted.kwargs)
             return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
         return self._answered(training, args, kwargs, lambda: self._answer(training, args, kwargs))
@@ -153,6 +169,8 @@ class FusedFunction(Faces):
                 spec = answer()
             except Exception as error:
                 refusal.append(error)
+            if refusal and isinstance(refusal[0], EverybodysDrawError) and self._options.device != "gpu":
+                raise refusal.pop()
             if refusal:  # no longer being handled: what plain Python raises has the context that its user sees there
                 return self._answer_plainly(refusal.pop(), training, args, kwargs, texts)
             output.show(texts)
@@ -198,18 +216,20 @@ class FusedFunction(Faces):
                 hide_own_frames(error)
             raise
 
-    def twin(self, places: tuple[int, ...]) -> FusedFunction:
-        """Return the function that answers calls with torch tensors at places among the arguments' leaves.
+    def twin(self, places: tuple[int, ...], drawing: Drawing) -> FusedFunction:
+        """Return the function that answers calls with torch tensors at places among the arguments' leaves, and draws.
 
-        It sees NumPy views of them, and keeps signatures of its own: torch promotes and delivers in other ways.
+        It sees NumPy views of tensors, and states of generators. It keeps signatures of its own: torch promotes and
+        delivers in other ways, and what is written into a state has to be given back.
         """
-        if places == self._tensor_places:
+        if (places, drawing) == (self._tensor_places, self._drawing):
             return self
         with self._lock:
-            found = self._twins.get(places)
+            found = self._twins.get((places, drawing))
             if found is None:
-                found = self._twins[places] = FusedFunction(self._fn, self._options)
-                found._tensor_places, found._warned, found._home = places, self._warned, weakref.ref(self)
+                found = self._twins[places, drawing] = FusedFunction(self._fn, self._options)
+                found._tensor_places, found._drawing, found._warned = places, drawing, self._warned
+                found._home = weakref.ref(self)
         return found
 
     def _call_on_gpu(self, spec: Any, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -303,6 +323,7 @@ _functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
 
 def _after_fork() -> None:
     """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
+    renew_lock()
     for function in list(_functions):
         function._renew_locks()
 

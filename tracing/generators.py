@@ -3,19 +3,21 @@
 The generator's state is a traced array, each draw a library step that takes it and makes the next one
 (`jitfuse.ir.generators`): the numbers are NumPy's own, drawn anew in each call from the same seed. Seeds, parameters
 and what is shuffled may be traced; how much is drawn becomes part of the program. Generators that come from outside,
-and those without a seed, have a state that a call would have to move on: they are not replayed.
+and those without a seed, have a state that a call would have to move on: they are not replayed. Does not own
+`np.random.RandomState` (`jitfuse.tracing.legacy_generators`).
 """
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
 from jitfuse.ir import generators, shape_rules
+from jitfuse.later import Later
 from jitfuse.tracing.choosing import as_python
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.handlers import refuse_in_try
@@ -25,27 +27,32 @@ from jitfuse.tracing.recorder import Recorder, active
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor
 
-_REQUIRED: Final = object()
+if TYPE_CHECKING:
+    from jitfuse.tracing import legacy_generators
+else:
+    legacy_generators = Later("jitfuse.tracing.legacy_generators")
+
+REQUIRED: Final = object()
 _DRAWS: Final = 64
 """Draws in one run after which a function is looked at for what else it does."""
 _WORTH: Final = 32
 """Operators, each for so many elements, that a draw must have beside it there."""
 _PER_OPERATOR: Final = 256
-_FLOATS: Final[dict[str, dict[str, Any]]] = {
+FLOATS: Final[dict[str, dict[str, Any]]] = {
     "normal": {"loc": 0.0, "scale": 1.0}, "uniform": {"low": 0.0, "high": 1.0}, "exponential": {"scale": 1.0},
-    "gamma": {"shape": _REQUIRED, "scale": 1.0}, "beta": {"a": _REQUIRED, "b": _REQUIRED},
+    "gamma": {"shape": REQUIRED, "scale": 1.0}, "beta": {"a": REQUIRED, "b": REQUIRED},
     "lognormal": {"mean": 0.0, "sigma": 1.0}, "laplace": {"loc": 0.0, "scale": 1.0},
     "logistic": {"loc": 0.0, "scale": 1.0}, "gumbel": {"loc": 0.0, "scale": 1.0}, "rayleigh": {"scale": 1.0},
-    "weibull": {"a": _REQUIRED}, "pareto": {"a": _REQUIRED}, "power": {"a": _REQUIRED}, "standard_cauchy": {},
-    "standard_t": {"df": _REQUIRED}, "chisquare": {"df": _REQUIRED}, "f": {"dfnum": _REQUIRED, "dfden": _REQUIRED},
-    "vonmises": {"mu": _REQUIRED, "kappa": _REQUIRED}, "wald": {"mean": _REQUIRED, "scale": _REQUIRED},
-    "triangular": {"left": _REQUIRED, "mode": _REQUIRED, "right": _REQUIRED},
+    "weibull": {"a": REQUIRED}, "pareto": {"a": REQUIRED}, "power": {"a": REQUIRED}, "standard_cauchy": {},
+    "standard_t": {"df": REQUIRED}, "chisquare": {"df": REQUIRED}, "f": {"dfnum": REQUIRED, "dfden": REQUIRED},
+    "vonmises": {"mu": REQUIRED, "kappa": REQUIRED}, "wald": {"mean": REQUIRED, "scale": REQUIRED},
+    "triangular": {"left": REQUIRED, "mode": REQUIRED, "right": REQUIRED},
 }
-_INTEGERS: Final[dict[str, dict[str, Any]]] = {
-    "poisson": {"lam": 1.0}, "binomial": {"n": _REQUIRED, "p": _REQUIRED}, "geometric": {"p": _REQUIRED},
-    "negative_binomial": {"n": _REQUIRED, "p": _REQUIRED},
+INTEGERS: Final[dict[str, dict[str, Any]]] = {
+    "poisson": {"lam": 1.0}, "binomial": {"n": REQUIRED, "p": REQUIRED}, "geometric": {"p": REQUIRED},
+    "negative_binomial": {"n": REQUIRED, "p": REQUIRED},
 }
-_WAY_OUT: Final = (
+WAY_OUT: Final = (
     "Its numbers would be the same in every call. Use jf.random.uniform(shape), which draws anew, give default_rng a "
     "seed, or draw outside and pass the numbers as an argument."
 )
@@ -55,70 +62,61 @@ def default_rng(seed: Any = None) -> Any:
     """Return a generator with this seed, an int that may be traced; a generator of the trace as it is."""
     if type(seed) is TracedGenerator:
         return seed
+    return TracedGenerator(*seeded("np.random.default_rng", seed))
+
+
+def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
+    """Return the run, and the state of a generator with this seed."""
+    run = active()
     whole = type(seed) is int or isinstance(seed, np.integer) or (
         isinstance(seed, TracedTensor) and not seed.shape and dtypes.is_integer(str(seed.dtype)))
-    run = active()
     if not whole or run is None:
-        raise UntraceableError(f"np.random.default_rng without an int for a seed is called inside a fused function, at "
-                               f"{user_line()}. {_WAY_OUT}")
-    refuse_in_try("np.random.default_rng")
-    return TracedGenerator(run, strong(lift(run, seed)).call("generator_seed"))
+        raise UntraceableError(f"{name} without an int for a seed is called inside a fused function, at "
+                               f"{user_line()}. {WAY_OUT}")
+    refuse_in_try(name)
+    return run, strong(lift(run, seed)).call("generator_seed", **attrs)
 
 
-class TracedGenerator:
-    """An np.random.Generator that a traced function has made."""
+def lent(run: Recorder, state: TracedTensor) -> TracedDraws:
+    """Return what stands for a generator from outside, of whose state an array is; it is given back in the end."""
+    found: TracedDraws | None = run.lent.get(id(state))
+    if found is None:
+        legacy = state.shape == (generators.places("uint64", legacy=True),)
+        kind: type[TracedDraws] = legacy_generators.TracedRandomState if legacy else TracedGenerator
+        found = run.lent[id(state)] = kind(run, state.as_copy(), state)
+    return found
 
-    def __init__(self, run: Recorder, state: TracedTensor) -> None:
+
+class TracedDraws:
+    """A generator of NumPy's that a traced function has made; `_stands_for` says of which class."""
+
+    _stands_for: type = np.random.Generator
+    _legacy = False
+    _floats, _integers = FLOATS, INTEGERS
+
+    def __init__(self, run: Recorder, state: TracedTensor, lent: TracedTensor | None = None) -> None:
         self._run, self._state, self._region = run, state, run.session.region
+        self._lent = lent
+        """Where the state goes in the end, of a generator from outside."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """What isinstance sees."""
-        return np.random.Generator
+        return self._stands_for
 
     def __getattr__(self, name: str) -> Any:
         """Return a method that draws from a distribution; refuse what there is no step for."""
-        if name in _FLOATS or name in _INTEGERS:
+        if name in self._floats or name in self._integers:
             return _distribution(self, name)
         if name.startswith("__"):
             raise AttributeError(name)
-        raise UnsupportedError(f"Generator.{name} is not available inside a fused function, at {user_line()}. Draw "
-                               "outside and pass the numbers as an argument.")
+        raise UnsupportedError(f"{self._stands_for.__name__}.{name} is not available inside a fused function, at "
+                               f"{user_line()}. Draw outside and pass the numbers as an argument.")
 
     def __copy__(self) -> Any:
         """Refuse a second generator with the same state: in NumPy both move it on."""
         raise UnsupportedError(f"copy.copy of a generator is not available inside a fused function, at {user_line()}. "
                                "Make another with np.random.default_rng(seed).")
-
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw from [0, 1)."""
-        return self._typed("random", size, dtype, out)
-
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw from the normal distribution around 0 of deviation 1."""
-        return self._typed("standard_normal", size, dtype, out)
-
-    def standard_exponential(self, size: Any = None, dtype: Any = np.float64, method: str = "zig",
-                             out: Any = None) -> Any:
-        """Draw from the exponential distribution of scale 1."""
-        if method != "zig":
-            raise UnsupportedError(f"Generator.standard_exponential(method={method!r}) is not available, at "
-                                   f"{user_line()}")
-        return self._typed("standard_exponential", size, dtype, out)
-
-    def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64,
-                 endpoint: bool = False) -> Any:
-        """Draw integers from low to below high, or to high where `endpoint`; from 0 to below low without high."""
-        low, high = (0, low) if high is None else (low, high)
-        bounds = [strong(lift(self._run, b)) for b in (low, high)]
-        name = dtype_name(dtype, "Generator.integers")
-        if name == "bool" or not all(b.dtype == "int64" for b in bounds):
-            raise UnsupportedError(f"Generator.integers of {name} between {low!r} and {high!r} is not available inside "
-                                   f"a fused function, at {user_line()}")
-        shape = self._shape(size, bounds)
-        one = size is None and not shape
-        numbers = self._draw("integers_to" if endpoint else "integers", bounds, shape, name, weak=one and dtype is int)
-        return numbers if numbers.weak else numbers[0] if one else numbers.reshape(shape)
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0,
                shuffle: bool = True) -> Any:
@@ -178,19 +176,24 @@ class TracedGenerator:
                                    f"function, at {user_line()}")
         return self._vectors("multinomial", [n, pvals], pvals, size, "int64")
 
+    def give_back(self) -> None:
+        """Write the state into the array that it came from, if it has moved on."""
+        state = self._lent
+        if state is not None and self._state._id() != state._id():
+            state[...] = self._state.call("generator_draw", method="nothing", shape=(0,), dtype="uint64")
+
     # ------------------------------------------------------------------ draws
-    def _typed(self, method: str, size: Any, dtype: Any, out: Any) -> Any:
-        name = dtype_name(dtype, f"Generator.{method}")
-        if name not in ("float32", "float64"):
-            raise TypeError(f"Unsupported dtype dtype('{name}') for {method}")
-        if out is None:
-            return self._numbers(method, [], size, name)
-        if not isinstance(out, TracedTensor) or out.dtype != name or (
-                size is not None and self._shape(size, []) != out.shape):
-            raise UnsupportedError(f"Generator.{method}(out=...) takes an array of the trace, of its own dtype and "
-                                   f"shape, at {user_line()}")
-        out[...] = self._numbers(method, [], out.shape, name)
-        return out
+    def _whole(self, method: str, low: Any, high: Any, size: Any, dtype: Any) -> Any:
+        low, high = (0, low) if high is None else (low, high)
+        bounds = [strong(lift(self._run, b)) for b in (low, high)]
+        name = dtype_name(dtype, f"{self._stands_for.__name__}.integers")
+        if name == "bool" or not all(b.dtype == "int64" for b in bounds):
+            raise UnsupportedError(f"{self._stands_for.__name__}.{method} of {name} between {low!r} and {high!r} is "
+                                   f"not available inside a fused function, at {user_line()}")
+        shape = self._shape(size, bounds)
+        one = size is None and not shape
+        numbers = self._draw(method, bounds, shape, name, weak=one and dtype is int)
+        return numbers if numbers.weak else numbers[0] if one else numbers.reshape(shape)
 
     def _vectors(self, method: str, parameters: list[Any], like: Any, size: Any, dtype: str) -> Any:
         operands = [strong(lift(self._run, v)) for v in parameters]
@@ -218,13 +221,13 @@ class TracedGenerator:
     def _draw(self, method: str, operands: list[Any], shape: tuple[int, ...], dtype: str, weak: bool = False) -> Any:
         """Draw and move the state on; return the numbers in one axis, or the one number as Python's."""
         if operands:
-            refuse_in_try(f"Generator.{method}")
+            refuse_in_try(f"{self._stands_for.__name__}.{method}")
         if not self._run.alive:
             self._state._id()  # raises
         if self._run.session.region is not self._region:
             raise UntraceableError(
-                f"Generator.{method} is called at {user_line()} in the body of a loop or branch that the generator is "
-                "not of: each call of the body would move its state on. Make the generator in the body, draw before "
+                f"{self._stands_for.__name__}.{method} is called at {user_line()} in the body of a loop or branch that "
+                "the generator is not of: each call of the body would move its state on. Make it there, draw before "
                 "the loop, or use jf.random."
             )
         self._run.draws += 1
@@ -232,12 +235,50 @@ class TracedGenerator:
             _refuse_to_draw(self._run)
         attrs = {"method": method, "shape": shape, "dtype": dtype}
         whole = self._state.call("generator_draw", *operands, **attrs)
-        first = generators.places(dtype)
+        first = generators.places(dtype, self._legacy)
         self._state = whole[:first].as_copy()
         if weak:
             return as_python(whole[first].call("astype", dtype="int64" if dtypes.is_integer(dtype) else "float64"))
         assert whole.shape == (first + math.prod(shape),)
         return whole[first:].as_copy()
+
+
+class TracedGenerator(TracedDraws):
+    """An np.random.Generator that a traced function has made."""
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Draw from [0, 1)."""
+        return self._typed("random", size, dtype, out)
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        """Draw from the normal distribution around 0 of deviation 1."""
+        return self._typed("standard_normal", size, dtype, out)
+
+    def standard_exponential(self, size: Any = None, dtype: Any = np.float64, method: str = "zig",
+                             out: Any = None) -> Any:
+        """Draw from the exponential distribution of scale 1."""
+        if method != "zig":
+            raise UnsupportedError(f"Generator.standard_exponential(method={method!r}) is not available, at "
+                                   f"{user_line()}")
+        return self._typed("standard_exponential", size, dtype, out)
+
+    def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64,
+                 endpoint: bool = False) -> Any:
+        """Draw integers from low to below high, or to high where `endpoint`; from 0 to below low without high."""
+        return self._whole("integers_to" if endpoint else "integers", low, high, size, dtype)
+
+    def _typed(self, method: str, size: Any, dtype: Any, out: Any) -> Any:
+        name = dtype_name(dtype, f"Generator.{method}")
+        if name not in ("float32", "float64"):
+            raise TypeError(f"Unsupported dtype dtype('{name}') for {method}")
+        if out is None:
+            return self._numbers(method, [], size, name)
+        if not isinstance(out, TracedTensor) or out.dtype != name or (
+                size is not None and self._shape(size, []) != out.shape):
+            raise UnsupportedError(f"Generator.{method}(out=...) takes an array of the trace, of its own dtype and "
+                                   f"shape, at {user_line()}")
+        out[...] = self._numbers(method, [], out.shape, name)
+        return out
 
 
 def _refuse_to_draw(run: Recorder) -> None:
@@ -252,10 +293,11 @@ def _refuse_to_draw(run: Recorder) -> None:
                              "between them. Draw them all at once, before the loop.")
 
 
-def _distribution(generator: TracedGenerator, name: str) -> Callable[..., Any]:
+def _distribution(generator: TracedDraws, name: str) -> Callable[..., Any]:
     """Return the method that draws from a distribution, with NumPy's names of parameters."""
-    dtype = "float64" if name in _FLOATS else "int64"
-    known = (_FLOATS if name in _FLOATS else _INTEGERS)[name]
+    floats = name in generator._floats
+    dtype = "float64" if floats else "int64"
+    known = (generator._floats if floats else generator._integers)[name]
 
     def draw(*args: Any, **kwargs: Any) -> Any:
         names = (*known, "size")
@@ -264,7 +306,7 @@ def _distribution(generator: TracedGenerator, name: str) -> Callable[..., Any]:
             raise TypeError(f"Generator.{name} takes {', '.join(names)}")
         size = given.pop("size", None)
         values = [given.get(k, default) for k, default in known.items()]
-        if any(v is _REQUIRED for v in values):
+        if any(v is REQUIRED for v in values):
             raise TypeError(f"Generator.{name} takes {', '.join(names)}")
         return generator._numbers(name, values, size, dtype)
 

@@ -23,11 +23,12 @@ from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import branching, choosing, conversions
+    from jitfuse.tracing import branching, choosing, conversions, generators
 else:
     branching = Later("jitfuse.tracing.branching")
     choosing = Later("jitfuse.tracing.choosing")
     conversions = Later("jitfuse.tracing.conversions")
+    generators = Later("jitfuse.tracing.generators")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
 
@@ -42,8 +43,12 @@ def _torch_modules() -> Any:
 class TracingHooks:
     """Answers `jitfuse.tracing.view.hooks.Hooks` for one run: arrays and numbers become feeds."""
 
-    def __init__(self, run: Recorder, foreign: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, run: Recorder, foreign: frozenset[int] = frozenset(), drawing: frozenset[int] = frozenset()
+    ) -> None:
         self.run = run
+        self.drawing = drawing
+        """The ids of arrays that are states of generators."""
         self.foreign = foreign
         """The ids of arrays that are views of torch tensors."""
 
@@ -80,7 +85,8 @@ class TracingHooks:
         if id(value) in self.foreign:
             session.torch = True
             return _torch_modules().clothed(self.run, feed)
-        return self._tensor(feed)
+        tensor = self._tensor(feed)
+        return generators.lent(self.run, tensor) if id(value) in self.drawing else tensor
 
     def number(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of an int, float or complex number."""
@@ -147,8 +153,7 @@ class TracingHooks:
 
     def refuse_kept(self, place: str, value: Any) -> None:
         """Raise UntraceableError for a generator: it would begin anew in each call."""
-        generators = sys.modules.get("jitfuse.tracing.generators")
-        if generators is not None and type(value) is generators.TracedGenerator:
+        if "jitfuse.tracing.generators" in sys.modules and issubclass(type(value), generators.TracedDraws):
             raise UntraceableError(
                 f"a generator made inside a fused function is kept as {place}, at {user_line()}: its state would begin "
                 "anew in each call. Make it outside, or where it is used."

@@ -3,8 +3,8 @@
 Owns `python_state`: two looks of one run with equal states go on equally, whatever the values of what is kept, so that
 the way from the first to the second is a loop. None stands for a state that cannot be told, which equals no other: an
 iterator, a generator or an opaque object among the variables, a helper that C has called, a value on the interpreter's
-stack (as inside of a `for` loop), anything outside of the function that it has written. Does not own
-what is done with loops (`jitfuse.splitting`).
+stack (as inside of a `for` loop), anything outside of the function that it has written, a generator from outside. Does
+not own what is done with loops (`jitfuse.splitting`).
 """
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def python_state(
     Python still holds. Equal states have equal numbers of live storages, and correspond storage by storage.
     """
     view = run.view
-    if frames is None or any(w.chain is not None for w in view.written.values()):
+    if frames is None or run.lent or any(w.chain is not None for w in view.written.values()):
         return None
     ranges = running(run)
     hidden = [_at_call(frame) for frame in frames[:-1]] + [_others(frames[-1])]

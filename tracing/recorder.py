@@ -66,6 +66,8 @@ class Recorder(Memory):
         """The loops of Python whose iteration is being traced as one of the program's, the innermost last."""
         self.branched: set[Site] = set()
         """Where branches have gone both ways, and loops have become loops of the program."""
+        self.lent: dict[int, Any] = {}
+        """What stands for generators from outside, by the tensors of their states."""
         self.draws = 0
         """How many draws from generators have been recorded."""
         self.mixed: dict[int, int] = {}
@@ -106,6 +108,7 @@ class Recorder(Memory):
         self.numbers.clear()
         self._lines.clear()
         self.placed.clear()
+        self.lent.clear()
         self.arms.clear()
         self.loops.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments

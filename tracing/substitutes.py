@@ -20,11 +20,20 @@ from jitfuse.tracing.numpy_creation import run_of_call
 from jitfuse.tracing.numpy_functions import traced_among
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import extremes, gathering, generators, numpy_assembly, numpy_shapes, printing
+    from jitfuse.tracing import (
+        extremes,
+        gathering,
+        generators,
+        legacy_generators,
+        numpy_assembly,
+        numpy_shapes,
+        printing,
+    )
 else:
     extremes = Later("jitfuse.tracing.extremes")
     gathering = Later("jitfuse.tracing.gathering")
     generators = Later("jitfuse.tracing.generators")
+    legacy_generators = Later("jitfuse.tracing.legacy_generators")
     numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
     numpy_shapes = Later("jitfuse.tracing.numpy_shapes")
     printing = Later("jitfuse.tracing.printing")
@@ -131,6 +140,12 @@ def _is_random(value: Any) -> bool:
     return any(str(getattr(kind, "__module__", "")).startswith(_RANDOM_NAMES) for kind in (value, *kinds))
 
 
+def _of_everybodys(name: str) -> Callable[..., Any]:
+    """Return what calls a method of the generator behind `np.random.seed`."""
+    name = "random_sample" if name in ("ranf", "sample") else name
+    return lambda *args, **kwargs: getattr(legacy_generators.everybodys(name), name)(*args, **kwargs)
+
+
 def _know_random_modules() -> None:
     """Refuse the functions of random modules once something has imported them; a warm start should not."""
     for module, (shown, *classes) in _RANDOM_MODULES.items():
@@ -145,6 +160,12 @@ def _know_random_modules() -> None:
                 _in_place_of(member)(stand_in(member, refused) if isinstance(member, type) else refused)
         if module == "numpy.random":
             _in_place_of(names["default_rng"])(lambda seed=None: generators.default_rng(seed))
+            everybodys = names["mtrand"]._rand
+            for name, member in list(names.items()):
+                if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is everybodys:
+                    _in_place_of(member)(_of_everybodys(name))
+            legacy = names["RandomState"]
+            _in_place_of(legacy)(stand_in(legacy, lambda seed=None: legacy_generators.random_state(seed)))
         for kind in (names[c] for c in classes):
             _generators.append(kind)
             for name, member in vars(kind).items():  # called with a generator of the trace, compiled ones crash

@@ -80,12 +80,13 @@ def trace(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, training: bool = False,
     declares_training: bool = False, static_argnames: Collection[str] = (), schedule_method: str = "slack",
     on_host: bool = True,
-    foreign: frozenset[int] = frozenset(),
+    foreign: frozenset[int] = frozenset(), drawing: frozenset[int] = frozenset(),
 ) -> Trace:
     """Trace one call and return its program; Python that looks at data raises TracedValueError. See `trace_call`."""
     made = trace_call(
         fn, args, kwargs, None, training=training, declares_training=declares_training,
         static_argnames=static_argnames, schedule_method=schedule_method, on_host=on_host, foreign=foreign,
+        drawing=drawing,
     )
     assert isinstance(made, Trace)
     return made
@@ -96,6 +97,7 @@ def trace_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], splitter: Splitter | None, *,
     training: bool = False, declares_training: bool = False, static_argnames: Collection[str] = (),
     schedule_method: str = "slack", on_host: bool = True, foreign: frozenset[int] = frozenset(),
+    drawing: frozenset[int] = frozenset(),
 ) -> Trace | TraceEnd:
     """Trace one call and return its program.
 
@@ -103,11 +105,11 @@ def trace_call(
     `training` is the mode of the call: its run is the one whose writes to globals and containers stay. The
     training run comes first, so that the program does not depend on the mode of the first call. Where Python looks at
     data, the splitter answers, and what is returned is a `TraceEnd` of the call's mode alone. `on_host` says that
-    loops are cheap where the program runs, `foreign` has the ids of arrays that stand for torch tensors. Raises
-    JitfuseErrors for what cannot be traced, and whatever the function raises.
+    loops are cheap where the program runs, `foreign` has the ids of arrays that stand for torch tensors, `drawing`
+    those of states of generators. Raises JitfuseErrors for what cannot be traced, and whatever the function raises.
     """
     begin = time.perf_counter()
-    call = _Call(fn, args, kwargs, declares_training, frozenset(static_argnames), splitter, foreign)
+    call = _Call(fn, args, kwargs, declares_training, frozenset(static_argnames), splitter, foreign, drawing)
     mode: bool | None = None
     try:
         session = Session()
@@ -155,6 +157,7 @@ class _Call(Record, frozen=True):
     static: frozenset[str]
     splitter: Splitter | None
     foreign: frozenset[int]
+    drawing: frozenset[int]
 
     @property
     def definition(self) -> str:
@@ -180,7 +183,7 @@ class _Call(Record, frozen=True):
     def run(self, session: Session, mode: bool, replay: bool = False) -> _Run:
         """Run the function once in one mode and classify what it returns."""
         recorder = Recorder(session, mode, replay, self.splitter)
-        hooks = TracingHooks(recorder, self.foreign)
+        hooks = TracingHooks(recorder, self.foreign, self.drawing)
         view = recorder.view = View(hooks)
         before, watched = activate(recorder), WATCH.errors
         WATCH.errors = []
@@ -190,6 +193,8 @@ class _Call(Record, frozen=True):
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
             result = view.run(self.fn, seen, named)
+            for generator in recorder.lent.values():
+                generator.give_back()
             if recorder.arms or recorder.loops:
                 choosing.refuse(recorder)  # an error in an arm has been caught
             def is_leaf(value: Any) -> bool:
@@ -291,6 +296,7 @@ class _Call(Record, frozen=True):
 
     @staticmethod
     def _leaf(recorder: Recorder, view: View, value: Any, path: str) -> RawLeaf:
+        view.hooks.refuse_kept(path, value)
         real = value if type(value) is TracedTensor or isinstance(value, Foreign) else view.real(value)
         place = view.place_of(real)
         if place is not None:

@@ -1,13 +1,15 @@
 """What draws from NumPy's generators compute: NumPy's own draws, with the generator's state as a value.
 
-A generator is its state: 64 bytes, the six words of PCG64 first. A draw takes the state and the parameters, and makes
-one array: the state after it, in as many elements as 64 bytes have, then the numbers. So draws are functions like all
+A generator is its state: 64 bytes, the six words of PCG64 first; or the 2,560 bytes of a legacy RandomState, those of
+its Mersenne twister first, which are told by their number. A draw takes the state and the parameters, and makes
+one array: the state after it, in as many elements as its bytes have, then the numbers. So draws are functions like all
 others: they may be repeated, shared and left out. Does not own the rows.
 """
 from __future__ import annotations
 
 import math
 import threading
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -15,30 +17,73 @@ import numpy as np
 Array = Any
 STATE_BYTES: Final = 64
 """The bytes of a state: as many as a cache line, so that the numbers behind it are aligned like any array."""
+LEGACY_BYTES: Final = 2560
+"""The bytes of a RandomState's: 624 words, the place among them, whether a normal number is left, and that."""
 
 
-def places(dtype: str) -> int:
+def places(dtype: str, legacy: bool = False) -> int:
     """Return how many elements of a dtype a state takes."""
-    return 64 // np.dtype(dtype).itemsize  # STATE_BYTES, where this is exported
+    return (2560 if legacy else 64) // np.dtype(dtype).itemsize  # LEGACY_BYTES, STATE_BYTES where this is exported
 
 
-def generator_seed(seed: Array) -> Array:
-    """Return the state of `np.random.default_rng(seed)`."""
+class _Everybodys:
+    """The generator behind `np.random.seed`, whose state is here while a call goes on that draws from it."""
+
+    def __init__(self) -> None:
+        self.words: Array = np.zeros(places("uint64", legacy=True), np.uint64)
+
+
+EVERYBODYS: Final = _Everybodys()
+
+
+def generator_seed(seed: Array, legacy: bool = False) -> Array:
+    """Return the state of `np.random.default_rng(seed)`, or of `np.random.RandomState(seed)`."""
+    if legacy:
+        return legacy_words(np.random.RandomState(int(seed)))
     return np.array([*state_words(np.random.PCG64(int(seed))), 0, 0], np.uint64)
 
 
 def generator_draw(state: Array, *parameters: Array, method: Any, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return the state after a draw by a method of np.random.Generator, and the numbers drawn, in one axis.
+    """Return the state after a draw by a method of np.random.Generator or RandomState, and the numbers drawn, in one
+    axis.
 
     `choice` and `sample` draw places below the first parameter, with and without replacement.
     """
+    state = np.ascontiguousarray(state)
+    legacy = state.nbytes == 2560
+    first = places(dtype, legacy)
+    whole = np.zeros(first + math.prod(shape), dtype)
+    if legacy:
+        random_state = np.random.RandomState(0)
+        set_legacy(random_state, state)
+        whole[first:] = np.reshape(drawn(random_state, method, parameters, shape, dtype), -1)
+        whole[:first].view(np.uint64)[:] = legacy_words(random_state)
+        return whole
     generator = np.random.Generator(np.random.PCG64(0))
-    set_state(generator.bit_generator, np.ascontiguousarray(state).view(np.uint64)[:6].tolist())
-    numbers = drawn(generator, method, parameters, shape, dtype)
-    whole = np.zeros(places(dtype) + math.prod(shape), dtype)
-    whole[:places(dtype)].view(np.uint64)[:6] = state_words(generator.bit_generator)
-    whole[places(dtype):] = np.reshape(numbers, -1)
+    set_state(generator.bit_generator, state.view(np.uint64)[:6].tolist())
+    whole[first:] = np.reshape(drawn(generator, method, parameters, shape, dtype), -1)
+    whole[:first].view(np.uint64)[:6] = state_words(generator.bit_generator)
     return whole
+
+
+def bits_of(generator: Any) -> Any:
+    """Return the bit generator of a Generator or a RandomState."""
+    return generator._bit_generator
+
+
+def legacy_words(random_state: Any) -> Array:
+    """Return the state of a RandomState as an array."""
+    state, words = random_state.get_state(legacy=False), np.zeros(640, np.uint32)
+    words[:624], words[624], words[625] = state["state"]["key"], state["state"]["pos"], state["has_gauss"]
+    words[626:628].view(np.float64)[0] = state["gauss"]
+    return words.view(np.uint64)
+
+
+def set_legacy(random_state: Any, state: Array) -> None:
+    """Bring a RandomState into a state."""
+    words = state.view(np.uint32)
+    random_state.set_state({"bit_generator": "MT19937", "state": {"key": words[:624], "pos": int(words[624])},
+                            "has_gauss": int(words[625]), "gauss": float(words[626:628].view(np.float64)[0])})
 
 
 def state_words(bits: Any) -> list[int]:
@@ -58,6 +103,8 @@ def set_state(bits: Any, words: list[int]) -> None:
 
 def drawn(generator: Any, method: Any, parameters: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     """Return what a generator draws."""
+    if method == "nothing":  # but the state, as it is
+        return np.zeros(shape, dtype)
     parameters = [np.asarray(p)[()] for p in parameters]  # NumPy takes floats for whole numbers, but no arrays of them
     if method in ("choice", "sample"):
         count, *p = parameters
@@ -68,6 +115,10 @@ def drawn(generator: Any, method: Any, parameters: Any, shape: tuple[int, ...], 
         return getattr(generator, method)(*parameters, size=shape[:-1])
     if method == "integers_to":
         return generator.integers(*parameters, size=shape, dtype=np.dtype(dtype), endpoint=True)
+    if method == "randint":
+        return generator.randint(*parameters, size=shape, dtype=np.dtype(dtype))
+    if isinstance(generator, np.random.RandomState):
+        return getattr(generator, method)(*parameters, size=shape)
     if method in ("random", "standard_normal", "standard_exponential", "integers"):
         return getattr(generator, method)(*parameters, size=shape, dtype=np.dtype(dtype))
     return getattr(generator, method)(*parameters, size=shape)
@@ -75,11 +126,13 @@ def drawn(generator: Any, method: Any, parameters: Any, shape: tuple[int, ...], 
 
 # ---------------------------------------------------------------- in compiled calls
 class _Borrowed(threading.local):
-    """The generator that a thread's draws borrow, and the words of the state that the last of them has left it in."""
+    """The generators that a thread's draws borrow, and the states that the last draws have left them in."""
 
     def __init__(self) -> None:
         self.generator = np.random.Generator(np.random.PCG64(0))
         self.words: list[int] = []
+        self.legacy: Any = None
+        self.state = b""
 
 
 _borrowed = _Borrowed()
@@ -87,7 +140,11 @@ _borrowed = _Borrowed()
 
 def draw_into(whole: Array, state: Array, *parameters: Array, method: str, shape: tuple[int, ...], dtype: str) -> None:
     """Write what `generator_draw` returns into an array; most draws go on from where the last one has ended."""
-    generator, words = _borrowed.generator, np.ascontiguousarray(state).view(np.uint64)[:6].tolist()
+    state = np.ascontiguousarray(state)
+    if state.nbytes == LEGACY_BYTES:
+        _draw_legacy(whole, state, parameters, method, shape, dtype)
+        return
+    generator, words = _borrowed.generator, state.view(np.uint64)[:6].tolist()
     if words != _borrowed.words:
         set_state(generator.bit_generator, words)
     _borrowed.words = []
@@ -99,3 +156,50 @@ def draw_into(whole: Array, state: Array, *parameters: Array, method: str, shape
         numbers[...] = np.reshape(drawn(generator, method, parameters, shape, dtype), -1)
     after[6:] = 0
     after[:6] = _borrowed.words = state_words(generator.bit_generator)
+
+
+def _draw_legacy(
+    whole: Array, state: Array, parameters: Any, method: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    if _borrowed.legacy is None:
+        _borrowed.legacy = np.random.RandomState(_twister()())
+    random_state = _borrowed.legacy
+    memory, words = random_state._bit_generator.memory, state.view(np.uint32)
+    if state.tobytes() != _borrowed.state:
+        memory[:] = words[:625]
+        left = {"has_gauss": int(words[625]), "gauss": float(words[626:628].view(np.float64)[0])}
+        random_state.set_state({"bit_generator": "MT19937", "state": {}, **left})
+    _borrowed.state = b""
+    first = places(dtype, legacy=True)
+    whole[first:] = np.reshape(drawn(random_state, method, parameters, shape, dtype), -1)
+    left, after = random_state.get_state(legacy=False), np.zeros(640, np.uint32)
+    after[:625], after[625] = memory, left["has_gauss"]
+    after[626:628].view(np.float64)[0] = left["gauss"]
+    whole[:first].view(np.uint32)[:] = after
+    _borrowed.state = after.tobytes()
+
+
+@cache
+def _twister() -> type:
+    """Return a class of Mersenne twisters whose words and place are an array, their `memory`.
+
+    NumPy reads and sets them one by one, in a tenth of a millisecond; what is left of a pair of normal numbers is the
+    RandomState's.
+    """
+    import ctypes
+
+    class Twister(np.random.MT19937):
+        def __init__(self) -> None:
+            super().__init__(0)
+            words: Any = (ctypes.c_uint32 * 625).from_address(self.ctypes.state_address)
+            self.memory = np.frombuffer(words, np.uint32)
+
+        @property
+        def state(self) -> Any:
+            return {"bit_generator": "MT19937", "state": {}}
+
+        @state.setter
+        def state(self, value: Any) -> None:
+            pass
+
+    return Twister

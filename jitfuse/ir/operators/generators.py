@@ -21,20 +21,21 @@ def _infer_seed(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     (seed,) = metas
     if seed.shape or not is_integer(seed.dtype):
         raise DTypeError(f"generator_seed takes one integer, not {seed}")
-    return Meta((generators.places("uint64"),), "uint64", seed.device)
+    return Meta((generators.places("uint64", attrs["legacy"]),), "uint64", seed.device)
 
 
 def _infer_draw(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     dtype = attrs["dtype"]
     _require_numbers("generator_draw", dtype)
     _require_numbers("generator_draw", metas[0].dtype)
-    if metas[0].shape != (generators.places(metas[0].dtype),):
-        raise ShapeError(f"generator_draw takes the 64 bytes of a state first, not {metas[0]}")
-    count = generators.places(dtype) + math.prod(attrs["shape"])
+    legacy = metas[0].shape == (generators.places(metas[0].dtype, legacy=True),)
+    if not legacy and metas[0].shape != (generators.places(metas[0].dtype),):
+        raise ShapeError(f"generator_draw takes the bytes of a state first, not {metas[0]}")
+    count = generators.places(dtype, legacy) + math.prod(attrs["shape"])
     return Meta((count,), dtype, meta_rules.common_device("generator_draw", metas))
 
 
-add(Op("generator_seed", 1, LIBRARY, {}, _infer_seed, generators.generator_seed,
-       doc="The state of np.random.default_rng(seed)."))
+add(Op("generator_seed", 1, LIBRARY, {"legacy": False}, _infer_seed, generators.generator_seed,
+       doc="The state of np.random.default_rng(seed), or of np.random.RandomState(seed)."))
 add(Op("generator_draw", VARIADIC, LIBRARY, {"method": REQUIRED, "shape": REQUIRED, "dtype": "float64"}, _infer_draw,
        generators.generator_draw, doc="(state, parameters...): the state after a draw, and the numbers drawn."))
