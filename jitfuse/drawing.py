@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.errors import UntraceableError
+from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.ir import generators
 from jitfuse.ir.generators import EVERYBODYS
 from jitfuse.records import NamedTuple
+
+_HELD: Final[list[Any]] = []
+"""The locks of generators that calls have lent."""
 
 
 class Drawing(NamedTuple):
@@ -36,48 +38,112 @@ def is_generator(value: Any) -> bool:
     return type(bits) is (random.MT19937 if legacy else random.PCG64)
 
 
-def state_of(generator: Any) -> np.ndarray[Any, Any]:
-    """Return the state of a generator."""
+class Loans:
+    """The generators of one call, and the arrays that their states are in while it goes on.
+
+    Their locks are held while compiled code runs, so that nobody else draws the same numbers; neither while code of the
+    user's does, nor while the lock of a fused function is waited for. `everybodys` says that the one behind
+    `np.random.seed` is among them. Raises ArgumentError where somebody has put another kind of generator there.
+    """
+
+    def __init__(self, everybodys: bool) -> None:
+        self._lent: dict[int, tuple[Any, np.ndarray[Any, Any]]] = {}
+        self._before: list[bytes] = []
+        self._locks = contextlib.ExitStack()
+        self._held = self._ended = False
+        if everybodys:
+            generator: Any = np.random.mtrand._rand
+            if not is_generator(generator):
+                raise ArgumentError("np.random.set_bit_generator has exchanged the generator of np.random.seed")
+            self._lent[id(generators.bits_of(generator))] = generator, EVERYBODYS.words
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._lent)
+
+    def array(self, generator: Any) -> np.ndarray[Any, Any]:
+        """Return the array that a generator's state will be in: one for each, however often it is given.
+
+        Raises ArgumentError for two generators that draw from the same bits.
+        """
+        words = generators.places("uint64", type(generator) is np.random.RandomState)
+        found = self._lent.setdefault(id(generators.bits_of(generator)), (generator, np.zeros(words, np.uint64)))
+        if found[0] is not generator:
+            raise ArgumentError("two generators over one bit generator move one another on; pass one of them")
+        return found[1]
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Have the states in the arrays, and give back in the end what the call has written there.
+
+        A call that raises moves nothing on, and one that has been left to Python (`end`) does that itself.
+        """
+        with self._locks:
+            self.hold()
+            yield
+            if self._ended:
+                return
+            assert self._held or not self._lent
+            for (generator, array), before in zip(self._lent.values(), self._before, strict=True):
+                if array.tobytes() != before:
+                    _give_back(generator, array)
+
+    def hold(self, looked: bool = False) -> None:
+        """Have nobody else draw from here on.
+
+        Where somebody has drawn since, the states are taken anew; raises UntraceableError where the call has `looked`
+        at numbers of before.
+        """
+        if self._held:
+            return
+        for lock in sorted((generators.bits_of(generator).lock for generator, _ in self._lent.values()), key=id):
+            self._locks.enter_context(_holding(lock))
+        self._held = True
+        states = [_state_of(generator) for generator, _ in self._lent.values()]
+        now = [state.tobytes() for state in states]
+        if looked and now != self._before:
+            raise UntraceableError("somebody else draws from a generator while the call is traced")
+        self._before = now
+        for (_, array), state in zip(self._lent.values(), states, strict=True):
+            array[:] = state
+
+    def release(self) -> None:
+        """Let others draw."""
+        self._held = False
+        self._locks.close()
+
+    def end(self) -> None:
+        """Let others draw: plain Python answers the call."""
+        self._ended = True
+        self.release()
+
+
+@contextlib.contextmanager
+def _holding(lock: Any) -> Iterator[None]:
+    with lock:
+        _HELD.append(lock)
+        try:
+            yield
+        finally:
+            _HELD.remove(lock)
+
+
+def renew_locks() -> None:
+    """In a forked child: free the locks that calls in threads held that are not there."""
+    for lock in _HELD:
+        if not lock._is_owned():
+            lock._at_fork_reinit()
+    _HELD[:] = [lock for lock in _HELD if lock._is_owned()]
+
+
+def _state_of(generator: Any) -> np.ndarray[Any, Any]:
     if type(generator) is np.random.RandomState:
         return np.asarray(generators.legacy_words(generator))
     return np.array([*generators.state_words(generator.bit_generator), 0, 0], np.uint64)
 
 
-def give_back(generator: Any, state: np.ndarray[Any, Any]) -> None:
-    """Bring a generator into a state."""
+def _give_back(generator: Any, state: np.ndarray[Any, Any]) -> None:
     if type(generator) is np.random.RandomState:
         generators.set_legacy(generator, state)
     else:
         generators.set_state(generator.bit_generator, state[:6].tolist())
-
-
-class _Lock:
-    """Held by the one call that draws from the generator behind `np.random.seed`, and by calls within it."""
-
-    lock = threading.RLock()
-
-
-def renew_lock() -> None:
-    """In a forked child: a fresh lock, for a thread that is not there may have held the old one."""
-    _Lock.lock = threading.RLock()
-
-
-@contextlib.contextmanager
-def everybodys_lent() -> Iterator[None]:
-    """Have the state of `np.random.seed` where native code finds it, and give it back as it is in the end.
-
-    Raises UntraceableError where somebody has put another kind of generator there.
-    """
-    with _Lock.lock:
-        generator: Any = np.random.mtrand._rand
-        if not is_generator(generator):
-            raise UntraceableError("np.random.set_bit_generator has exchanged the generator of np.random.seed")
-        words, before = EVERYBODYS.words, state_of(generator)
-        around = words.copy()
-        words[:] = before
-        try:
-            yield
-            if words.tobytes() != before.tobytes():
-                give_back(generator, words)
-        finally:
-            words[:] = around  # of a call that has left the function to Python

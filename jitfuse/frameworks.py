@@ -14,9 +14,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from jitfuse import drawing
+from jitfuse.argument_leaves import leaves_at, mapped
 from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.compile.delivery import Delivery
+from jitfuse.drawing import Drawing, Loans, is_generator
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
@@ -62,8 +63,8 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
             leaves.extend(leaf)
         elif type(leaf) is dict:
             leaves.extend(leaf.values())
-        elif isinstance(leaf, HostArray) or (torch is not None and isinstance(leaf, torch.Tensor)) or (
-                drawing.is_generator(leaf)):
+        elif isinstance(leaf, HostArray) or is_generator(leaf) or (
+                torch is not None and isinstance(leaf, torch.Tensor)):
             return True
     return False
 
@@ -82,25 +83,30 @@ class Adapted:
 
     Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
     where there is one among the arguments, else eager arrays. Arrays that are not aligned or in another byte order pass
-    as copies; what the function writes into them is copied back. Generators pass as arrays of their states, and are
-    moved on by what is written there. `tensors` and `generators` are the places, among the leaves of the arguments
-    without `training`, at which torch tensors and generators stand.
+    as copies; what the function writes into them is copied back. Generators pass as arrays of their states.
+    `tensors` are the places, among the leaves of the arguments without `training`, at which torch tensors stand;
+    `everybodys` says that the call draws from the generator behind `np.random.seed` too.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], everybodys: bool = False) -> None:
         self._given: dict[int, tuple[Any, Any]] = {}
         self._kinds: list[Any] = []
         self._leaves = 0
-        self._own = (args, kwargs)
-        self._ran_plainly = False
+        self.callers = args, kwargs
+        self.ran_plainly = False
         self._restores = True
+        self.loans = Loans(everybodys)
         self.tensors: tuple[int, ...] = ()
-        self.generators: tuple[int, ...] = ()
-        self._states: dict[int, bytes] = {}
-        self._same: dict[int, Any] = {}
-        self.args = _mapped(self._adapted, args)
-        self.kwargs = {name: value if name == "training" else _mapped(self._adapted, value)
+        self._generators: tuple[int, ...] = ()
+        made: dict[int, Any] = {}
+        self.args = mapped(self._adapted, args, made)
+        self.kwargs = {name: value if name == "training" else mapped(self._adapted, value, made)
                        for name, value in kwargs.items()}
+        self.drawing = Drawing(self._generators, everybodys)
+        self.lends_alone = all(
+            mine is own or is_generator(own)
+            for mine, own in zip((*self.args, *self.kwargs.values()), (*args, *kwargs.values()), strict=True))
+        """Whether the arguments are the caller's but for generators."""
 
     def _adapted(self, leaf: Any) -> Any:
         place, self._leaves = self._leaves, self._leaves + 1
@@ -114,12 +120,9 @@ class Adapted:
         elif type(leaf) is np.ndarray and not (leaf.flags.aligned and leaf.dtype.isnative):
             array = np.array(leaf, leaf.dtype.newbyteorder("="), order="K")
             array.flags.writeable = leaf.flags.writeable
-        elif drawing.is_generator(leaf):
-            self.generators += (place,)
-            array = self._same.get(id(leaf))
-            if array is None:  # a generator that is given twice is one
-                array = self._same[id(leaf)] = drawing.state_of(leaf)
-                self._states[id(array)] = array.tobytes()
+        elif is_generator(leaf):
+            array = self.loans.array(leaf)
+            self._generators += (place,)
         else:
             return leaf
         self._given[id(array)] = (leaf, array)
@@ -130,7 +133,8 @@ class Adapted:
         """Have `callers_own` return the caller's arguments: plain Python may change more of them than elements."""
         before, _standing_in.call = _standing_in.call, self
         try:
-            yield
+            with self.loans.lent():
+                yield
         finally:
             _standing_in.call = before
 
@@ -141,12 +145,13 @@ class Adapted:
         mine = {name: value for name, value in self.kwargs.items() if name != "training"}
         if mine.keys() != kwargs.keys() or any(value is not kwargs[name] for name, value in mine.items()):
             return None
-        own_args, own_kwargs = self._own
+        own_args, own_kwargs = self.callers
         return own_args, {name: own_kwargs[name] for name in mine}
 
     def run_plainly(self) -> None:
         """Hear that plain Python answers the call, with the caller's arguments."""
-        self._ran_plainly = True
+        self.ran_plainly = True
+        self.loans.end()
 
     def restored(self, made: Delivery) -> Delivery:
         """Return what is to be delivered with the caller's kind of arrays in it: `delivered` has no more to map."""
@@ -155,14 +160,12 @@ class Adapted:
 
     def delivered(self, result: Any) -> Any:
         """Write copies back, and return a result with the caller's kind of arrays in it; a plain run's as it is."""
-        if self._ran_plainly:
+        if self.ran_plainly:
             return result
         for leaf, array in self._given.values():
             if type(leaf) is np.ndarray and leaf.flags.writeable:
                 np.copyto(leaf, array)
-            elif id(array) in self._states and array.tobytes() != self._states[id(array)]:
-                drawing.give_back(leaf, array)
-        return _mapped(self._restored, result) if self._restores else result
+        return mapped(self._restored, result) if self._restores else result
 
     def _restored(self, leaf: Any) -> Any:
         same = id(leaf if is_torch_tensor(leaf) else unwrapped(leaf))
@@ -175,9 +178,14 @@ class Adapted:
         return self._kinds[0](leaf) if self._kinds else leaf
 
 
+def loans() -> Loans | None:
+    """Return the generators of the call that goes on in this thread with other arguments than the caller's."""
+    return None if _standing_in.call is None else _standing_in.call.loans
+
+
 def tensor_ids(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
     """Return the ids of the leaves at places among those of the arguments."""
-    return frozenset(id(leaf) for leaf in _at(places, args, kwargs))
+    return frozenset(id(leaf) for leaf in leaves_at(places, args, kwargs))
 
 
 def callers_own(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
@@ -194,20 +202,7 @@ def callers_own(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str
     def back(leaf: Any) -> Any:
         return array_as_tensor(leaf) if id(leaf) in arrays else leaf
 
-    return _mapped(back, args), {name: _mapped(back, value) for name, value in kwargs.items()}
-
-
-def _at(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    found: list[Any] = []
-
-    def note(leaf: Any) -> Any:
-        found.append(leaf)
-        return leaf
-
-    _mapped(note, args)
-    for value in kwargs.values():
-        _mapped(note, value)
-    return [found[place] for place in places]
+    return mapped(back, args), {name: mapped(back, value) for name, value in kwargs.items()}
 
 
 def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -250,8 +245,9 @@ def _arrays(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
 
 
 def are_adapted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether arguments stand for the caller's."""
-    return _standing_in.call is not None and _standing_in.call.own(args, kwargs) is not None
+    """Return whether arguments stand for others of the caller's than generators."""
+    call = _standing_in.call
+    return call is not None and not call.lends_alone and call.own(args, kwargs) is not None
 
 
 def deliver(made: Delivery, args: Sequence[Any], kwargs: Mapping[str, Any], *, torch: bool, eager: bool) -> Any:
@@ -277,21 +273,6 @@ def _each_once(function: Callable[[Any], Any], made: Delivery) -> Delivery:
 
 def _as_tensor(leaf: Any) -> Any:
     return array_as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
-
-
-def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Return a tree with its leaves mapped; optree is imported for trees of more than plain lists and tuples."""
-    kind = type(tree)
-    if kind is tuple or kind is list:
-        return kind([_mapped(function, part) for part in tree])
-    if kind in _LEAVES or isinstance(tree, HostArray) or drawing.is_generator(tree):
-        return function(tree)
-    import optree
-
-    return optree.tree_map(function, tree, none_is_leaf=True)
-
-
-_LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32, np.int64, np.bool_})
 
 
 def refuse_raising(name: str) -> None:

@@ -12,6 +12,7 @@ from jitfuse import behind
 from jitfuse import compile as compiler
 from jitfuse.drawing import Drawing
 from jitfuse.frameworks import Adapted, materialise_specs, needs_adapting
+from jitfuse.function_draws import with_everybodys
 from jitfuse.function_splits import Splits
 from jitfuse.ir.program import FusedProgram
 
@@ -27,9 +28,10 @@ class Faces(Splits):
         """Return the function that a call comes to, and its arguments as native code reads them."""
         if not (self._draws or needs_adapting(args, kwargs)):
             return self, args, kwargs
-        adapted = Adapted(args, kwargs)
-        return self.twin(adapted.tensors, Drawing(adapted.generators, self._draws)), adapted.args, adapted.kwargs
+        adapted = Adapted(args, kwargs, self._draws)
+        return self.twin(adapted.tensors, adapted.drawing), adapted.args, adapted.kwargs
 
+    @with_everybodys
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
         """Return the program of a call with these arguments (traced where it is new); nothing is compiled."""
         self, args, kwargs = self._read(args, kwargs)
@@ -40,6 +42,7 @@ class Faces(Splits):
         assert isinstance(result, FusedProgram)
         return result
 
+    @with_everybodys
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a readable report of how a call with these arguments runs; compiles it where it is new.
 
@@ -68,6 +71,7 @@ class Faces(Splits):
                 write_page(html, self, spec, training, plan, kernels)
             return explain(self, spec, training, plan)
 
+    @with_everybodys
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
 
@@ -89,6 +93,7 @@ class Faces(Splits):
             write_whole(path, text)
         return text
 
+    @with_everybodys
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace, compile and store for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
         self, args, kwargs = self._read(*materialise_specs(args, kwargs))

@@ -76,8 +76,12 @@ class Route:
         from jitfuse.splitting.tree import walk
 
         call, position = self._start(tree)
+        self.function._hold_generators(looked=self.began)
         self.position, last = walk(call, position)
-        return None if last is None else self._returned(call, call.finish(last))
+        if last is None:
+            self.function._release_generators()
+            return None
+        return self._returned(call, call.finish(last))
 
     def is_split(self, tree: Tree) -> bool:
         """Return whether such a call begins in the tree."""
@@ -102,6 +106,7 @@ class Route:
                 raise self._branching  # user code has caught it and went on
             if isinstance(made, TraceEnd):
                 assert self._building is not None and self.call is not None
+                function._hold_generators(looked=True)
                 return self._returned(self.call, self._building.end(made))
         except BaseException as error:
             if isinstance(self._cause(error), signals.SplitSignal):

@@ -12,7 +12,6 @@ import sys
 import threading
 import types
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -20,12 +19,11 @@ import numpy as np
 
 from jitfuse import compile as compiler
 from jitfuse import random as jf_random
-from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import StateBlock
 from jitfuse.drawing import Drawing
 from jitfuse.errors import ArgumentError, CompileError, FallbackWarning, JitfuseError, VolatileError
 from jitfuse.frameworks import tensor_feeds, tensor_ids
-from jitfuse.ir.generators import EVERYBODYS
+from jitfuse.function_draws import Draws
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.options import Options
 from jitfuse.tracing.device_array import DeviceArray
@@ -43,7 +41,7 @@ MANY_VALUES: Final = 8
 MAX_TRIES: Final = 3
 
 
-class Signatures(NativeCallable):
+class Signatures(Draws):
     """What a fused function knows of the calls that it has seen."""
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -61,12 +59,7 @@ class Signatures(NativeCallable):
         self._retired: Any = None
         self._launches = 0
         self._tensor_places: tuple[int, ...] = ()
-        self._drawing = Drawing()
-        """The generators that its calls move on, whose states are arrays in them."""
-        self._draws = False
-        """Whether its calls draw from the generator behind `np.random.seed`, so that a twin answers them."""
         self._twins: dict[tuple[tuple[int, ...], Drawing], Any] = {}
-        self._home: weakref.ref[Signatures] | None = None
         self._busy = threading.local()
         self._why_new: tuple[str, ...] | None = None
         self._missed: tuple[Any, ...] = ()
@@ -131,12 +124,6 @@ class Signatures(NativeCallable):
         self._counts["traces"] += 1
         self._keeps = self._keeps or bool(made.result.effects)
         return made
-
-    def _lent(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
-        """Return the ids of arrays that are states of generators."""
-        places, everybodys = self._drawing
-        given = tensor_ids(places, args, kwargs) if places else frozenset()
-        return given | {id(EVERYBODYS.words)} if everybodys else given
 
     def _whole_trace(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace:
         """Trace the function where there is no data to look at."""

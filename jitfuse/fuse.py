@@ -6,7 +6,6 @@ and fallbacks; signatures are `jitfuse.function_signatures`', the other public m
 """
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sys
@@ -16,7 +15,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
-from jitfuse.drawing import Drawing, everybodys_lent, renew_lock
+from jitfuse.drawing import Drawing, renew_locks
 from jitfuse.errors import (
     ArgumentError,
     CompileError,
@@ -36,6 +35,7 @@ from jitfuse.frameworks import (
     reads_tensors,
     refuse_raising,
 )
+from jitfuse.function_draws import with_everybodys
 from jitfuse.function_faces import Faces
 from jitfuse.function_route import Returned
 from jitfuse.function_signatures import raise_status, random_state, take_left
@@ -104,12 +104,6 @@ class FusedFunction(Faces):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; a new signature is traced and compiled first."""
         try:
-            try:
-                return self._miss(*args, **kwargs)
-            except EverybodysDrawError:
-                if self._home is not None or self._draws:
-                    raise
-                self._draws = True
             return self._miss(*args, **kwargs)
         except BaseException as error:
             if not compiler.debugging():
@@ -122,10 +116,12 @@ class FusedFunction(Faces):
     def __repr__(self) -> str:
         return f"<jf.fuse {self.name}>"
 
+    @with_everybodys
     def _miss(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call that no native signature fits: find or make its signature, then call natively."""
         if os.environ.get("JITFUSE_DISABLE") or _in_trace():
             return self._run_plain(args, kwargs)
+        self._release_generators()
         left = take_left()
         if left is not None:
             return self._answer_plainly(left, *self._split_mode(args, kwargs), [])
@@ -141,23 +137,35 @@ class FusedFunction(Faces):
             return self._run_plain(args, kwargs)
         if adapts:
             try:
-                adapted = Adapted(args, kwargs)
-                self._refuse_kept(adapted)
+                adapted = Adapted(args, kwargs, self._draws)
             except ArgumentError as error:
                 return self._answer_plainly(error, *self._split_mode(args, kwargs), [])
-            drawing = Drawing(adapted.generators, self._draws)
-            with everybodys_lent() if self._draws else contextlib.nullcontext(), adapted.standing_in():
-                result = self.twin(adapted.tensors, drawing)(*adapted.args, **adapted.kwargs)
+            result = self._ask(self.twin(adapted.tensors, adapted.drawing), adapted)
             return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
         return self._answered(training, args, kwargs, lambda: self._answer(training, args, kwargs))
 
-    def _refuse_kept(self, adapted: Adapted) -> None:
-        """Raise ArgumentError for other arrays than tensors where native code binds attributes or items anew."""
-        if self._keeps and not adapted.tensors:
-            raise ArgumentError(
-                f"{self.name} keeps arrays in attributes or items, and gets eager or unaligned arrays; pass "
-                "np.ascontiguousarray(x) of these")
+    def _ask(self, twin: FusedFunction, adapted: Adapted) -> Any:
+        """Return what a twin returns for a call that it stands in for; native code would bind attributes and items to
+        other arrays than the caller's kinds, and in containers that stand for the caller's.
+
+        Where compiled draws, or what comes after them, raise, nothing has been written: plain Python raises the same,
+        and moves the generators on as far as NumPy does.
+        """
+        refusal: list[Exception] = []
+        answer = twin.__call__ if twin._keeps and not (adapted.tensors or adapted.lends_alone) else twin
+        try:
+            with adapted.standing_in():
+                return answer(*adapted.args, **adapted.kwargs)
+        except EverybodysDrawError:
+            raise
+        except Exception as error:
+            if adapted.ran_plainly or not adapted.loans:
+                raise
+            refusal.append(error)
+        adapted.run_plainly()
+        args, kwargs = adapted.callers
+        return self._answer_plainly(refusal.pop(), *self._split_mode(args, kwargs), [])
 
     def _answered(
         self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], answer: Callable[[], Any]
@@ -187,6 +195,7 @@ class FusedFunction(Faces):
             with self._lock:
                 self._compile(spec, training)
                 ready = not direct and self._start_native(spec)
+            self._hold_generators()
             if not ready:
                 made = self._call_directly(spec, training, args, kwargs)
                 return deliver(made, args, kwargs, torch=spec.trace.torch, eager=eager)
@@ -198,6 +207,7 @@ class FusedFunction(Faces):
             from jitfuse.fallback import interpret
 
             self._note_fallback("the interpreter", error)
+            self._hold_generators()
             made = interpret(spec.trace, training, args, kwargs, random_state())
             return deliver(made, args, kwargs, torch=spec.trace.torch, eager=reads_eager(spec.trace, args, kwargs))
         except VolatileError as error:  # of a value that only plain Python has, met by kernels that Python launches
@@ -206,6 +216,7 @@ class FusedFunction(Faces):
 
     def _go_on(self, tree: Tree, call: Call, arrive: Callable[[], Position], training: bool) -> Any:
         """Answer a call that native code has brought to the position in the tree that `arrive` returns."""
+        self._release_generators()
         try:
             return self._answered(
                 training, tuple(call.args), dict(call.kwargs),
@@ -240,6 +251,7 @@ class FusedFunction(Faces):
         with self._lock:
             with self._counting():
                 call = self._gpu_call(spec, training, args, kwargs)
+                self._hold_generators()
                 result = call_on_gpu(call, self._note_fallback)
             self._launches += call.launches
             if self._counts["cache_misses"] > before:
@@ -323,7 +335,7 @@ _functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
 
 def _after_fork() -> None:
     """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
-    renew_lock()
+    renew_locks()
     for function in list(_functions):
         function._renew_locks()
 

@@ -30,6 +30,20 @@ class _StandIn(type):
     def __getattr__(cls, name: str) -> Any:
         return getattr(cls.original, name)
 
+    def __eq__(cls, other: object) -> bool:
+        return cls.original is original(other)
+
+    def __hash__(cls) -> int:
+        return hash(cls.original)
+
+    def __repr__(cls) -> str:
+        return repr(cls.original)
+
+
+def original(value: Any) -> Any:
+    """Return the class that a value stands in for; others as they are."""
+    return value.original if type(value) is _StandIn else value
+
 
 def stand_in(original: type, create: Callable[..., Any]) -> type:
     """Return what stands in for a class; `create` is what calling it does."""

@@ -44,7 +44,8 @@ def item(value: TracedTensor) -> Any:
 
 def type_of(*values: Any, **options: Any) -> Any:
     """Return what `type` returns: the type that a value has in Python."""
-    if len(values) == 1 and not options and type(values[0]) is TracedTensor:
+    kind = type(values[0]) if len(values) == 1 and not options else None
+    if kind is TracedTensor or hasattr(kind, "_stands_for"):  # a generator
         return values[0].__class__
     return type(*values, **options)
 

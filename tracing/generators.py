@@ -1,10 +1,9 @@
-"""NumPy's generators in a trace: `np.random.default_rng(seed)` that the function makes itself, and what it draws.
+"""NumPy's generators in a trace: those that the function makes itself of a seed, and those that a call has lent.
 
 The generator's state is a traced array, each draw a library step that takes it and makes the next one
-(`jitfuse.ir.generators`): the numbers are NumPy's own, drawn anew in each call from the same seed. Seeds, parameters
-and what is shuffled may be traced; how much is drawn becomes part of the program. Generators that come from outside,
-and those without a seed, have a state that a call would have to move on: they are not replayed. Does not own
-`np.random.RandomState` (`jitfuse.tracing.legacy_generators`).
+(`jitfuse.ir.generators`): the numbers are NumPy's own. Seeds, parameters and what is shuffled may be traced; how much
+is drawn becomes part of the program. Owns states, draws, and the methods that `Generator` (`...new_generators`) and
+`RandomState` (`...legacy_generators`) share. Does not own the lending (`jitfuse.drawing`).
 """
 from __future__ import annotations
 
@@ -28,9 +27,10 @@ from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import legacy_generators
+    from jitfuse.tracing import legacy_generators, new_generators
 else:
     legacy_generators = Later("jitfuse.tracing.legacy_generators")
+    new_generators = Later("jitfuse.tracing.new_generators")
 
 REQUIRED: Final = object()
 _DRAWS: Final = 64
@@ -58,13 +58,6 @@ WAY_OUT: Final = (
 )
 
 
-def default_rng(seed: Any = None) -> Any:
-    """Return a generator with this seed, an int that may be traced; a generator of the trace as it is."""
-    if type(seed) is TracedGenerator:
-        return seed
-    return TracedGenerator(*seeded("np.random.default_rng", seed))
-
-
 def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
     """Return the run, and the state of a generator with this seed."""
     run = active()
@@ -82,9 +75,19 @@ def lent(run: Recorder, state: TracedTensor) -> TracedDraws:
     found: TracedDraws | None = run.lent.get(id(state))
     if found is None:
         legacy = state.shape == (generators.places("uint64", legacy=True),)
-        kind: type[TracedDraws] = legacy_generators.TracedRandomState if legacy else TracedGenerator
+        kind: type[TracedDraws] = legacy_generators.TracedRandomState if legacy else new_generators.TracedGenerator
         found = run.lent[id(state)] = kind(run, state.as_copy(), state)
     return found
+
+
+def refuse_other(value: Any) -> None:
+    """Raise UntraceableError for a generator that a function which moves others on finds elsewhere.
+
+    It may be one of these: then it has a state of its own no more, and is not what stands for it.
+    """
+    if isinstance(value, np.random.Generator | np.random.RandomState | np.random.BitGenerator):
+        raise UntraceableError(f"a function that moves a generator on finds a {type(value).__name__} in an object or "
+                               f"global, at {user_line()}, which may be the same. Pass it as an argument.")
 
 
 class TracedDraws:
@@ -112,6 +115,16 @@ class TracedDraws:
             raise AttributeError(name)
         raise UnsupportedError(f"{self._stands_for.__name__}.{name} is not available inside a fused function, at "
                                f"{user_line()}. Draw outside and pass the numbers as an argument.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse attributes of the user's, as NumPy does."""
+        if name not in ("_run", "_state", "_region", "_lent"):
+            raise AttributeError(f"'{self._stands_for.__name__}' object has no attribute {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """Refuse a text with the address of an object that there is not."""
+        raise UnsupportedError(f"the text of a generator is not available inside a fused function, at {user_line()}")
 
     def __copy__(self) -> Any:
         """Refuse a second generator with the same state: in NumPy both move it on."""
@@ -241,44 +254,6 @@ class TracedDraws:
             return as_python(whole[first].call("astype", dtype="int64" if dtypes.is_integer(dtype) else "float64"))
         assert whole.shape == (first + math.prod(shape),)
         return whole[first:].as_copy()
-
-
-class TracedGenerator(TracedDraws):
-    """An np.random.Generator that a traced function has made."""
-
-    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw from [0, 1)."""
-        return self._typed("random", size, dtype, out)
-
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw from the normal distribution around 0 of deviation 1."""
-        return self._typed("standard_normal", size, dtype, out)
-
-    def standard_exponential(self, size: Any = None, dtype: Any = np.float64, method: str = "zig",
-                             out: Any = None) -> Any:
-        """Draw from the exponential distribution of scale 1."""
-        if method != "zig":
-            raise UnsupportedError(f"Generator.standard_exponential(method={method!r}) is not available, at "
-                                   f"{user_line()}")
-        return self._typed("standard_exponential", size, dtype, out)
-
-    def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64,
-                 endpoint: bool = False) -> Any:
-        """Draw integers from low to below high, or to high where `endpoint`; from 0 to below low without high."""
-        return self._whole("integers_to" if endpoint else "integers", low, high, size, dtype)
-
-    def _typed(self, method: str, size: Any, dtype: Any, out: Any) -> Any:
-        name = dtype_name(dtype, f"Generator.{method}")
-        if name not in ("float32", "float64"):
-            raise TypeError(f"Unsupported dtype dtype('{name}') for {method}")
-        if out is None:
-            return self._numbers(method, [], size, name)
-        if not isinstance(out, TracedTensor) or out.dtype != name or (
-                size is not None and self._shape(size, []) != out.shape):
-            raise UnsupportedError(f"Generator.{method}(out=...) takes an array of the trace, of its own dtype and "
-                                   f"shape, at {user_line()}")
-        out[...] = self._numbers(method, [], out.shape, name)
-        return out
 
 
 def _refuse_to_draw(run: Recorder) -> None:

@@ -11,6 +11,7 @@ from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.later import Later
 from jitfuse.tracing import counting
+from jitfuse.tracing.array_class import original
 from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
 from jitfuse.tracing.fronts import behind
@@ -109,6 +110,8 @@ class TracingHooks:
 
         Where the function sees torch tensors, functions of jitfuse's take them and give them back.
         """
+        if self.drawing:
+            generators.refuse_other(value)
         function = behind(value)
         found = substitute(function)
         if found is None and self.run.session.torch and type(function) is types.FunctionType and (
@@ -136,11 +139,15 @@ class TracingHooks:
         """Return what makes numbers of Python's of traced data, in place of `float` and `int`."""
         return conversions.CALLED.get(value, value) if type(value) is type else value
 
-    def identified(self, *values: Any) -> None:
-        """Refuse all branches where a traced value may be what they chose: that is neither of the two."""
+    def identified(self, *values: Any) -> tuple[Any, ...]:
+        """Return values with classes in the place of what stands in for these.
+
+        Refuse all branches where a traced value may be what they chose: that is neither of the two.
+        """
         if self.run.branched and any(isinstance(bare(v), TracedTensor) for v in values):
             assert self.run.splitter is not None
             self.run.splitter.decide(self.run.branched)
+        return tuple(map(original, values))
 
     def writes(self) -> None:
         """Refuse a branch whose arm writes state, and a loop that does."""
@@ -152,11 +159,11 @@ class TracingHooks:
         return branching.STEPS[name](self.run, frame, *values)
 
     def refuse_kept(self, place: str, value: Any) -> None:
-        """Raise UntraceableError for a generator: it would begin anew in each call."""
+        """Raise UntraceableError for a generator: what holds it would have to move on with it."""
         if "jitfuse.tracing.generators" in sys.modules and issubclass(type(value), generators.TracedDraws):
             raise UntraceableError(
-                f"a generator made inside a fused function is kept as {place}, at {user_line()}: its state would begin "
-                "anew in each call. Make it outside, or where it is used."
+                f"a generator is kept as {place}, at {user_line()}: compiled calls would not move it on there. Make it "
+                "outside, or where it is used."
             )
 
     def stored(self, place: str, value: Any) -> Any:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jitfuse.tracing import (
         extremes,
         gathering,
-        generators,
         legacy_generators,
+        new_generators,
         numpy_assembly,
         numpy_shapes,
         printing,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 else:
     extremes = Later("jitfuse.tracing.extremes")
     gathering = Later("jitfuse.tracing.gathering")
-    generators = Later("jitfuse.tracing.generators")
     legacy_generators = Later("jitfuse.tracing.legacy_generators")
+    new_generators = Later("jitfuse.tracing.new_generators")
     numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
     numpy_shapes = Later("jitfuse.tracing.numpy_shapes")
     printing = Later("jitfuse.tracing.printing")
@@ -159,7 +159,7 @@ def _know_random_modules() -> None:
                 refused = unseen.refuse(f"{shown}.{name}", unseen.RANDOM_WAY_OUT)
                 _in_place_of(member)(stand_in(member, refused) if isinstance(member, type) else refused)
         if module == "numpy.random":
-            _in_place_of(names["default_rng"])(lambda seed=None: generators.default_rng(seed))
+            _in_place_of(names["default_rng"])(lambda seed=None: new_generators.default_rng(seed))
             everybodys = names["mtrand"]._rand
             for name, member in list(names.items()):
                 if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is everybodys:

@@ -62,8 +62,10 @@ class Hooks(Protocol):
         """Return what the function calls in place of a type that it calls by a name of `float` or `int`."""
         ...
 
-    def identified(self, *values: Any) -> None:
-        """The function asks which objects some values are: raise where these may be others than in plain Python."""
+    def identified(self, *values: Any) -> tuple[Any, ...]:
+        """The function asks which objects some values are: return these, or raise where they may be others than in
+        plain Python.
+        """
         ...
 
     def writes(self) -> None:

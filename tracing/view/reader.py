@@ -149,7 +149,7 @@ class View(Stores):
         A stand-in of a bool is True or False itself, as in ``training is True``. Two arrays that might be one in
         another call are not told apart by any guard: Python has to.
         """
-        self.hooks.identified(left, right)
+        left, right = self.hooks.identified(left, right)
         left, right = self._constant(left, right), self._constant(right, left)
         if left is not right and self._may_be_int(left) and self._may_be_int(right):
             left, right = self.looked_at(left), self.looked_at(right)  # small ints are one where they are equal

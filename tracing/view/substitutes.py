@@ -182,7 +182,7 @@ class CachedCall:
 def _id(value: Any, /) -> int:
     view = gate.current.get()
     if view is not None:
-        view.hooks.identified(value)
+        (value,) = view.hooks.identified(value)
     return id(value)
 
 

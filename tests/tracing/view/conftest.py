@@ -110,8 +110,8 @@ class FakeHooks:
     def called(self, value: Any) -> Any:
         return value
 
-    def identified(self, *values: Any) -> None:
-        pass
+    def identified(self, *values: Any) -> tuple[Any, ...]:
+        return values
 
     def writes(self) -> None:
         pass
