@@ -63,6 +63,13 @@ def test_functions_that_have_floating_point_errors_raised_see_them(function: Any
         assert shown(outcome(fused, x)) == shown(outcome(lambda v: function(v), x))
 
 
+def test_a_function_that_numpy_has_wrapped_does_not_make_numpy_user_code() -> None:
+    jf.fuse(decorated)(np.ones(2))
+    fused = jf.fuse(lambda x: np.lexsort([x, x]) + np.linspace(0, 1, len(x)), strict=True)
+    x = np.array([3.0, 1.0, 2.0])
+    np.testing.assert_array_equal(fused(x), np.lexsort([x, x]) + np.linspace(0, 1, 3))
+
+
 def test_a_callback_for_floating_point_errors_is_called() -> None:
     met: list[str] = []
 

@@ -34,13 +34,14 @@ def _in_library(filename: str) -> bool:
 
 
 def claim(fn: types.FunctionType) -> None:
-    """Count the package of a decorated function as user code, wherever it is installed: of jitfuse and torch, a module.
+    """Count the package of a decorated function as user code, wherever it is installed: of some libraries, a module.
 
-    A module's own `forward` may be decorated, but the layers that it calls run as they are.
+    A module's own `forward` may be decorated, but the layers that it calls run as they are; and `@np.errstate(...)`
+    makes a function of NumPy's.
     """
     name = str(fn.__globals__.get("__name__", ""))
     package = name.partition(".")[0]
-    if package in {"jitfuse", "torch", "__main__"}:
+    if package in {"jitfuse", "numpy", "torch", "__main__"}:
         package = name
     if package and package not in _user_packages and _in_library(original_code(fn).co_filename):
         _user_packages.add(package)
