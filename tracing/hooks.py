@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import SUPPORTED
+from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.later import Later
 from jitfuse.tracing import counting
@@ -32,6 +32,7 @@ else:
     generators = Later("jitfuse.tracing.generators")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
+_NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
 
 
 def _torch_modules() -> Any:
@@ -68,6 +69,18 @@ class TracingHooks:
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is a traced tensor or the training flag."""
         return type(value) in _STAND_INS or isinstance(value, Foreign)
+
+    def attribute(self, value: Any, name: str) -> Any:
+        """Return an attribute of a traced value.
+
+        What stands for a number of Python's has those of such alone; what stands for a NumPy scalar has no others of
+        the names with a meaning to Python: code asks for `__len__` to tell arrays from numbers.
+        """
+        if type(value) is TracedTensor and (value.weak or (value._scalar and name.startswith("__"))):
+            number = _NUMBERS[kind(value._meta.dtype)] if value.weak else numpy_dtype(value._meta.dtype).type
+            if not hasattr(number, name):
+                raise AttributeError(f"{number.__name__!r} object has no attribute {name!r}")
+        return getattr(value, name)
 
     def array(self, chain: Chain, value: Any) -> Any:
         """Return an array's traced tensor; raises ArgumentError for subclasses, DTypeError by dtype."""

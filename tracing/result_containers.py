@@ -36,8 +36,15 @@ def refuse_unlike(result: Any, is_leaf: Callable[[Any], bool]) -> None:
         if more:
             raise ArgumentError(f"{path} is a {type(tree).__name__} with an attribute beside its "
                                 f"{'fields' if names else 'items'}: {more[0]}")
+        if is_dict and any(map(_is_computed, tree)):
+            raise ArgumentError(f"{path} is a {type(tree).__name__} with a key that is a number of the call's, "
+                                "computed or an argument")
         if is_dict and type(tree) is not dict and list(tree) != list(dict.keys(tree)):
             raise ArgumentError(f"{path} is a {type(tree).__name__} whose keys have been moved")
         parts = [(f".{name}", getattr(tree, name)) for name in names] if is_data else [
             (f"[{key!r}]", part) for key, part in (tree.items() if is_dict else enumerate(tree))]
         todo += [(path + step, part) for step, part in parts]
+
+
+def _is_computed(key: Any) -> bool:
+    return type(key) is TracedTensor or (isinstance(key, tuple | frozenset) and any(map(_is_computed, key)))

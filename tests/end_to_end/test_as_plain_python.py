@@ -234,6 +234,26 @@ def test_computed_keys_are_kept_as_what_they_are() -> None:
     assert all(type(k) is int or type(k[0]) is int for k in memo)
 
 
+def test_numbers_as_keys_of_results_are_what_they_are() -> None:
+    fused = jf.fuse(lambda x, k: ({k: x * 2, (k, "a"): 1}, [{"b": {k: k}}]))
+    for k in (1, 2, 1, True, 2.5):
+        found, (rest,) = fused(np.ones(2), k)
+        assert repr(list(found)) == repr([k, (k, "a")]) and rest == {"b": {k: k}}
+
+
+@pytest.mark.parametrize("number", [3, 2.5, True, 1j, np.float64(2), np.int8(3), np.ones(2), np.array(2.0)])
+def test_numbers_have_the_attributes_of_their_types_alone(number: Any) -> None:
+    def asked(x: Any, n: Any) -> Any:
+        names = ("shape", "ndim", "dtype", "sum", "real", "conjugate", "bit_length", "__len__", "item")
+        return [hasattr(n, name) for name in names], getattr(n, "ndim", -1), x * n
+
+    fused = jf.fuse(asked)
+    for _ in range(2):
+        assert shown(fused(np.ones(2), number)) == shown(asked(np.ones(2), number))
+    sized = jf.fuse(lambda n: n.shape)
+    assert shown(outcome(sized, number))[0] == shown(outcome(lambda n: n.shape, number))[0]
+
+
 # ---------------------------------------------------------------- values that Python holds equal
 @pytest.mark.parametrize("values", [
     [{1}, {1.0}, {True}, {1}], [frozenset([1]), frozenset([1.0])], [{1: 2}, {1.0: 2}, {True: 2}, {1: 2}],

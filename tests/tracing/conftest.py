@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from jitfuse.compile.delivery import window
 from jitfuse.ir import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
 from jitfuse.ir.verify import verify
@@ -54,27 +55,11 @@ def replay(t: Trace, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
             leaves.append(bound[leaf.feed])
         elif isinstance(leaf, ViewLeaf):
             base = bound[leaf.feed]
-            raw = np.ndarray(leaf.shape, base.dtype, _bytes_of(base), leaf.offset + _start(base), leaf.strides)
-            leaves.append(raw)
+            leaves.append(window(base, leaf))
         else:
             assert isinstance(leaf, ConstantLeaf)
             leaves.append(leaf.value)
     return t.result.rebuild(leaves)
-
-
-def _root(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
-def _bytes_of(array: np.ndarray[Any, Any]) -> Any:
-    return _root(array).data
-
-
-def _start(array: np.ndarray[Any, Any]) -> int:
-    root = _root(array)
-    return array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
 
 
 def assert_same(actual: Any, expected: Any, path: str = "result") -> None:

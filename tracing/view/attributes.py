@@ -36,7 +36,7 @@ class Attributes(Classifier):
         found = self.origin.get(id(owner))
         if found is None:
             if self.hooks.is_traced(owner):
-                return getattr(owner, name)
+                return self.hooks.attribute(owner, name)
             chain = self._adopt(owner)
             if chain is None:
                 return self.arrived(getattr(owner, name))

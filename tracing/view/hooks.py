@@ -22,6 +22,10 @@ class Hooks(Protocol):
         """Guard the state of such an object; asked once per object and trace."""
         ...
 
+    def attribute(self, value: Any, name: str) -> Any:
+        """Return an attribute of a stand-in, or raise AttributeError where what it stands for has none."""
+        ...
+
     def is_traced(self, value: Any) -> bool:
         """Tell whether a value is one of the trace's own stand-ins; called often, so make it fast."""
         ...

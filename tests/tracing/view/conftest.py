@@ -4,7 +4,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -84,6 +84,8 @@ class FakeHooks:
 
     def module(self, view: Any, chain: Chain, value: Any) -> None:
         raise NotImplementedError
+
+    attribute: ClassVar[Any] = staticmethod(getattr)  # which has no frame
 
     def is_traced(self, value: Any) -> bool:
         return type(value) is Traced
