@@ -19,17 +19,12 @@ from jitfuse.tracing.choosing import ApartError, chosen, holds, is_number, refus
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
+from jitfuse.tracing.view.steady import METHODS
 
 _BUILTINS: Final = frozenset({
     abs, min, max, len, int, float, bool, round, sum, range, enumerate, zip, divmod, pow, tuple, isinstance, slice,
 })
 _WRITERS: Final = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at", "shuffle"})
-_METHODS: Final = frozenset({
-    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal",
-    "dot", "flatten", "max", "mean", "min", "prod", "ravel", "reshape", "round", "squeeze", "std", "sum",
-    "swapaxes", "trace", "transpose", "var",
-})
-"""Methods of arrays that write nothing."""
 _REFUSED: Final = frozenset({op.LIBRARY, op.CONTROL, op.RANDOM, op.MODE})
 """Kinds of operators that may raise, or do more than compute."""
 _BOUNDED: Final = frozenset({"take", "take_along_axis"})
@@ -142,7 +137,7 @@ def _only_computes(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
     name = str(getattr(function, "__name__", ""))
     if type(owner) is TracedTensor:
-        return name in _METHODS
+        return name in METHODS
     if type(function) is type and issubclass(function, np.generic):
         return True
     try:

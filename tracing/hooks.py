@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, UntraceableError
 from jitfuse.later import Later
-from jitfuse.tracing import counting
+from jitfuse.tracing import counting, rounds
 from jitfuse.tracing.array_class import original
 from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
 from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
@@ -147,6 +148,10 @@ class TracingHooks:
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """Return what a loop goes over whose variable is a counter."""
         return counting.iterated(self.run, value, name, frame)
+
+    def rounds(self, value: range, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+        """Return what a loop goes over: with rounds that are alike recorded a few times, and copied."""
+        return rounds.watched(self.run, value, code, line, column, counted)
 
     def called(self, value: Any) -> Any:
         """Return what makes numbers of Python's of traced data, in place of `float` and `int`."""

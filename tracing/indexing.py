@@ -192,6 +192,19 @@ def place_of(x: Any, index: Any, key: Key | None) -> Place:
     return found
 
 
+def note_slices(found: list[Any], index: Any, shape: tuple[int, ...]) -> None:
+    """Add the slices of an index that are cut off at an end of their axis, or count from it, or may do so."""
+    items = index if type(index) is tuple else (index,)
+    counted = True  # whether the items so far say which axis is next
+    for axis, item in enumerate(items):
+        if type(item) is slice:
+            extent = shape[axis] if counted and axis < len(shape) else -1
+            bounds = item.start, item.stop
+            if not all(b is None or (type(b) is int and 0 <= b <= extent) for b in bounds):
+                found.append((*bounds, item.step))
+        counted = counted and (type(item) is int or type(item) is slice)
+
+
 def _position(item: Any, axis: int, shape: tuple[int, ...]) -> int:
     if type(item) is int and -shape[axis] <= item < shape[axis]:
         return item % shape[axis]

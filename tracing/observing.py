@@ -129,6 +129,8 @@ def ask(
     splitter = run.splitter
     if splitter is None or not may_split(run):
         raise look_error(run.graph.describe(tensors[0]), what)
+    if run.unproved:
+        run.refuse_copies()
     if run.arms:
         splitter.decide((run.arms[-1].both.place,))
     if not splitter.asked:

@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from jitfuse.errors import DTypeError
 from jitfuse.ir import ops
@@ -68,6 +68,11 @@ class Recorder(Memory):
         """Where branches have gone both ways, and loops have become loops of the program."""
         self.lent: dict[int, Any] = {}
         """What stands for generators from outside, by the tensors of their states."""
+        self.unproved: list[Site] = []
+        """The loops rounds of which have been copied, as long as none after them has shown that they are as recorded.
+        """
+        self.slices: list[Any] | None = None
+        """The bounds of slices that meet an end of their axis, in order, since somebody wants to know."""
         self.draws = 0
         """How many draws from generators have been recorded."""
         self.mixed: dict[int, int] = {}
@@ -112,6 +117,11 @@ class Recorder(Memory):
         self.arms.clear()
         self.loops.clear()
         self.feed_tensors.clear()  # they refer to this run: a cycle that keeps the call's arguments
+
+    def refuse_copies(self) -> NoReturn:
+        """Have all rounds run of the loops that have not shown what copies of their rounds are."""
+        assert self.splitter is not None
+        self.splitter.decide(self.unproved)
 
     # ------------------------------------------------------------------ steps
     def emit(

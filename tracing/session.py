@@ -78,6 +78,8 @@ class Session:
         self.known: dict[int, Any] = {}
         """Values that Python has asked for, and what they were computed from: constants and what is guarded alone."""
         self.known_bytes = 0
+        self.known_looks = 0
+        """How often Python has asked for such values."""
         self.unknown: set[int] = set()
         """Tensors that have turned out to depend on data."""
         self.of_data: dict[int, bool] = {}

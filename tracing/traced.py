@@ -346,6 +346,8 @@ class TracedTensor(Operators):
 
     # ------------------------------------------------------------------ items and NumPy
     def __getitem__(self, index: Any) -> Any:
+        if self._run.slices is not None:
+            indexing.note_slices(self._run.slices, index, self._meta.shape)
         key = indexing.key_of(index)
         if key is None:
             index = gathering.with_numbers(index)
@@ -356,6 +358,8 @@ class TracedTensor(Operators):
         return indexing.get_item(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if self._run.slices is not None:
+            indexing.note_slices(self._run.slices, index, self._meta.shape)
         key = indexing.key_of(index)
         if key is not None:
             indexing.set_item(self, index, value, key)

@@ -193,6 +193,8 @@ class _Call(Record, frozen=True):
             if self.declares_training:
                 named["training"] = ModeFlag(recorder)
             result = view.run(self.fn, seen, named)
+            if recorder.unproved:
+                recorder.refuse_copies()  # an error in a loop has been caught
             for generator in recorder.lent.values():
                 generator.give_back()
             if recorder.arms or recorder.loops:
@@ -217,6 +219,9 @@ class _Call(Record, frozen=True):
             view.rollback()
             if recorder.mode_matters:
                 raise ModeMattersError from None
+            if recorder.unproved and isinstance(error, Exception):
+                assert self.splitter is not None
+                self.splitter.decide(recorder.unproved)  # it may have come in a round that was copied
             if recorder.branched and isinstance(error, Exception):
                 assert self.splitter is not None
                 self.splitter.decide(arms or recorder.branched)  # Python may not have come here

@@ -111,18 +111,31 @@ def _function_at(tree: ast.Module, line: int) -> ast.FunctionDef | None:
 
 def _compiled(code: types.CodeType) -> types.CodeType | None:
     """Compile a function again from its source; None where the source is not that of the code."""
-    tree = _parsed(code.co_filename)
-    node = None if tree is None else _function_at(tree, code.co_firstlineno)
-    if tree is None or node is None or not _REFLECTS.isdisjoint(code.co_names):
+    found = _read(code)
+    if found is None:
         return None
-    same = _code_of(tree, code)
-    if same is None or not _are_equal(same, code):
-        return None
+    tree, node = found
     lines = _wanted.get((code.co_filename, code.co_firstlineno), frozenset())
     rewriter = branch_statements.Rewriter(code.co_filename, lines)
     rewriter.function(node)
     made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
     return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)
+
+
+def source_of(code: types.CodeType) -> ast.FunctionDef | None:
+    """Return a function's source; None where the file's is not that of the code, or the function reflects."""
+    found = _read(code)
+    return None if found is None else found[1]
+
+
+def _read(code: types.CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
+    """Return the module that a function's code is from, and the function in it."""
+    tree = _parsed(code.co_filename)
+    node = None if tree is None else _function_at(tree, code.co_firstlineno)
+    if tree is None or node is None or not _REFLECTS.isdisjoint(code.co_names):
+        return None
+    same = _code_of(tree, code)
+    return (tree, node) if same is not None and _are_equal(same, code) else None
 
 
 def _code_of(tree: ast.Module, like: types.CodeType) -> types.CodeType | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import types
+import weakref
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -176,6 +177,14 @@ def iterate(value: Any, name: str) -> Any:
     """Before GET_ITER of a loop over a counter."""
     view = current.get()
     return value if view is None else view.hooks.iterated(value, name, sys._getframe(1))
+
+
+def rounds(value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+    """Before GET_ITER of a ``for``: of which function, its place in the source, and whether it is over a counter."""
+    view = current.get()
+    if view is None or type(value) is not range:
+        return value
+    return view.hooks.rounds(value, code, line, column, counted)
 
 
 def same(left: Any, right: Any) -> bool:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from typing import Any, Protocol
 
 from jitfuse.tracing.view.chain import Chain
@@ -60,6 +61,10 @@ class Hooks(Protocol):
 
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """A frame begins a loop whose variable is a counter: return what it goes over."""
+        ...
+
+    def rounds(self, value: range, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+        """A function begins a loop over a range, which is at a place of its source: return what it goes over."""
         ...
 
     def called(self, value: Any) -> Any:

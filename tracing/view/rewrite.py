@@ -7,9 +7,11 @@ Nested code (functions, lambdas, comprehensions, generators, class bodies) is re
 from __future__ import annotations
 
 import functools
+import itertools
 import opcode
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ _PRECALL: Final = _OPS.get("PRECALL")
 _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _ATTR_HAS_FLAG: Final = sys.version_info >= (3, 12)
 _LOAD_CELL: Final = "LOAD_CLOSURE" if sys.version_info < (3, 13) else "LOAD_FAST"
+_GET_ITER: Final = _OPS["GET_ITER"]
 _CONVERSIONS: Final = frozenset({"float", "int", "type"})
 _SUBSCRIPT: Final = 26  # of BINARY_OP, from 3.14 on
 _CONSTANTS: Final = frozenset(_OPS[name] for name in ("LOAD_CONST", "LOAD_SMALL_INT") if name in _OPS)
@@ -92,6 +95,8 @@ class _Rewriter:
         started = False
         for position, (offset, step) in enumerate(self.steps):
             self.group = []
+            if step.op == _GET_ITER:
+                self._rounds(position, offset)
             if self.counters is not NONE:
                 self._count(offset)
             rule = _RULES.get(step.op)
@@ -119,6 +124,13 @@ class _Rewriter:
             self.call(gate.count, 1, *self.counters.stores[offset])
         elif offset in self.counters.loops:
             self.call(gate.iterate, 1, self.counters.loops[offset])
+
+    def _rounds(self, position: int, offset: int) -> None:
+        """Pass what a ``for`` with one variable goes over through the view, with its place."""
+        following = [opcode.opname[step.op] for _, step in self.steps[position + 1 : position + 3]]
+        line, _, column, _ = next(itertools.islice(self.code.co_positions(), offset, None))
+        if following == ["FOR_ITER", "STORE_FAST"] and line is not None and column is not None:
+            self.call(gate.rounds, 1, weakref.ref(self.own), line, column, offset in self.counters.loops)
 
     def _start(self) -> None:
         """Announce the call, and pass parameters that may hold a default through the view."""

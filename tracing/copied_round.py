@@ -1,0 +1,215 @@
+"""What each round of a loop records, and the copies of it that other rounds are.
+
+Owns when recorded rounds are alike, and the recording of copies. Does not own which loops these are of, nor when Python
+runs (`jitfuse.tracing.rounds`).
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+from jitfuse.records import made
+from jitfuse.tracing.graph import OpNode
+from jitfuse.tracing.memory import Storage
+from jitfuse.tracing.recorder import Recorder
+
+_PLACED: Final = frozenset({"slice", "update_slice"})
+_CONSTANTS: Final = frozenset({"full", "constant"})
+
+Mark = tuple[int, int, int]
+"""How many ops and tensors have been recorded, and slices that meet an end of their axis."""
+
+
+def mark(run: Recorder) -> Mark:
+    """Return how much has been recorded."""
+    if run.slices is None:
+        run.slices = []
+    return len(run.graph.ops), len(run.graph.metas), len(run.slices)
+
+
+def _slices(run: Recorder, begin: Mark, end: Mark) -> list[Any]:
+    assert run.slices is not None
+    return run.slices[begin[2] : end[2]]
+
+
+def alive(run: Recorder) -> list[Storage]:
+    """Return the storages that are in use: of feeds, and what the run has made."""
+    found = [(ref, storage) for ref in run.born if (storage := ref()) is not None]
+    run.born[:] = [ref for ref, _ in found]
+    return [*(storage for _, storage in found), *run.storages.values()]
+
+
+def recorded_beside(run: Recorder) -> Any:
+    """Return what rounds that are alike leave alone: all that a run notes but for ops and what arrays hold."""
+    session, view = run.session, run.view
+    return (
+        run.looks, run.draws, run.random_calls, run.random_base, run.mode_read, len(run.placed), len(run.arms),
+        len(run.loops), len(run.lent), len(run.branched), session.known_looks, len(session.feeds),
+        len(session.closed), len(session.counters),
+        dict(session.guarded_values), dict(session.int_ranges), session.region, session.torch, session.random_feed,
+        len(view.trail.guards), len(view.trail.volatile), len(view.written), len(view.fresh),
+    )
+
+
+class CopiedRound:
+    """What each round records: the ops of the last one that was compared, what moves, and by how much."""
+
+    __slots__ = ("begin", "inputs", "metas", "moves", "ops", "slices", "state", "tensors")
+
+    def __init__(
+        self, ops: list[OpNode], inputs: list[Any], moves: list[Any], tensors: int, metas: list[Any], begin: int,
+        slices: list[Any],
+    ) -> None:
+        self.ops, self.tensors, self.metas = ops, tensors, metas
+        self.slices = slices
+        """Those that meet an end of their axis, which do not move."""
+        self.begin = begin
+        """Where its tensors begin, `tensors` of them."""
+        self.inputs = inputs
+        """For each op, which of its operands are made in rounds; () for none, True for all."""
+        self.moves = moves
+        """For each op, by how much the place of a slice moves; () for others."""
+        self.state: Any = None
+        """What was noted beside ops when rounds had been copied."""
+
+    @staticmethod
+    def of(run: Recorder, spans: list[tuple[Mark, Mark]], first: int, low: int) -> CopiedRound | None:
+        """Return what rounds have in common that have been recorded between marks; None where they differ.
+
+        They may read from rounds whose tensors begin at `first`, and all the same only what was there before `low`.
+        """
+        graph = run.graph
+        sizes = {(end[0] - begin[0], end[1] - begin[1]) for begin, end in spans}
+        slices = [_slices(run, begin, end) for begin, end in spans]
+        if len(sizes) != 1 or any(one != slices[0] for one in slices):
+            return None
+        (_, tensors), = sizes
+        begins = [begin[1] for begin, _ in spans]
+        rounds = [graph.ops[begin[0] : end[0]] for begin, end in spans]
+        metas = [graph.metas[begin[1] : end[1]] for begin, end in spans]
+        if metas[0] != metas[-1] or metas[1] != metas[-1]:
+            return None
+        inputs, moves = [], []
+        for ways in zip(*rounds):
+            read, moved = _operands(run, ways, tensors, first, low), _moves(ways)
+            if read is None or moved is None:
+                return None
+            inputs.append(read)
+            moves.append(moved)
+        return CopiedRound(rounds[-1], inputs, moves, tensors, metas[-1], begins[-1], slices[0])
+
+    def ahead(self, op: OpNode, read: Any, moved: Any, count: int) -> tuple[tuple[int, ...], Any]:
+        """Return the operands and attributes that an op has so many rounds on."""
+        further = count * self.tensors
+        inputs = op.input_ids
+        if read is True:
+            inputs = tuple([t + further for t in inputs])
+        elif read:
+            inputs = tuple([t + further if made_in else t for t, made_in in zip(inputs, read)])
+        return inputs, _placed(op.attrs, moved, count) if moved else op.attrs
+
+    def copy(self, run: Recorder, count: int, begin: int, low: int) -> bool:
+        """Record so many further rounds, and have all that holds what rounds have made hold what these make.
+
+        The tensors of the first round begin at `begin`, those of rounds that are alike at `low`. False, with nothing
+        done, where something else that rounds have made is in use.
+        """
+        end = len(run.graph.metas)
+        shifted = []
+        for storage in alive(run):
+            if storage.value < begin or _is_constant(run, storage.value):
+                continue
+            if storage.value < low:
+                return False
+            shifted.append(storage)
+        graph, recorded = run.graph, run.graph.ops
+        first = len(recorded)
+        for k in range(1, count + 1):
+            further = k * self.tensors
+            for op, read, moved in zip(self.ops, self.inputs, self.moves):
+                inputs, attrs = self.ahead(op, read, moved, k) if read or moved else (op[2], op[3])
+                results = tuple([t + further for t in op[4]])
+                recorded.append(made(OpNode, (len(recorded), op[1], inputs, attrs, results, op[5], op[6])))
+            graph.metas += self.metas
+        for op in recorded[first:]:
+            graph.producer += [op[0]] * len(op[4])
+        for storage in shifted:
+            storage.value += count * self.tensors
+            storage.cache = {}
+        self._note(run, low, end, count * self.tensors)
+        self.state = recorded_beside(run)
+        return True
+
+    @staticmethod
+    def _note(run: Recorder, low: int, end: int, further: int) -> None:
+        """Have what is known of tensors that rounds have made be known of those that stand for them."""
+        for t, truth in list(run.mixed.items()):
+            if low <= t < end:
+                run.mixed[t + further] = truth + further if low <= truth < end else truth
+        run.bounded |= {t + further for t in run.bounded if low <= t < end}
+
+    def is_again(self, run: Recorder, begin: Mark, count: int) -> bool:
+        """Return whether what has been recorded since a mark is what it would be so many rounds on."""
+        graph = run.graph
+        now = graph.ops[begin[0] :]
+        if len(now) != len(self.ops) or graph.metas[begin[1] :] != self.metas:
+            return False
+        if _slices(run, begin, mark(run)) != self.slices:
+            return False
+        expected = self.begin + count * self.tensors
+        for op, was, read, moved in zip(now, self.ops, self.inputs, self.moves):
+            inputs, attrs = self.ahead(was, read, moved, count)
+            inputs = tuple([t if t < expected - 2 * self.tensors else t + begin[1] - expected for t in inputs])
+            if (op[1], op[2], op[3], op[5], op[6]) != (was[1], inputs, attrs, was[5], was[6]):
+                return False
+        return True
+
+
+def _operands(run: Recorder, ways: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
+    """Return which operands of an op are made in rounds, None where it reads otherwise; `ways` are its rounds'."""
+    results = [tuple([t + k * tensors for t in ways[0][4]]) for k in range(len(ways))]
+    if results != [op[4] for op in ways]:
+        return None
+    a, b, c = (op[2] for op in ways)
+    if not len(a) == len(b) == len(c):
+        return None
+    read = []
+    for x, y, z in zip(a, b, c):
+        if z - y == y - x == tensors and x >= first:
+            read.append(True)
+        elif x == y == z and (x < low or _is_constant(run, x)):
+            read.append(False)
+        else:
+            return None
+    return True if all(read) else tuple(read) if any(read) else ()
+
+
+def _is_constant(run: Recorder, tensor: int) -> bool:
+    """Return whether a tensor is an argument or a literal, which are made once and then found again."""
+    node = run.graph.node(tensor)
+    return node is None or node.op_name in _CONSTANTS
+
+
+def _moves(ways: tuple[OpNode, ...]) -> Any:
+    """Return by how much the place of an op moves from round to round, () where it does not; None for other ops."""
+    one, two, three = ways
+    if any((op[1], op[5], op[6]) != (one[1], one[5], one[6]) for op in (two, three)):
+        return None
+    a, b, c = one[3], two[3], three[3]
+    if a == b == c:
+        return () if a is b is c or repr(a) == repr(b) == repr(c) else None
+    if one[1] not in _PLACED:
+        return None
+    places: list[dict[str, Any]] = [dict(attrs) for attrs in (a, b, c)]
+    x, y, z = (place.pop("starts") for place in places)
+    if places[0] != places[1] or places[1] != places[2]:
+        return None
+    moved = tuple([q - p for p, q in zip(x, y)])
+    return moved if any(moved) and moved == tuple([q - p for p, q in zip(y, z)]) else None
+
+
+def _placed(attrs: Any, moved: tuple[int, ...], count: int) -> Any:
+    """Return the attributes of a slice that lies so many rounds further."""
+    return tuple([
+        (name, tuple([s + count * by for s, by in zip(value, moved)])) if name == "starts" else (name, value)
+        for name, value in attrs
+    ])
