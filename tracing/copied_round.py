@@ -5,6 +5,8 @@ runs (`jitfuse.tracing.rounds`).
 """
 from __future__ import annotations
 
+import weakref
+from itertools import pairwise
 from typing import Any, Final
 
 from jitfuse.records import made
@@ -17,6 +19,15 @@ _CONSTANTS: Final = frozenset({"full", "constant"})
 
 Mark = tuple[int, int, int]
 """How many ops and tensors have been recorded, and slices that meet an end of their axis."""
+
+
+Held = dict[weakref.ref[Storage], int]
+"""What storages hold at some time."""
+
+
+def held_now(run: Recorder) -> Held:
+    """Return what all storages hold that are in use."""
+    return {weakref.ref(storage): storage.value for storage in alive(run)}
 
 
 def mark(run: Recorder) -> Mark:
@@ -107,20 +118,18 @@ class CopiedRound:
             inputs = tuple([t + further if made_in else t for t, made_in in zip(inputs, read)])
         return inputs, _placed(op.attrs, moved, count) if moved else op.attrs
 
-    def copy(self, run: Recorder, count: int, begin: int, low: int) -> bool:
+    def copy(self, run: Recorder, count: int, before: list[Held], low: int) -> bool:
         """Record so many further rounds, and have all that holds what rounds have made hold what these make.
 
-        The tensors of the first round begin at `begin`, those of rounds that are alike at `low`. False, with nothing
-        done, where something else that rounds have made is in use.
+        `before` is what was held when the rounds began that have been compared; what these read that does not move is
+        from before `low`. False, with nothing done, where arrays in use hold something else from round to round.
         """
+        shifted = [storage for storage in alive(run) if not _is_constant(run, storage.value)]
+        moves = [self._moves(storage, before, low) for storage in shifted]
+        if None in moves:
+            return False
+        shifted = [storage for storage, is_moved in zip(shifted, moves) if is_moved]
         end = len(run.graph.metas)
-        shifted = []
-        for storage in alive(run):
-            if storage.value < begin or _is_constant(run, storage.value):
-                continue
-            if storage.value < low:
-                return False
-            shifted.append(storage)
         graph, recorded = run.graph, run.graph.ops
         first = len(recorded)
         for k in range(1, count + 1):
@@ -135,9 +144,23 @@ class CopiedRound:
         for storage in shifted:
             storage.value += count * self.tensors
             storage.cache = {}
-        self._note(run, low, end, count * self.tensors)
+        self._note(run, end - len(before) * self.tensors, end, count * self.tensors)
         self.state = recorded_beside(run)
         return True
+
+    def _moves(self, storage: Storage, before: list[Held], low: int) -> bool | None:
+        """Return whether a storage holds in each round what that round has made; None where neither is sure."""
+        values = [held.get(weakref.ref(storage)) for held in before]
+        values.append(storage.value)
+        if values[0] is None:  # a later one has made it
+            begin = self.begin - (len(before) - 1) * self.tensors
+            return None if low <= storage.value < begin else storage.value >= begin
+        if None in values:
+            return None
+        if len(set(values)) == 1:
+            return False
+        steps = {b - a for a, b in pairwise(values[1:])}  # type: ignore[operator]
+        return True if steps == {self.tensors} else None
 
     @staticmethod
     def _note(run: Recorder, low: int, end: int, further: int) -> None:

@@ -14,12 +14,13 @@ import sys
 import types
 import weakref
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from jitfuse.ir.floats import exact_text
-from jitfuse.tracing.copied_round import CopiedRound, Mark, alive, mark, recorded_beside
+from jitfuse.tracing.copied_round import CopiedRound, Held, Mark, alive, held_now, mark, recorded_beside
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import MAX_OPS, Recorder
 from jitfuse.tracing.traced import TracedTensor
@@ -62,7 +63,7 @@ def watched(
 class Rounds:
     """The iterator of such a loop."""
 
-    __slots__ = ("_copied", "_loop", "_marks", "_next", "_range", "_run", "_states", "_watching")
+    __slots__ = ("_copied", "_held", "_loop", "_marks", "_next", "_range", "_run", "_states", "_watching")
 
     def __init__(self, run: Recorder, values: range, loop: SteadyLoop) -> None:
         self._run, self._range, self._loop = run, values, loop
@@ -71,6 +72,8 @@ class Rounds:
         self._marks: list[Mark] = []
         """How much had been recorded when each round began, as far as anybody wants to know."""
         self._states: list[Any] = []
+        """What had been noted, and what names held, when rounds began that are compared; what arrays held."""
+        self._held: list[Held] = []
         self._copied: CopiedRound | None = None
 
     def __iter__(self) -> Iterator[int]:
@@ -100,20 +103,28 @@ class Rounds:
             return
         state = _state(run, self._loop, frame)
         self._watching = state is not None and (not self._states or state[0] == self._states[0][0])
-        self._states.append(state)
-        if self._watching and k == _BEFORE + _COMPARED:
-            self._watching = False
-            self._copy(len(self._range) - k - _AFTER)
-        if not self._watching:
-            self._states.clear()
-
-    def _copy(self, count: int) -> None:
-        run = self._run
-        begin, first, low = (found[1] for found in self._marks[:_BEFORE])
-        found = CopiedRound.of(run, list(zip(self._marks[_BEFORE:], self._marks[_BEFORE + 1 :])), first, low)
-        if found is None or not _are_kept(self._states, low):
+        if self._watching and k < _BEFORE + _COMPARED:
+            self._states.append(state)
+            self._held.append(held_now(run))
             return
-        if len(run.graph.ops) + count * len(found.ops) > MAX_OPS or not found.copy(run, count, begin, low):
+        if self._watching:
+            self._copy(len(self._range) - k - _AFTER, [*(names for _, names in self._states), state[1]])
+        self._watching = False
+        self._states.clear()
+        self._held.clear()
+
+    def _copy(self, count: int, names: list[dict[str, Any]]) -> None:
+        """Copy so many rounds, if they are like those before; `names` is what names held after each of these."""
+        run = self._run
+        _, first, low = (found[1] for found in self._marks[:_BEFORE])
+        found = CopiedRound.of(run, list(zip(self._marks[_BEFORE:], self._marks[_BEFORE + 1 :])), first, low)
+        if found is None or len(run.graph.ops) + count * len(found.ops) > MAX_OPS:
+            return
+        if any(held.keys() != names[0].keys() for held in names) or not all(
+            _is_handed_on([held[name] for held in names], self._held[0], found.tensors) for name in names[0]
+        ):
+            return
+        if not found.copy(run, count, self._held, low):
             return
         self._copied = found
         self._next += count
@@ -153,6 +164,8 @@ def _state(run: Recorder, loop: SteadyLoop, frame: types.FrameType) -> Any:
         is_bound = name in held or name in loop.outside
         if is_bound and not is_array and (name in loop.arrays or type(value) not in _PLAIN):
             return None
+        if is_bound and name in loop.ints and type(value) is not int:
+            return None
     kept = {name: held[name] for name in loop.kept if name in held}
     if any(type(value) is np.ndarray for value in kept.values()):
         return None
@@ -165,12 +178,16 @@ def _computes(value: Any, chain: tuple[str, ...]) -> bool:
         return False
     for name in chain:
         value = getattr(value, name, None)
-    if type(value) in _PLAIN or type(value) is np.ufunc:
+    if type(value) in _PLAIN:
         return True
+    if type(value) is np.ufunc:
+        return value.nout == 1
     if type(value) is type:
         return issubclass(value, np.number | np.bool_)
     module = str(getattr(value, "__module__", None))
-    return module == "math" or (chain[-1] in FUNCTIONS and module.partition(".")[0] == "numpy")
+    if module == "math":
+        return chain[-1] not in ("frexp", "modf")
+    return chain[-1] in FUNCTIONS and module.partition(".")[0] == "numpy"
 
 
 def _held(value: Any) -> Any:
@@ -182,22 +199,19 @@ def _held(value: Any) -> Any:
     return (value._meta, value._layout, value._scalar), weakref.ref(storage), value._path, apart, storage.value
 
 
-def _are_kept(states: list[Any], low: int) -> bool:
-    """Return whether names hand on what they did in the rounds before: one thing, one array, or one made since `low`.
+def _is_handed_on(ways: list[Any], before: Held, tensors: int) -> bool:
+    """Return whether what a name holds after each round is one thing, one array, or one that a round has made.
+
+    `before` was held when these rounds began, `tensors` are made in each.
     """
-    held = [state[1] for state in states]
-    if any(h.keys() != held[0].keys() for h in held):
-        return False
-    return all(_is_handed_on([h[name] for h in held], low) for name in held[0])
-
-
-def _is_handed_on(ways: list[Any], low: int) -> bool:
-    first = ways[0]
+    first, *later = ways
     if any(len(way) != len(first) or way[0] != first[0] for way in ways):
         return False
     if len(first) == 2:
         return all(way == first for way in ways)
     if all(way[1] is first[1] and way[2] is first[2] for way in ways):
         return True
-    is_new = all(way[2] is None and not way[3] and way[4] >= low for way in ways[1:])
-    return is_new and len({id(way[1]) for way in ways}) == len(ways)
+    if any(way[2] is not None or way[3] for way in later) or len({id(way[1]) for way in ways}) < len(ways):
+        return False
+    steps = {b[4] - a[4] for a, b in pairwise(later)}
+    return later[-1][1] not in before and steps in ({0}, {tensors})

@@ -31,8 +31,8 @@ def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     found: list[int] = []
     copy = CopiedRound.copy
 
-    def counted(self: CopiedRound, run: Recorder, count: int, begin: int, low: int) -> bool:
-        done = copy(self, run, count, begin, low)
+    def counted(self: CopiedRound, run: Recorder, count: int, *rest: Any) -> bool:
+        done = copy(self, run, count, *rest)
         found.append(count if done else 0)
         return done
 
@@ -550,6 +550,78 @@ def telling(x: Any) -> Any:
     return x
 
 
+def first_rounds(x: Any) -> Any:
+    w = np.zeros(2)
+    k = 0
+    for i in range(len(x)):
+        if k < 3:
+            w[0] = x[i]
+            k = k + 1
+        x[i] = x[i] * 2
+    return w
+
+
+def first_values(x: Any) -> Any:
+    k = 0
+    w = x[0]
+    t = w
+    for i in range(len(x)):
+        if k < 3:
+            w = x[i] * 3
+            k = k + 1
+        x[i] = x[i] + t
+        t = w * 1
+    return w, t
+
+
+def rotating(x: Any) -> Any:
+    a = np.zeros(2)
+    b = np.ones(2)
+    c = np.ones(2) * 2
+    d = np.ones(2) * 3
+    e = np.ones(2) * 4
+    first = a
+    for i in range(len(x)):
+        a += x[i]
+        b *= 0.5
+        c += 1.0
+        d *= 0.9
+        e -= 0.1
+        a, b, c, d, e = b, c, d, e, a
+    return first, a
+
+
+def from_parts(x: Any) -> Any:
+    t: Any = x
+    for i in range(len(x)):
+        t = math.modf(1.5) * 10 + math.modf(2.5) * 10 + np.modf(1.5) * 20
+        x[i] = x[i] * t[2 * i + 1 - i]
+        t = x
+    return x
+
+
+def wrapping(x: Any) -> Any:
+    s = 0.0
+    a = np.uint8(16)
+    b = np.int64(16)
+    with np.errstate(over="ignore"):
+        for i in range(20):
+            s = s * 0.9 + x[(a * i - b * i) % 9 - (a * i - b * i) % 9 + i % 16]
+            s = s + x[(2 * (a * i - b * i) - (np.uint8(32) * i - np.int64(32) * i)) % 16]
+    return s
+
+
+def wrapping_quietly(x: Any) -> Any:
+    s = 0.0
+    a = np.uint8(16)
+    b = np.uint8(32)
+    c = np.int64(16)
+    d = np.int64(32)
+    for i in range(20):
+        s = s * 0.9 + x[i + 2 * (a * i - c * i) - (b * i - d * i) - 30]
+    return s
+
+
 def endless(x: Any) -> Any:
     for i in range(10**30):
         x[i] = x[i] * 2
@@ -563,6 +635,7 @@ def endless(x: Any) -> Any:
     turning, counted, by_index, times_index, from_list, into_list, squares, squares_often, by_property, by_helper,
     shadowed, growing, known, turned, left, other_closure, drawn, from_text, in_record, by_subclass, by_class,
     begun_by_nothing, from_tuple, from_constant, telling, endless,
+    first_rounds, first_values, rotating, from_parts, wrapping, wrapping_quietly,
 ])
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_differing(function: Callable[..., Any], size: int) -> None:

@@ -18,6 +18,10 @@ from jitfuse.tracing.view import branches
 from jitfuse.tracing.view.branch_expressions import targets
 from jitfuse.tracing.view.loop_names import assignments, begun_in, chain_of, inside, names_beside_items, names_in
 
+KEYWORDS: Final = frozenset({
+    "axis", "copy", "ddof", "dtype", "fill_value", "initial", "k", "keepdims", "n", "order", "out", "shape", "where",
+})
+"""Arguments of functions that may be named: there are others by which functions return more than an array."""
 METHODS: Final = frozenset({
     "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal",
     "dot", "flatten", "max", "mean", "min", "prod", "ravel", "reshape", "round", "squeeze", "std", "sum",
@@ -27,9 +31,9 @@ METHODS: Final = frozenset({
 _ATTRIBUTES: Final = frozenset({"T", "shape", "ndim", "size", "real", "imag", "dtype"})
 _VIEWS: Final = frozenset({"T", "real", "imag"})
 FUNCTIONS: Final = frozenset({
-    "all", "amax", "amin", "any", "arange", "argmax", "argmin", "argsort", "array", "asarray", "average", "clip",
+    "all", "amax", "amin", "any", "arange", "argmax", "argmin", "argsort", "array", "asarray", "clip",
     "concatenate", "convolve", "copy", "cross", "cumprod", "cumsum", "diag", "diff", "dot", "einsum", "empty",
-    "empty_like", "eye", "flip", "full", "full_like", "identity", "inner", "interp", "kron", "linspace", "matmul",
+    "empty_like", "eye", "flip", "full", "full_like", "identity", "inner", "interp", "kron", "matmul",
     "max", "mean", "median", "min", "ones", "ones_like", "outer", "polyval", "prod", "ptp", "ravel", "reshape",
     "roll", "round", "sort", "stack", "std", "sum", "tensordot", "tile", "trace", "transpose", "tril", "triu",
     "var", "vdot", "where", "zeros", "zeros_like",
@@ -47,14 +51,16 @@ class SteadyLoop(NamedTuple):
     """A loop, and what has to be looked at while it runs.
 
     `functions` are read of modules, the parts of their names; `builtins` must be Python's own. `arrays` must hold
-    arrays, `values` these or numbers; `outside` of both are global names. `kept` are assigned and hold something from
-    one round to the next. `branches` says that Python may have to decide something in it.
+    arrays, `ints` Python's, `values` any numbers or arrays; `outside` are those of them that are global names. `kept`
+    are assigned and hold something from one round to the next. `branches` says that Python may have to decide something
+    in it.
     """
 
     site: Site
     functions: frozenset[tuple[str, ...]]
     builtins: frozenset[str]
     arrays: frozenset[str]
+    ints: frozenset[str]
     values: frozenset[str]
     outside: frozenset[str]
     kept: frozenset[str]
@@ -104,6 +110,8 @@ class _Reading:
         self._functions: set[tuple[str, ...]] = set()
         self._builtins: set[str] = set()
         self._values: set[str] = set()
+        self._ints: set[str] = set()
+        """Names that say where items are taken that move."""
         self._arrays: set[str] = set()
         """Names items of which are taken at places that move."""
 
@@ -115,7 +123,8 @@ class _Reading:
         self._moving = self._movers(loop)
         counted = {t.id for t in targets(loop.target) if isinstance(t, ast.Name)}
         fits = self._moving <= begun_in(loop.body) | counted and all(map(self._statement, loop.body))
-        return fits and self._hold_arrays()
+        assigned = {t.id for _, t in assignments(loop.body)}
+        return fits and self._ints.isdisjoint(assigned) and self._hold_arrays()
 
     def loop(self, site: Site) -> SteadyLoop:
         """Return what has been found."""
@@ -124,8 +133,8 @@ class _Reading:
         branches = any(isinstance(n, ast.If | ast.IfExp | ast.BoolOp) for s in body for n in inside(s))
         values = self._values | assigned
         return SteadyLoop(
-            site, frozenset(self._functions), frozenset(self._builtins), frozenset(self._arrays), frozenset(values),
-            frozenset(values - self._places), frozenset(assigned - begun_in(body)), branches)
+            site, frozenset(self._functions), frozenset(self._builtins), frozenset(self._arrays), frozenset(self._ints),
+            frozenset(values), frozenset(values - self._places), frozenset(assigned - begun_in(body)), branches)
 
     def _hold_arrays(self) -> bool:
         """Return whether names whose items are taken at moving places are assigned nothing but arrays in the loop."""
@@ -244,8 +253,8 @@ class _Reading:
         else:
             known = isinstance(function, ast.Attribute) and (
                 self._is_of_module(function) or (function.attr in METHODS and self._same(function.value)))
-        return known and all(map(self._argument, (*e.args, *(k.value for k in e.keywords if k.arg)))) and all(
-            k.arg for k in e.keywords)
+        given = (*e.args, *(k.value for k in e.keywords))
+        return known and all(map(self._argument, given)) and all(k.arg in KEYWORDS for k in e.keywords)
 
     def _argument(self, e: ast.expr) -> bool:
         if isinstance(e, ast.Tuple | ast.List):
@@ -275,16 +284,32 @@ class _Reading:
         if isinstance(e, ast.Slice):
             bounds = (b is None or self._linear(b) for b in (e.lower, e.upper))
             return all(bounds) and (e.step is None or self._same(e.step))
-        return self._linear(e)
+        return self._linear(e) if not self._moving.isdisjoint(names_in(e)) else self._same(e)
 
     def _linear(self, e: ast.expr) -> bool:
-        """Return whether an int is the same in all rounds, or moves by the same from round to round."""
-        if isinstance(e, ast.Name) and e.id in self._moving:
-            return True
+        """Return whether an int of Python's, which never wraps, is the same in all rounds or moves on by the same."""
         if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Add | ast.Sub):
             return self._linear(e.left) and self._linear(e.right)
         if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Mult):
-            return (self._linear(e.left) and self._same(e.right)) or (self._same(e.left) and self._linear(e.right))
+            return (self._linear(e.left) and self._int(e.right)) or (self._int(e.left) and self._linear(e.right))
         if isinstance(e, ast.UnaryOp) and isinstance(e.op, ast.USub):
             return self._linear(e.operand)
-        return self._same(e)
+        return self._int(e) or (isinstance(e, ast.Name) and e.id in self._moving)
+
+    def _int(self, e: ast.expr) -> bool:
+        """Return whether this is an int of Python's that nothing in the loop changes."""
+        if isinstance(e, ast.Constant):
+            return type(e.value) is int
+        if isinstance(e, ast.Name):
+            if e.id in self._moving:
+                return False
+            self._ints.add(e.id)
+            return self._value(e.id)
+        if isinstance(e, ast.BinOp) and isinstance(e.op, ast.Add | ast.Sub | ast.Mult | ast.FloorDiv):
+            return self._int(e.left) and self._int(e.right)
+        if isinstance(e, ast.Subscript):  # an extent
+            return self._int(e.slice) and isinstance(e.value, ast.Attribute) and e.value.attr == "shape" and (
+                self._array(e.value.value))
+        if isinstance(e, ast.Call) and isinstance(e.func, ast.Name) and e.func.id == "len":
+            return self._call(e) and len(e.args) == 1 and self._array(e.args[0])
+        return isinstance(e, ast.Attribute) and e.attr in ("size", "ndim") and self._array(e.value)
