@@ -3,9 +3,10 @@
 Of a loop whose source says that its rounds do the same to other elements (`jitfuse.tracing.view.steady`), rounds are
 recorded until three in a row are alike: op by op they read the same tensors, or what is made equally far before, and
 the places of their slices move by the same from one to the next; and Python's own state is the same after each. All
-others are then alike too, but where an index changes its sign, or a slice reaches the end of its axis: either way, the
-last round differs as well. So rounds are copied up to the last three, which run again; if the last one does not record
-what a copy would be, the function is traced once more, and all rounds of this loop run.
+others are then alike too, but where an index changes its sign or leaves its axis. Places move on by the same, so where
+that happens in any round the last one differs as well. So rounds are copied up to the last three, which run again; if
+the last one does not record what a copy would be, the function is traced once more, and all rounds of this loop run.
+Slices that are cut off at an end of their axis may come back to what they were: those must not move at all.
 """
 from __future__ import annotations
 
