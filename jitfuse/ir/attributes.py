@@ -48,7 +48,7 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "axis": _AXES, "axes": _INTS, "keepdims": _BOOL, "correction": _NUMBER, "shape": _EXTENTS,
     "dtype": _DTYPE, "starts": _INTS, "steps": _INTS, "counts": _EXTENTS, "value": _SCALAR, "weak": _BOOL,
     "start": _NUMBER, "step": _NUMBER, "count": _COUNT, "data": _BYTES, "p": _NUMBER, "largest": _BOOL,
-    "decimals": _INT, "equal_nan": _BOOL,
+    "decimals": _INT, "equal_nan": _BOOL, "legacy": _BOOL,
     "eps": _NUMBER, "status": _COUNT,
     "method": _WORD, "sorting": _WORD, "side": _WORD, "positions": _INTS,
     "shifts": _INTS, "reps": _EXTENTS, "times": _COUNT, "before": _EXTENTS, "after": _EXTENTS, "mode": _WORD,

@@ -153,7 +153,7 @@ WRONG: dict[str, list[Any]] = {
     "method": [None, 1], "sorting": [None, 1], "side": [None, 1], "positions": [0, (1.5,)],
     "shifts": [0, (1.5,)], "reps": [(-1,), 2], "times": [-1, 1.5], "before": [(-1,)], "after": [(-1,)], "mode": [None],
     "values": [0, ("1",)], "lengths": [None, (1.5,)], "odd": [0], "k": [1.5], "offset": [None],
-    "decimals": [1.0, None], "equal_nan": [0, None],
+    "decimals": [1.0, None], "equal_nan": [0, None], "legacy": [1, None],
     "place": [-1, None], "combine": [None],
     "n": [-1, None], "s": [(-1,), 2], "norm": [None], "upper": [0], "lower": [1], "full_matrices": [None],
     "subscripts": [None], "path": [(0, 1), [(0, 1)], ((0.5,),)],
