@@ -20,6 +20,7 @@ from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
 from jitfuse.gpu.writes import Writable
 from jitfuse.ir import ops
+from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.device_array import DeviceArray
 from jitfuse.tracing.recorder import active
 
@@ -221,7 +222,7 @@ def _operator(name: str, attrs: tuple[tuple[str, Any], ...]) -> Callable[..., An
 
     def operate(first: Any, *others: Any) -> Any:
         _require_trace(name)
-        return first.call(name, *others, **named)
+        return AbstractTensor.call(first, name, *others, **named)  # a number has no such method in a trace
 
     return _fused(operate, name)
 
@@ -231,7 +232,7 @@ def _operator_with_static(name: str) -> Callable[..., Any]:
     """Return the fused function of an operator that specialises on a number: an exponent, a shift count."""
     def operate(first: Any, second: Any) -> Any:
         _require_trace(name)
-        return first.call(name, second)
+        return AbstractTensor.call(first, name, second)
 
     return _fused(operate, name, static_argnames=("second",))
 
