@@ -123,7 +123,20 @@ def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords
     """Return a function that an arm or a loop calls: one that computes and does nothing else."""
     if run is not None and (run.arms or run.loops) and not ("out" not in keywords and _only_computes(function)):
         refuse(run)
-    return function if run is None else run.view.hooks.called(function)
+    if run is None:
+        return function
+    function = run.view.hooks.called(function)
+    return _with_lasting(run, function) if run.arms or run.loops else function
+
+
+def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:
+    """Return a function that refuses iterators as arguments: a call uses them up."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(hasattr(type(value), "__next__") for value in (*args, *kwargs.values())):
+            refuse(run)
+        return function(*args, **kwargs)
+
+    return call
 
 
 def goes_over(run: Recorder | None, frame: types.FrameType, value: Any) -> Any:

@@ -9,17 +9,11 @@ import dis
 import sys
 import types
 from functools import lru_cache
-from typing import Final
 
 from jitfuse.errors import UntraceableError
 from jitfuse.tracing.source import is_user_code, user_line
+from jitfuse.tracing.view.loop_statements import HARMLESS
 from jitfuse.tracing.view.reader import View
-
-_HARMLESS: Final = frozenset({
-    "errstate", "printoptions", "catch_warnings", "nullcontext", "closing", "redirect_stdout", "open", "no_grad",
-    "enable_grad", "inference_mode", "autocast", "record_function",
-})
-"""Context managers of Python, NumPy and torch that let errors pass."""
 
 
 def refuse_in_try(name: str) -> None:
@@ -55,7 +49,7 @@ def _guarded(code: types.CodeType) -> tuple[tuple[int, int], ...]:
         first, second = (i.opname for i in instructions[at[entry.target] : at[entry.target] + 2])
         if first != "PUSH_EXC_INFO" or second == "RERAISE":
             continue
-        if second != "WITH_EXCEPT_START" or _manager(instructions[: at[entry.start]]) not in _HARMLESS:
+        if second != "WITH_EXCEPT_START" or _manager(instructions[: at[entry.start]]) not in HARMLESS:
             found.append((entry.start, entry.end))
     return tuple(found)
 

@@ -20,6 +20,7 @@ from jitfuse.ir.effort import LARGE
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.choosing import UNBOUND, as_python, is_number, refuse
 from jitfuse.tracing.graph import OpNode
+from jitfuse.tracing.handlers import is_caught
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.looping_numbers import Carried
@@ -213,7 +214,7 @@ itself, and the step."""
 
 def _range_of(run: Recorder, place: Site, around: bool, args: tuple[Any, ...]) -> _Range | None:
     """Return what a loop counts over; None where Python had better go through it."""
-    if run.splitter is None or not may_put_off(run) or run.splitter.decides(place) or run.session.torch:
+    if run.splitter is None or not may_put_off(run) or run.splitter.decides(place) or run.session.torch or is_caught():
         return None
     start, stop, step = args if len(args) == 3 else (args[0], args[1], 1) if len(args) == 2 else (0, args[0], 1)
     start, stop, step = (_known(run, v) for v in (start, stop, step))

@@ -65,6 +65,8 @@ class Rewriter(Context):
         before = self._outer, self._function
         self._outer = frozenset(n for s in ast.walk(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names)
         self._function = node
+        if loop_statements.catches(node):
+            self.lines = ()
         if not any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) or _identifies(n) for n in ast.walk(node)):
             node.body = self.block(node.body, loop=False)
         self._outer, self._function = before

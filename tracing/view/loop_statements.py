@@ -18,9 +18,29 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Sequence
+from typing import Final
 
 from jitfuse.tracing.view.branch_expressions import FORBIDDEN, NAME, assign, call, constant, has, load, located
 from jitfuse.tracing.view.branch_statements import Arms, Rewriter
+
+HARMLESS: Final = frozenset({
+    "errstate", "printoptions", "catch_warnings", "nullcontext", "closing", "redirect_stdout", "open", "no_grad",
+    "enable_grad", "inference_mode", "autocast", "record_function",
+})
+"""Context managers of Python, NumPy and torch that let errors pass."""
+
+
+def catches(function: ast.FunctionDef) -> bool:
+    """Return whether a function may catch errors: names that a loop must not leave bound raise where they are used."""
+    return any(
+        (isinstance(n, ast.Try | ast.TryStar) and bool(n.handlers)) or (isinstance(n, ast.With) and not all(
+            isinstance(i.context_expr, ast.Call) and _last_name(i.context_expr.func) in HARMLESS for i in n.items))
+        for n in ast.walk(function)
+    )
+
+
+def _last_name(e: ast.expr) -> str:
+    return e.attr if isinstance(e, ast.Attribute) else e.id if isinstance(e, ast.Name) else ""
 
 
 def as_loop(rewriter: Rewriter, node: ast.For) -> list[ast.stmt] | None:
