@@ -19,8 +19,6 @@ _CONSTANTS: Final = frozenset({"full", "constant"})
 
 Mark = tuple[int, int, int]
 """How many ops and tensors have been recorded, and slices that meet an end of their axis."""
-
-
 Held = dict[weakref.ref[Storage], int]
 """What storages hold at some time."""
 
@@ -125,7 +123,7 @@ class CopiedRound:
         from before `low`. False, with nothing done, where arrays in use hold something else from round to round.
         """
         shifted = [storage for storage in alive(run) if not _is_constant(run, storage.value)]
-        moves = [self._moves(storage, before, low) for storage in shifted]
+        moves = [self._is_moved(storage, before, low) for storage in shifted]
         if None in moves:
             return False
         shifted = [storage for storage, is_moved in zip(shifted, moves) if is_moved]
@@ -148,7 +146,7 @@ class CopiedRound:
         self.state = recorded_beside(run)
         return True
 
-    def _moves(self, storage: Storage, before: list[Held], low: int) -> bool | None:
+    def _is_moved(self, storage: Storage, before: list[Held], low: int) -> bool | None:
         """Return whether a storage holds in each round what that round has made; None where neither is sure."""
         values = [held.get(weakref.ref(storage)) for held in before]
         values.append(storage.value)

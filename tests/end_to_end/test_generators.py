@@ -10,25 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from generator_calls import SHAPES, X, same_numbers
 
 import jitfuse as jf
-
-X = np.random.default_rng(0).random(6)
-SHAPES = (None, 3, (2, 3), (0, 2))
-
-
-def same(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Fused gives what NumPy gives, to the bit, and Python numbers where NumPy does; returns the fused function."""
-    fused = jf.fuse(function)
-    for _ in range(3):
-        want, got = function(*copy.deepcopy(arguments)), fused(*copy.deepcopy(arguments))
-        pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
-        for a, b in pairs:
-            assert type(a) is type(b)
-            assert np.asarray(a).dtype == np.asarray(b).dtype
-            np.testing.assert_array_equal(a, b)
-    assert fused.stats()["fallbacks"] == 0
-    return fused
 
 
 @pytest.mark.parametrize("draw", [
@@ -50,7 +34,7 @@ def test_each_method_draws_numpys_numbers(draw: Callable[..., Any]) -> None:
         first = tuple(draw(rng, s) for s in SHAPES)
         return (*first, rng.random(2), x * 2)  # the state goes on from there
 
-    same(function, X)
+    same_numbers(function, X)
 
 
 def test_parameters_and_what_is_rearranged_may_be_traced() -> None:
@@ -67,7 +51,7 @@ def test_parameters_and_what_is_rearranged_may_be_traced() -> None:
                 rng.choice(len(x), p=x / x.sum()), rng.permutation(x), rng.permutation(m), rng.permutation(5),
                 isinstance(rng, np.random.Generator), np.random.default_rng(rng) is rng)
 
-    fused = same(function, X, 5)
+    fused = same_numbers(function, X, 5)
     for seed in (6, 7):
         for a, b in zip(function(X, seed), fused(X, seed), strict=True):
             np.testing.assert_array_equal(a, b)
@@ -79,7 +63,7 @@ def test_python_numbers_give_way_to_narrower_dtypes() -> None:
         rng = np.random.default_rng(1)
         return x.astype(np.float32) * rng.random(), x.astype(np.int8) + rng.poisson(2), rng.random() + rng.choice(4)
 
-    same(function, X)
+    same_numbers(function, X)
 
 
 def test_loops_helpers_and_looks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +87,7 @@ def test_loops_helpers_and_looks(monkeypatch: pytest.MonkeyPatch) -> None:
         return x, steps
 
     for limit in (3.0, 9.0):
-        same(function, X, 2, limit)
+        same_numbers(function, X, 2, limit)
 
 
 def test_draws_with_little_between_are_left_to_numpy() -> None:
@@ -114,7 +98,7 @@ def test_draws_with_little_between_are_left_to_numpy() -> None:
             kept[k] = x
         return kept, rng.random()
 
-    same(sampler, 3, 63 - 1)
+    same_numbers(sampler, 3, 63 - 1)
     fused = jf.fuse(sampler)
     with pytest.warns(jf.FallbackWarning, match="drawn one after the other"):
         fused(3, 64)
@@ -128,7 +112,7 @@ def test_draws_with_little_between_are_left_to_numpy() -> None:
             y = y * 0.5 + np.sqrt(np.abs(x)) / (k + 1) - x * 0.25
         return y
 
-    same(filtered, np.linspace(-1, 1, 2000), 3)
+    same_numbers(filtered, np.linspace(-1, 1, 2000), 3)
 
 
 def test_errors_of_draws_are_numpys() -> None:
@@ -290,7 +274,7 @@ def test_a_generator_of_a_body_draws_there() -> None:
     def function(x: Any) -> Any:
         return jf.fori_loop(0, 3, lambda k, c: c + np.random.default_rng(3).random(), x)
 
-    same(function, X)
+    same_numbers(function, X)
 
 
 def test_chosen_rows_are_copies() -> None:
@@ -300,7 +284,7 @@ def test_chosen_rows_are_copies() -> None:
         m[:] = 0
         return row, m
 
-    same(function, np.arange(12.0).reshape(4, 3))
+    same_numbers(function, np.arange(12.0).reshape(4, 3))
 
 
 def test_python_ints_floats_for_whole_numbers_and_limits() -> None:
@@ -310,4 +294,4 @@ def test_python_ints_floats_for_whole_numbers_and_limits() -> None:
         wide = rng.integers(0, 2**63 - 1, endpoint=True), rng.integers(-(2**63), 2**63 - 1, 3, endpoint=True)
         return narrow, *wide, rng.binomial(5.0, 0.5), rng.integers(1, 6, endpoint=True)
 
-    same(function, X)
+    same_numbers(function, X)

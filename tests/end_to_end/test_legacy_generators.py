@@ -1,33 +1,15 @@
 """np.random.RandomState: NumPy's own numbers of former versions, in each call, from compiled programs."""
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from generator_calls import SHAPES, X, same_numbers
 
 import jitfuse as jf
-
-X = np.random.default_rng(0).random(6)
-SHAPES = (None, 3, (2, 3), (0, 2))
-
-
-def same(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Fused gives what NumPy gives, to the bit, and Python numbers where NumPy does; returns the fused function."""
-    fused = jf.fuse(function)
-    for _ in range(3):
-        want, got = function(*copy.deepcopy(arguments)), fused(*copy.deepcopy(arguments))
-        pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
-        for a, b in pairs:
-            assert type(a) is type(b)
-            assert np.asarray(a).dtype == np.asarray(b).dtype
-            np.testing.assert_array_equal(a, b)
-    assert fused.stats()["fallbacks"] == 0
-    return fused
-
 
 METHODS: list[Callable[[Any, Any], Any]] = [
     lambda g, s: g.random_sample(s), lambda g, s: g.random(s), lambda g, s: g.standard_normal(s),
@@ -54,7 +36,7 @@ def test_each_method_draws_numpys_numbers(draw: Callable[..., Any]) -> None:
         first = tuple(draw(rng, s) for s in SHAPES)
         return (*first, rng.randn(1), *(draw(rng, s) for s in SHAPES), rng.randn(2), x * 2)
 
-    same(function, X)
+    same_numbers(function, X)
 
 
 def test_parameters_and_what_is_rearranged_may_be_traced() -> None:
@@ -71,7 +53,7 @@ def test_parameters_and_what_is_rearranged_may_be_traced() -> None:
         rng.seed(seed + 1)
         return (*first, rng.rand(3))
 
-    fused = same(function, X, 5)
+    fused = same_numbers(function, X, 5)
     for seed in (6, 7):
         for a, b in zip(function(X, seed), fused(X, seed), strict=True):
             np.testing.assert_array_equal(a, b)
