@@ -105,6 +105,12 @@ class Looks(ArrayMethods):
             raise TypeError(f"type numpy.{self._meta.dtype} doesn't define __trunc__ method")
         return math.trunc(self._number())
 
+    def __divmod__(self, other: Any) -> Any:
+        return _divmod(self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return _divmod(other, self)
+
     def _number(self) -> int | float:
         """Return the value for what `math` rounds: of a Python int itself, which a float may not hold."""
         return int(self) if self._meta.weak and dtypes.is_integer(self._meta.dtype) else float(self)
@@ -184,6 +190,15 @@ class Looks(ArrayMethods):
             f"traced arrays have no attribute {name!r}, at {user_line()}. "
             f"{numpy_protocol.alternatives(name)}"
         )
+
+
+def _divmod(a: Any, b: Any) -> Any:
+    try:
+        return a // b, a % b
+    except ZeroDivisionError as error:
+        if str(error).startswith("float"):
+            divmod(1.0, 0.0)  # says so in other words
+        raise
 
 
 def _item(value: Any) -> Any:

@@ -15,7 +15,8 @@ from jitfuse.dtypes import integer_range, is_integer, kind
 from jitfuse.errors import DivisionByZeroError
 from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.handlers import refuse_in_try
+from jitfuse.tracing import handlers
+from jitfuse.tracing.look import python_operator
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import user_line
@@ -29,6 +30,8 @@ _INT64: Final = -(2**63), 2**63 - 1
 _EXACT: Final = -(2**53), 2**53
 _PLACES: Final = frozenset({"argmax", "argmin", "count_nonzero"})
 _STEP: Final = 1 << 31
+_NUMBERS: Final[dict[str, Callable[[int], Any]]] = {"bool": bool, "int64": int, "uint64": int, "float64": float,
+                                                 "complex128": complex}
 _GROWING: Final = frozenset({"add", "subtract", "multiply", "power"})
 _SIMPLE_POWERS: Final = ((2, "square"), (-1, "reciprocal"), (0.5, "sqrt"))
 _COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
@@ -192,10 +195,26 @@ def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta
     if run.session.on_device or len(ids) != 2:
         return ids
     if name in _DIVISIONS:
-        return ids[0], _required(run, ids[1], _is_not_zero(run, ids[1]), statuses.DIVISION_BY_ZERO)
+        ok = _is_not_zero(run, ids[1])
+        if _is_looked_at(run, ok, name, metas, 1, 0):
+            return ids
+        return ids[0], _required(run, ids[1], ok, statuses.DIVISION_BY_ZERO)
     if name == "power" and metas[0].dtype == "float64":
-        return _base(run, ids), ids[1]
+        return _base(run, ids, metas), ids[1]
     return ids
+
+
+def _is_looked_at(run: Recorder, ok: int | None, name: str, metas: Sequence[Meta], *example: int) -> bool:
+    """Return whether Python has looked whether an operator raises nothing, because the function would catch that.
+
+    Where it does, Python raises it of an example.
+    """
+    found = None if ok is None else handlers.holds(run, ok)
+    if found is False:
+        python = python_operator(name)
+        assert python is not None
+        python(*[_NUMBERS[meta.dtype](value) for meta, value in zip(metas, example, strict=True)])
+    return found is not None
 
 
 def are_python(run: Recorder, ids: Sequence[int], metas: Sequence[Meta]) -> int | None:
@@ -218,7 +237,7 @@ def checked_where(run: Recorder, name: str, ids: tuple[int, ...], python: int) -
     literal = _literal(run, ids[1])
     if literal is not None and (literal >= 0 if at == 0 else literal != 0):
         return ids
-    refuse_in_try("a division")
+    handlers.refuse_in_try("a division")
     ok = run.emit("not_equal", (ids[at], run.literal(0)))
     if at == 0 and literal is None:
         ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
@@ -240,6 +259,8 @@ def delivered(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Me
     for i in ids:
         if _literal(run, i) is None and run.graph.metas[i].dtype == "float64":
             ok = run.emit("logical_or", (ok, run.emit("logical_not", (run.emit("isfinite", (i,)),))))
+    if _is_looked_at(run, ok, name, metas, 2, 2000):
+        return result
     return run.emit("require", (result, ok), {"status": statuses.TOO_LARGE})
 
 
@@ -262,7 +283,7 @@ def _required(run: Recorder, tensor: int, ok: int | None, status: int) -> int:
     return tensor if ok is None else run.emit("require", (tensor, ok), {"status": status})
 
 
-def _base(run: Recorder, ids: tuple[int, ...]) -> int:
+def _base(run: Recorder, ids: tuple[int, ...], metas: Sequence[Meta]) -> int:
     """Return the base of a power, which must not be 0 where the exponent is negative."""
     exponent = _literal(run, ids[1])
     if exponent is not None and (exponent >= 0 or math.isnan(exponent)):
@@ -270,6 +291,8 @@ def _base(run: Recorder, ids: tuple[int, ...]) -> int:
     ok = _is_not_zero(run, ids[0])
     if ok is not None and exponent is None:
         ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
+    if _is_looked_at(run, ok, "power", metas, 0, -1):
+        return ids[0]
     return _required(run, ids[0], ok, statuses.DIVISION_BY_ZERO)
 
 

@@ -16,6 +16,7 @@ from jitfuse.errors import DTypeError
 from jitfuse.ir import ops
 from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
+from jitfuse.ir.statuses import FALLIBLE
 from jitfuse.later import Later
 from jitfuse.tracing import error_state
 from jitfuse.tracing import layout as layouts
@@ -24,11 +25,12 @@ from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import Lines, user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import arms, choosing
+    from jitfuse.tracing import arms, choosing, handlers
     from jitfuse.tracing.observing import Site, Splitter
 else:
     arms = Later("jitfuse.tracing.arms")
     choosing = Later("jitfuse.tracing.choosing")
+    handlers = Later("jitfuse.tracing.handlers")
 
 
 MAX_OPS: Final = 500_000
@@ -147,6 +149,8 @@ class Recorder(Memory):
             self._look_at_errors()
         if self.arms:
             inputs = arms.check_recorded(self, row, inputs)
+        if row.name in FALLIBLE:
+            handlers.check_caught(self, row, inputs, attrs)
         if self._earlier is not None:
             key = _match_key(row.name, inputs, attrs)
             nth = self._matched.get(key, 0)

@@ -50,6 +50,11 @@ def is_user_code(filename: str) -> bool:
     return not (_classify(filename) if known is None else known)
 
 
+def is_own_code(filename: str) -> bool:
+    """Tell whether a file is jitfuse's."""
+    return filename.startswith(_OWN)
+
+
 def hide_own_frames(error: BaseException) -> None:
     """Take jitfuse's frames out of a traceback; those of the user and of libraries stay in order."""
     hide_frames(error, _OWN)

@@ -57,12 +57,13 @@ from jitfuse.tracing.view.reader import View
 from jitfuse.tracing.view.userland import has_own_setter
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import choosing, effects
+    from jitfuse.tracing import choosing, effects, handlers
     from jitfuse.tracing.effects import Effect
     from jitfuse.tracing.observing import Splitter
 else:
     choosing = Later("jitfuse.tracing.choosing")
     effects = Later("jitfuse.tracing.effects")
+    handlers = Later("jitfuse.tracing.handlers")
 
 
 class _Run(Record):
@@ -318,12 +319,13 @@ _OURS_ALONE: Final = (UnsupportedDTypeError, VolatileError)
 def _refuse_caught(ending: BaseException | None) -> None:
     """Raise the error with which tracing gave up, where the function has caught it and gone on: Python would not have.
 
-    `ending` is what has ended the function since.
+    So it does where the function may have seen more than that Python would have raised an error of that kind: the texts
+    are others. `ending` is what has ended the function since.
     """
     if isinstance(ending, JitfuseError) or (ending is not None and not isinstance(ending, Exception)):
         return
-    errors = [e for e in WATCH.errors or () if isinstance(e, _OURS_ALONE) or not isinstance(e, _PLAIN_PYTHON_HAS)]
-    caught = was_caught(errors)
+    caught = was_caught(e for e in WATCH.errors or () if (
+        isinstance(e, _OURS_ALONE) or not isinstance(e, _PLAIN_PYTHON_HAS) or handlers.shows_what_it_caught(e)))
     if caught is not None:
         raise caught from None
 

@@ -34,6 +34,10 @@ WIDE_INT: Final = 15
 WIDE_RANGE: Final = 16
 """Where plain Python answers: a loop's range goes further than counters do."""
 
+FALLIBLE: Final = frozenset({
+    "require", "power", "gather", "scatter", "take", "take_along_axis", "nanargmin", "nanargmax",
+})
+"""Operators of programs as they are recorded of which a single element may end the call by a status."""
 MESSAGES: Final = {
     NEGATIVE_POWER: "Integers to negative integer powers are not allowed.",
     REQUIREMENT: "a required condition does not hold",
