@@ -2,6 +2,7 @@
 
 usage: eager.py [numpy | torch] [PART OF AN EXPRESSION]
 
+Operands are the same arrays in each call: what an array does once only, such as its way to NumPy, is not seen.
 Prints nanoseconds for each expression of `eager_rows.py` that takes more than 2,000 ns beyond what NumPy, or torch,
 takes for the same, the worst first, and how many these are; with a part of an expression all that have it. Each is the
 least of many rounds that alternate between the two. Where torch's own function gives something else (`OTHERS` in

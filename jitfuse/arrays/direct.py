@@ -240,6 +240,6 @@ _OWN: Final[dict[str, Function]] = {
 
 MAKING: Final = frozenset({
     "prod", "argmin", "argmax", "cumulative_sum", "cumulative_prod", "searchsorted", "linalg.cholesky",
-    "linalg.svdvals", "linalg.eigvals", "linalg.eigvalsh", "linalg.qr", *TRANSFORMS,
+    "linalg.svdvals", "linalg.eigvals", "linalg.eigvalsh", "linalg.qr", "unique_counts", "unique_inverse", *TRANSFORMS,
 })
 """Functions whose ndarrays nobody else has: they may be written, and no stride is negative."""

@@ -9,6 +9,7 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -48,7 +49,10 @@ def _over(size: int, code: str) -> Array:
 
 
 Step = tuple[Any, Array, tuple[int, ...], Any, Any]
-"""A ufunc, its factor, the shape and dtype of what it writes, and which axes it takes; None for the last ones."""
+"""A ufunc, its factor, the shape and dtype of what it writes, and which axes it takes; None for the last ones.
+
+Without a dtype it writes into what it reads.
+"""
 _LARGEST: Final = 1 << 24
 """The factors of NumPy's functions are those here up to this size: float32 has no larger whole numbers."""
 
@@ -92,21 +96,29 @@ def _ihfft(shape: tuple[int, ...], axis: int, code: str) -> list[Step]:
     return _rfft(shape, axis, code, _over(shape[axis], code))
 
 
+def _all_in_one(steps: list[Step]) -> list[Step]:
+    """Return steps that write into what the one before has made, where it fits."""
+    return [steps[0], *(step if step[2:4] != before[2:4] else (*step[:3], None, step[4])
+                        for before, step in pairwise(steps))]
+
+
 def _fftn(shape: tuple[int, ...], code: str) -> list[Step]:
-    return [step for axis in reversed(range(len(shape))) for step in _fft(shape, axis, code)]
+    return _all_in_one([step for axis in reversed(range(len(shape))) for step in _fft(shape, axis, code)])
 
 
 def _ifftn(shape: tuple[int, ...], code: str) -> list[Step]:
-    return [step for axis in reversed(range(len(shape))) for step in _ifft(shape, axis, code)]
+    return _all_in_one([step for axis in reversed(range(len(shape))) for step in _ifft(shape, axis, code)])
 
 
 def _rfftn(shape: tuple[int, ...], code: str) -> list[Step]:
     (first,) = _rfft(shape, -1, code)
-    return [first, *_fftn(first[2], code)[1:]]
+    others = (_fft(first[2], axis, code) for axis in reversed(range(len(shape) - 1)))
+    return _all_in_one([first, *chain.from_iterable(others)])
 
 
 def _irfftn(shape: tuple[int, ...], code: str) -> list[Step]:
-    return [*_ifftn(shape, code)[:0:-1], *_irfft(shape, -1, code)]
+    others = (_ifft(shape, axis, code) for axis in range(len(shape) - 1))
+    return _all_in_one([*chain.from_iterable(others), *_irfft(shape, -1, code)])
 
 
 def _planned(plain: Function) -> Function:
@@ -146,8 +158,10 @@ def _along_several(name: str, plain: Function) -> Function:
         if s is axes is None and norm == "backward":
             steps = plan(x.shape, x.dtype.char)
             if steps is not None:
+                made = None
                 for ufunc, factor, shape, dtype, along in steps:
-                    made = _empty(shape, dtype)
+                    if dtype is not None:
+                        made = _empty(shape, dtype)
                     x = ufunc(x, factor, made) if along is None else ufunc(x, factor, made, axes=along)
                 return x
         return NotImplemented if _undecided(x) else library(x, s, axes, norm)

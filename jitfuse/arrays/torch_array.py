@@ -28,7 +28,21 @@ Tensor: Final = torch.Tensor
 class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # EagerTensor takes no ufuncs
     """An array over a torch tensor."""
 
-    __slots__ = ()
+    __slots__ = ("over",)
+    over: np.ndarray[Any, Any] | None
+    """The ndarray over the memory where one has been needed (`memory_of`). Nobody else has it."""
+
+    def __init__(self, value: Any) -> None:
+        """Hold a tensor object of its own over the memory of one without gradients: the caller may reshape his."""
+        super().__init__(value)
+        self.over = None
+        held = self.value
+        if type(held) is Tensor and not held.requires_grad:  # writes are counted together with the caller's
+            if held.is_inference():
+                with torch.inference_mode():
+                    self.value = held.detach()
+            else:
+                self.value = held.detach()
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
@@ -81,7 +95,7 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
         value = self.value
         if type(value) is Tensor:
             try:
-                array = value.numpy()
+                array = memory_of(self)
             except (TypeError, RuntimeError):  # elsewhere, of a dtype that NumPy lacks, with gradients, conjugated
                 return super().__getitem__(index)
             return of_numpy(array[_index(index)])
@@ -91,8 +105,8 @@ class TorchArray(EagerArray, TorchProgramTensor):  # type: ignore[misc]  # Eager
         tensor = self.value
         if type(tensor) is Tensor and (type(value) is TorchArray or type(value) in WEAK_DTYPE):
             try:
-                array = tensor.numpy()
-                given = value.value.numpy() if type(value) is TorchArray else value
+                array = memory_of(self)
+                given = memory_of(value) if type(value) is TorchArray else value
             except (AttributeError, TypeError, RuntimeError):  # elsewhere, or as above
                 super().__setitem__(index, value)
                 return
@@ -110,9 +124,9 @@ def _index(index: Any) -> Any:
     if kind in _INDICES:
         return index
     if kind is TorchArray and index.value.__class__ is Tensor and index.value.device.type == "cpu":
-        return index.value.numpy()
+        return memory_of(index)
     return unwrap(index)
 
 
 from jitfuse.arrays import torch_operators  # noqa: E402, F401  # which gives the class its operators
-from jitfuse.arrays.torch_ways import named_way, of_numpy, wrapped  # noqa: E402  # which needs the class
+from jitfuse.arrays.torch_ways import memory_of, named_way, of_numpy, wrapped  # noqa: E402  # which needs the class

@@ -12,7 +12,7 @@ import torch
 from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.base import EagerArray
 from jitfuse.arrays.torch_array import Tensor, TorchArray
-from jitfuse.arrays.torch_ways import SMALL, over_memory_of, quietly, way_of
+from jitfuse.arrays.torch_ways import SMALL, memory_of, quietly, way_of
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.ir import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY
@@ -96,7 +96,7 @@ def _inplace(name: str, plain: Function, usual: Function) -> Function:
             return usual(self, other)
         if kind is TorchArray or kind in WEAK_DTYPE:
             try:
-                if write(value, other.value if kind is TorchArray else other):
+                if write(self, other):
                     return self
             except Exception:  # what comes next says what is wrong
                 pass
@@ -110,9 +110,10 @@ def _inplace(name: str, plain: Function, usual: Function) -> Function:
     return operator
 
 
-def _write_by_torch(in_place: Function | None, over_tensors: Function | None) -> Callable[[Any, Any], bool]:
-    """Return what writes torch's result into a tensor, and whether it has."""
-    def write(value: Any, operand: Any) -> bool:
+def _write_by_torch(in_place: Function | None, over_tensors: Function | None) -> Callable[[TorchArray, Any], bool]:
+    """Return what writes torch's result into an array, and whether it has."""
+    def write(array: TorchArray, other: Any) -> bool:
+        value, operand = array.value, other.value if type(other) is TorchArray else other
         # torch finds out that operands share memory, and raises, where the elements of both lie side by side
         apart = type(operand) is not Tensor or (value.is_contiguous() and operand.is_contiguous())
         if in_place is not None and apart:
@@ -127,14 +128,15 @@ def _write_by_torch(in_place: Function | None, over_tensors: Function | None) ->
 
 
 def _write_by_numpy(over_arrays: Function, large: Function) -> Function:
-    """Return what writes NumPy's result into a tensor, and whether it has; autograd is told. `large` has the large."""
-    def write(value: Any, operand: Any) -> bool:
-        array = over_memory_of(value)
+    """Return what writes NumPy's result into an array, and whether it has; autograd is told. `large` has the large."""
+    def write(written: TorchArray, other: Any) -> bool:
+        array = memory_of(written)
         if array.size > SMALL:
-            return large(value, operand)  # type: ignore[no-any-return]
-        made = quietly(over_arrays, array, over_memory_of(operand) if type(operand) is Tensor else operand)
+            return large(written, other)  # type: ignore[no-any-return]
+        made = quietly(over_arrays, array, memory_of(other) if type(other) is TorchArray else other)
         if made is NotImplemented or made.dtype is not array.dtype or made.shape != array.shape:
             return False
+        value = written.value
         # torch refuses to write where elements may be one in memory, and what is of inference mode outside of it
         if value.is_contiguous() and not value.is_inference():
             _increment_version((value,))

@@ -26,9 +26,7 @@ _quiet = contextvars.copy_context()
 _quiet.run(np.seterr, all="ignore")
 quietly = _quiet.run
 Tensor: Final = torch.Tensor
-over_memory_of: Final = torch.Tensor.numpy
-"""The ndarray over a tensor's memory, unbound: to look for the method on the tensor takes a tenth as long as the call.
-"""
+_over_memory_of: Final = torch.Tensor.numpy  # unbound: to look for it on the tensor takes a tenth as long as the call
 _tensor_over: Final = torch.from_numpy
 _new = object.__new__
 _ndarray: Final = np.ndarray
@@ -39,7 +37,19 @@ def wrapped(value: Any) -> TorchArray:
     """Return a tensor as an array."""
     made: TorchArray = _new(TorchArray)
     made.value = value
+    made.over = None
     return made
+
+
+def memory_of(array: TorchArray) -> np.ndarray[Any, Any]:
+    """Return the ndarray over an array's memory, the same one each time; raises as torch does where there is none.
+
+    A write may have given the array a gradient, which NumPy would lose.
+    """
+    found = array.over
+    if found is None or array.value.requires_grad:
+        found = array.over = _over_memory_of(array.value)
+    return found
 
 
 def _tensors(value: Any) -> Any:
@@ -52,15 +62,20 @@ def _tensors(value: Any) -> Any:
     if kind in _PASSED:
         return value
     if kind is tuple or kind is list:
-        return kind([_tensors(v) for v in value])
+        made = _all_tensors(value)
+        return made if kind is list else tuple(made)
     raise UndecidedError
+
+
+def _all_tensors(values: Any) -> list[Any]:
+    return [v.value if type(v) is TorchArray and type(v.value) is Tensor else _tensors(v) for v in values]
 
 
 def _arrays(value: Any) -> Any:
     """Return what NumPy takes in place of it; raises where memory is not on the host, large, or has gradients."""
     kind = type(value)
     if kind is TorchArray and type(value.value) is Tensor:
-        array = over_memory_of(value.value)
+        array = memory_of(value)
         if array.size <= SMALL:
             return array
     elif kind in _PASSED:
@@ -79,6 +94,7 @@ def _of_array(found: np.ndarray[Any, Any]) -> TorchArray:
     try:
         made: TorchArray = _new(TorchArray)
         made.value = _tensor_over(found)
+        made.over = found
         return made
     except (TypeError, ValueError):  # a dtype that torch lacks, as the constructor says; one element backwards
         return TorchArray(found)
@@ -170,7 +186,7 @@ def _way_of_torch(over_tensors: Function, otherwise: Function | None) -> Functio
                     if type(value) not in _PASSED:
                         given = {k: _tensors(v) for k, v in options.items()}
                         break
-                found = over_tensors(first, *[_tensors(v) for v in args[1:]], **given) if count > 1 else (
+                found = over_tensors(first, *_all_tensors(args[1:]), **given) if count > 1 else (
                     over_tensors(first, **given))
             elif count == 1:
                 found = over_tensors(first)
@@ -180,11 +196,17 @@ def _way_of_torch(over_tensors: Function, otherwise: Function | None) -> Functio
                     found = over_tensors(first, second.value)
                 else:
                     found = over_tensors(first, _tensors(second))
+            elif count == 3:
+                _, b, c = args
+                b = b.value if type(b) is TorchArray and type(b.value) is Tensor else _tensors(b)
+                c = c.value if type(c) is TorchArray and type(c.value) is Tensor else _tensors(c)
+                found = over_tensors(first, b, c)
             else:
-                found = over_tensors(first, *[_tensors(v) for v in args[1:]])
+                found = over_tensors(first, *_all_tensors(args[1:]))
             if type(found) is Tensor:
                 made: TorchArray = _new(TorchArray)
                 made.value = found
+                made.over = None
                 return made
             if found is not NotImplemented:
                 return _wrapped_parts(found)
@@ -196,8 +218,14 @@ def _way_of_torch(over_tensors: Function, otherwise: Function | None) -> Functio
 
 
 def _wrapped_parts(found: Any) -> Any:
-    kind = type(found)
-    parts = [wrapped(v) for v in found]
+    kind, parts = type(found), []
+    for part in found:
+        made: TorchArray = _new(TorchArray)
+        made.value = part
+        made.over = None
+        parts.append(made)
+    if kind is tuple:
+        return tuple(parts)
     return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
@@ -209,7 +237,7 @@ def _way_of_numpy(over_arrays: Function, making: bool) -> Function:
         elif len(args) == 2:
             first, second = args
             if type(first) is type(second):
-                a, b = over_memory_of(first.value), over_memory_of(second.value)
+                a, b = memory_of(first), memory_of(second)
                 if a.size > SMALL or b.size > SMALL:
                     return NotImplemented
                 found = quietly(over_arrays, a, b)
@@ -217,7 +245,7 @@ def _way_of_numpy(over_arrays: Function, making: bool) -> Function:
                 found = quietly(over_arrays, _arrays(first), _arrays(second))
         elif len(args) == 1:
             first = args[0]
-            a = over_memory_of(first.value) if type(first) is TorchArray else _arrays(first)
+            a = memory_of(first) if type(first) is TorchArray else _arrays(first)
             found = quietly(over_arrays, a) if type(a) is not _ndarray or a.size <= SMALL else NotImplemented
         else:
             found = _over_any_arrays(over_arrays, args, options)
@@ -225,12 +253,14 @@ def _way_of_numpy(over_arrays: Function, making: bool) -> Function:
             if type(found) is _ndarray:
                 made: TorchArray = _new(TorchArray)
                 made.value = _tensor_over(found)
+                made.over = found
                 return made
             if isinstance(found, tuple):
                 parts = []
                 for part in found:
                     made = _new(TorchArray)
                     made.value = _tensor_over(part)
+                    made.over = part
                     parts.append(made)
                 return tuple.__new__(_classes[type(found)], parts)
         return found if found is NotImplemented else of_numpy(found)

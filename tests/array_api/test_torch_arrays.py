@@ -110,3 +110,39 @@ def test_items_backwards_and_of_conjugates() -> None:
     conjugate = torch.tensor([1 + 2j, 3 - 1j]).conj()
     np.testing.assert_array_equal(np.asarray(jf.asarray(conjugate)[0]), 1 - 2j)
     np.testing.assert_array_equal(np.asarray(jf.asarray(conjugate.imag)[1:]), [1.0])
+
+
+def test_memory_is_the_same_whatever_becomes_of_the_tensor() -> None:
+    tensor = torch.arange(6.0).reshape(2, 3)
+    a = jf.asarray(tensor)
+    assert a[0].tolist() == [0.0, 1.0, 2.0]
+    tensor.t_().unsqueeze_(0).mul_(2)
+    assert a.shape == (2, 3) and a[0].tolist() == [0.0, 2.0, 4.0] and jf.prod(a, axis=0).tolist() == [0.0, 16.0, 40.0]
+    tensor.set_(torch.ones(2))
+    assert a.tolist() == [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]] and jf.linalg.qr(a).Q.shape == (2, 2)
+    grown = torch.arange(3.0)
+    b = jf.asarray(grown)
+    grown.resize_(1 << 16)
+    assert b[1:].tolist() == [1.0, 2.0] and jf.cumulative_prod(b).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_is_made_of_an_array_leaves_its_own_ndarray_alone() -> None:
+    a = jf.asarray(torch.arange(6.0))
+    for x in (a, jf.cumulative_prod(a), jf.fft.fft(a)):
+        x[0], before = x[1], x[1:].tolist()
+        for made in (np.asarray(x), np.asarray(x), x[...], x.array, np.from_dlpack(x)):
+            made = np.asarray(made)
+            made.shape = (3, 2)
+            made.flags.writeable = False
+        x[0] = 7.0
+        assert x.shape == (6,) and x[0].tolist() == 7.0 and x[1:].tolist() == before
+
+
+def test_an_array_that_gets_gradients_keeps_them() -> None:
+    weight = torch.full((4,), 2.0, requires_grad=True)
+    a = jf.asarray(torch.ones(4))
+    assert jf.prod(a[1:]).tolist() == 1.0
+    a *= jf.asarray(weight)
+    assert a.value.requires_grad
+    jf.sum(a * a).value.backward()
+    assert weight.grad.tolist() == [4.0] * 4
