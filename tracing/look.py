@@ -73,7 +73,7 @@ def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
         if t in values:
             stack.pop()
             continue
-        if t in session.kept or t in session.unknown:
+        if t in session.varying or t in session.unknown:
             raise UnknownValueError
         if t in known:
             values[t] = known[t]

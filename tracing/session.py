@@ -88,6 +88,8 @@ class Session:
         """Python ints that are run-time values, though nothing but constants went into them."""
         self.kept: dict[int, int] = {}
         """What is at hand where the program was split last, instead of being computed: tensor -> place."""
+        self.varying: set[int] = set()
+        """What was kept at looks that a loop may come back to, with other values: data, whatever it was made of."""
 
     def add_feed(self, source: Any, name: str, value: Any, meta: Meta, layout: layouts.Layout, kind: str,
                  writeable: bool = False) -> Feed:

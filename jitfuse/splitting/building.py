@@ -165,9 +165,11 @@ class Building:
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
             storage.cache = {}  # views are read anew: what they held before is not kept
-        session.known.clear()  # from here on values that are kept are data, and what is computed of them
-        session.known_bytes = 0
         session.kept = {tensor: place for place, tensor in enumerate(state.kept)}
+        if state.python is not None:  # a loop may come back here: what is kept is data, and what is computed of it
+            session.known.clear()
+            session.known_bytes = 0
+            session.varying.update(session.kept)
         metas: Sequence[Meta] = answer.value if answer.arrays else ()
         assert state.question is not None
         new = tuple(session.graph.add_feed(meta, f"found by {state.question.what}") for meta in metas)
