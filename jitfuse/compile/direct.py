@@ -4,6 +4,7 @@ Owns the feeds and results of one call. Does not own how a plan is run (`jitfuse
 """
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from jitfuse.compile.call_plan import CallPlan
 from jitfuse.compile.delivery import Delivery, State, bind_feeds
 from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.plan_call import Arrays, OnStatus, PlanCall
+from jitfuse.compile.runtime_object import note_direct
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.tracing.found import Trace
 
@@ -28,6 +30,8 @@ def call_directly(
         for feed, given in bound.items()
     }
     call = PlanCall(plan, kernels, constants, name)
+    begin = time.perf_counter()
     call.run(feeds, on_status)
+    note_direct(time.perf_counter() - begin)
     outputs = {path: call.output(value) for path, (value, _) in plan.results.items()}
     return Delivery.of(trace.result, outputs, bound)

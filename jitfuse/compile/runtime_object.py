@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from jitfuse import behind
 from jitfuse.backends.llvm.loader import Library
@@ -23,9 +23,18 @@ from jitfuse.compile.origin import Origin, entry_metadata
 from jitfuse.compile.totals import count
 from jitfuse.errors import CompileError, FallbackWarning
 
+_MOST_DIRECT: Final = 0.03
+"""Seconds of kernels launched from Python, about what the runtime takes, after which a call waits for it."""
+_LONGEST_WAIT: Final = 1.0
+"""Seconds of such a wait at most."""
+
 _lock = threading.RLock()
 _asked = _building = False
 """Whether it is to be compiled behind the answer of a call, and whether that is still to be done."""
+_built = threading.Event()
+"""Set when it has been compiled behind the answer, or could not be."""
+_direct = 0.0
+"""Seconds that kernels launched from Python have taken since a call last waited for it."""
 _failure: CompileError | None = None
 _seen: Entry | None = None
 """The runtime's entry as `runtime_is_ready` has just found it: the next who asks need not read it again."""
@@ -38,10 +47,17 @@ def native_runtime() -> Any:
 
 
 def runtime_is_ready() -> bool:
-    """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there."""
-    global _seen
+    """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there.
+
+    Waits for its compilation where kernels launched from Python have taken about as long already: programs of loops take a
+    hundred times as long that way, and a thread that compiles beside them comes to its turn late.
+    """
+    global _seen, _direct
     if native.loaded():
         return True
+    if _building and _direct >= _MOST_DIRECT:
+        _direct = 0.0
+        _built.wait(_LONGEST_WAIT)
     if _failure is not None or _building:
         return False
     if _asked:
@@ -50,6 +66,12 @@ def runtime_is_ready() -> bool:
         return False
     _seen = _stored("runtime", native.key_parts())
     return _seen is not None
+
+
+def note_direct(seconds: float) -> None:
+    """Hear how long kernels launched from Python have taken."""
+    global _direct
+    _direct += seconds
 
 
 def build_runtime() -> None:
@@ -117,12 +139,13 @@ def _build_quietly() -> None:
         warnings.warn(message, FallbackWarning, stacklevel=1)
     finally:
         _building = False
+        _built.set()
 
 
 def _after_fork() -> None:
     """In a forked child: a fresh lock, and no thread that builds the runtime; the parent's do not exist here."""
-    global _lock, _asked, _building
-    _lock, _asked, _building = threading.RLock(), False, False
+    global _lock, _built, _asked, _building
+    _lock, _built, _asked, _building = threading.RLock(), threading.Event(), False, False
 
 
 if hasattr(os, "register_at_fork"):

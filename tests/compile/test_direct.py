@@ -112,3 +112,50 @@ assert stats["traces"] == 1 and stats["compiles"] == 1 and stats["fallbacks"] ==
 """
     environment = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "kernels")}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
+
+
+def test_calls_wait_for_a_runtime_that_takes_longer_than_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What kernels launched from Python take is counted; past about a runtime's compilation a call waits, once."""
+    waited: list[float] = []
+
+    class Built:
+        def wait(self, seconds: float) -> None:
+            waited.append(seconds)
+
+    monkeypatch.setattr(runtime_object.native, "loaded", lambda: False)
+    for name, value in (("_building", True), ("_asked", True), ("_failure", None), ("_built", Built()), ("_direct", 0.0)):
+        monkeypatch.setattr(runtime_object, name, value)
+    direct = jf.fuse(lambda x: np.sin(x) * x)
+    direct(X)
+    assert 0 < runtime_object._direct < runtime_object._MOST_DIRECT and not waited
+    runtime_object.note_direct(runtime_object._MOST_DIRECT)
+    np.testing.assert_array_equal(direct(X), direct(X))
+    assert waited == [runtime_object._LONGEST_WAIT] and not direct.attached
+
+
+def test_the_wait_ends_when_the_runtime_is_there(tmp_path: Any) -> None:
+    """A new process with an empty cache: its loop is launched from Python at most a few times."""
+    script = tmp_path / "loop.py"
+    script.write_text("""
+import time
+import numpy as np, jitfuse as jf
+from jitfuse.backends.llvm.runtime import native
+
+@jf.fuse
+def f(x):
+    y = np.zeros(len(x))
+    for k in range(1, len(x)):
+        y[k] = y[k - 1] * 0.5 + np.sin(x[k:k + 3]).sum()
+    return y
+
+x, begin = np.random.default_rng(0).random(4000), time.perf_counter()
+want = f(x)
+for calls in range(1, 100):
+    np.testing.assert_array_equal(f(x), want)
+    if native.loaded():
+        break
+print(calls)
+""")
+    env = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, timeout=120, check=True)
+    assert int(done.stdout) <= 5
