@@ -270,13 +270,23 @@ def _identifies(node: ast.AST) -> bool:
 
 
 def _begins(body: Sequence[ast.stmt], name: str) -> bool:
-    """Return whether the first statement that has a name sets it, or none has it."""
-    for s in body:
-        found = [n for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
-        if found:
-            sets = isinstance(s, ast.Assign) and all(isinstance(n.ctx, ast.Store) for n in found)
-            return sets and len(found) == 1
+    """Return whether every read of a name in statements is of what they have set before, in whatever way they go."""
+    for k, s in enumerate(body):
+        if not _has(s, name):
+            continue
+        if isinstance(s, ast.Assign):
+            found = [n for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
+            return len(found) == 1 and isinstance(found[0].ctx, ast.Store)
+        if any(_has(later, name) for later in body[k + 1 :]):
+            return False  # where a loop has no rounds, or an arm leaves it out, it would be read as it was before
+        if isinstance(s, ast.For):
+            return not _has(s.iter, name) and (_has(s.target, name) or _begins(s.body, name))
+        return isinstance(s, ast.If) and not _has(s.test, name) and _begins(s.body, name) and _begins(s.orelse, name)
     return True
+
+
+def _has(node: ast.AST, name: str) -> bool:
+    return any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(node))
 
 
 def _return_of(node: ast.If, rest: Sequence[ast.stmt]) -> ast.Return | None:
