@@ -44,7 +44,11 @@ MAX_ADDED: Final = 256
 """The same for few calls that add many looks each."""
 MAX_RETRACED: Final = 16_384
 LONG_TRACE: Final = 2048
-"""Operators recorded for calls that differ from others in texts alone; short traces do not count."""
+"""Operators recorded for calls that differ from others in texts and floats alone; short traces do not count."""
+MAX_RERUN: Final = 65_536
+"""Operators recorded anew in calls that went a known way at first; short runs do not count."""
+MAX_LOST: Final = 8
+"""Calls in a row that have left the known ways, past which a function that is plain does not try these any more."""
 MAX_CHANGES: Final = 3
 """Times that a function may ask other questions in the same situation before it runs as plain Python."""
 MAX_BRANCHINGS: Final = 8
@@ -70,8 +74,10 @@ class Limits:
         """How often the rounds of a loop at a place had to be run through to find another end."""
         self._growing: tuple[int, ...] = ()
         """How many looks each of the last calls has added."""
-        self._retraced = 0
+        self._retraced = self._rerun = 0
         self._moves = 0
+        self._lost: int | None = None
+        """Calls in a row that have left the known ways, where these are gone on with though the function is plain."""
 
     # ------------------------------------------------------------------ room
     @property
@@ -96,16 +102,31 @@ class Limits:
         if self._changes > MAX_CHANGES:
             self.plain = "Python takes other decisions in the same situation from call to call"
 
-    def note_growth(self, added: int) -> None:
-        """Hear how many looks a call has added: what goes another way in each call is not traced for ever.
+    def note_growth(self, added: int, rerun: int) -> None:
+        """Hear how many looks a call has added, and how many operators it has recorded though it began as others did.
 
-        What is known goes on to be answered natively.
+        What goes another way in each call is not traced for ever. Known ways are gone on with.
         """
         self._growing = (*self._growing, added)[-WATCHED:]
+        self._rerun += rerun if rerun >= LONG_TRACE else 0
+        if self._lost is not None:
+            self._lost = 0
+            return
         calls, looks = sum(map(bool, self._growing)), sum(self._growing)
-        if (calls >= MAX_GROWING and looks >= MAX_GROWN) or (calls >= MAX_LONG and looks >= MAX_ADDED):
+        many = (calls >= MAX_GROWING and looks >= MAX_GROWN) or (calls >= MAX_LONG and looks >= MAX_ADDED)
+        if self.plain is None and (many or self._rerun >= MAX_RERUN):
+            self._lost = 0
             self.plain = ("Python looks at data and goes another way in each call, which is traced each time. Work on "
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
+
+    @property
+    def keeps_ways(self) -> bool:
+        """Whether calls go on along known ways though the function is plain."""
+        return self._lost is not None and self._lost < MAX_LOST
+
+    def note_lost(self) -> None:
+        """Hear of a call that has left the known ways."""
+        self._lost = None if self._lost is None else self._lost + 1
 
     def note_moving_state(self) -> None:
         """Hear of a trace that leaves other state than it has read: new items of a dict, another length, shape or text.
@@ -118,16 +139,17 @@ class Limits:
                           "after call, each of which is traced. Return what is new instead, and store it there.")
 
     def note_trace(self, operators: int, why: Sequence[str]) -> None:
-        """Hear of a trace of a call like others but for texts, as `why` says.
+        """Hear of a trace of a call like others but for texts and floats that Python has looked at, as `why` says.
 
-        Long ones for texts that are new in each call are not made for ever. What is known goes on to be answered
+        Long ones for what is new in each call are not made for ever. What is known goes on to be answered
         natively.
         """
         self._retraced += operators if operators >= LONG_TRACE else 0
         if self._retraced >= MAX_RETRACED:
             what = f" ({why[0].partition(':')[0]})" if why else ""
-            self.plain = (f"Python looks at texts that are new in each call{what}, and {self._retraced:,} operators "
-                          "were traced for them. Pass arrays of numbers in place of texts.")
+            self.plain = (f"Python looks at texts or floats that are new in each call{what}, and {self._retraced:,} "
+                          "operators were traced for them. Pass arrays of numbers in place of texts, and compare "
+                          "floats with np.where.")
 
     # ------------------------------------------------------------------ branches that go both ways
     @property

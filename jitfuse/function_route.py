@@ -46,6 +46,10 @@ class Route:
         self._branching: BaseException | None = None
         """What has ended the run for another way of its branches."""
         self._states = function._limits.states
+        self._returns: bool | None = None
+        """Whether the call had gone a known way when the function first ran for it."""
+        self.rerun = 0
+        """Operators that have been recorded for such a call."""
 
     @property
     def added(self) -> int:
@@ -98,6 +102,7 @@ class Route:
         Raises a SplitSignal where the function did not run to its end.
         """
         function, self._building, self._branching = self.function, None, None
+        self._returns = self.began if self._returns is None else self._returns
         try:
             made = function._trace(self.training, self.args, self.kwargs, self)
             if any(effect.moves for effect in made.result.effects):
@@ -117,6 +122,7 @@ class Route:
         finally:
             if self._building is not None:
                 self.position = self._building.position
+                self.rerun += self._building.recorded if self._returns else 0
                 self._building.close()
         if self.began:
             raise signals.ChangedSignal

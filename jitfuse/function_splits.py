@@ -57,7 +57,7 @@ class Splits(Signatures):
             spec = self._known_signature(training, args, kwargs)
         if spec is not None:
             return spec
-        if self._limits.plain is not None:
+        if self._limits.plain is not None and (self._tree is None or not self._limits.keeps_ways):
             raise VolatileError(self._limits.plain)
         if self._options.strict or self._options.device == "gpu":
             with self._lock:
@@ -74,15 +74,16 @@ class Splits(Signatures):
         while True:
             done = route.walk()
             if done is not None:
-                self._limits.note_growth(route.added)
+                self._limits.note_growth(route.added, route.rerun)
                 self._note_walk(route)
                 return done
             if self._limits.plain is not None:
+                self._limits.note_lost()
                 raise VolatileError(self._limits.plain)
             with self._lock:
                 done = self._grow(route)
                 if done is not None:
-                    self._limits.note_growth(route.added)
+                    self._limits.note_growth(route.added, route.rerun)
                     return done
 
     def _route_at(self, tree: Tree, call: Call, position: Position, training: bool) -> Route:
@@ -135,7 +136,7 @@ class Splits(Signatures):
                 if isinstance(made, Trace):
                     self._limits.note_steps(len(made.program.steps), MAX_STEPS)
                     self._limits.note_writes(made.program)
-                    if any(_differ_in_texts(made, spec.trace) for spec in self._specs):
+                    if any(_differ_in_values(made, spec.trace) for spec in self._specs):
                         self._limits.note_trace(made.recorded, why)
         except signals.LoopClosedSignal:
             return None
@@ -227,8 +228,8 @@ class Splits(Signatures):
             segment.lock = threading.Lock()
 
 
-def _differ_in_texts(a: Trace, b: Trace) -> bool:
-    """Return whether two traces are of arguments that are alike but for texts and lengths of lists.
+def _differ_in_values(a: Trace, b: Trace) -> bool:
+    """Return whether two traces are of arguments that are alike but for texts, floats and lengths of lists.
 
     Sizes and numbers of rounds are mostly few, and worth a trace each.
     """
@@ -237,4 +238,5 @@ def _differ_in_texts(a: Trace, b: Trace) -> bool:
 
 def _read(trace: Trace) -> set[tuple[str, Hashable, Hashable]]:
     """Return the arrays and numbers that a trace reads, with what it takes for granted of each."""
-    return {(str(s.source), s.meta.shape, trace.guarded_values.get(f)) for f, s in trace.feeds.items()}
+    values = {f: v for f, v in trace.guarded_values.items() if not isinstance(v, float | complex)}
+    return {(str(s.source), s.meta.shape, values.get(f)) for f, s in trace.feeds.items()}

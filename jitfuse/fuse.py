@@ -127,7 +127,7 @@ class FusedFunction(Faces):
             return self._answer_plainly(left, *self._split_mode(args, kwargs), [])
         adapts = self._draws or needs_adapting(args, kwargs)
         said = self._limits.plain in self._warned
-        if said and not (adapts or self._specs or self._options.strict):
+        if said and not (adapts or self._specs or self._limits.keeps_ways or self._options.strict):
             self._counts["fallbacks"] += 1
             return self._run_plain(args, kwargs)
         try:

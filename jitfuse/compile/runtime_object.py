@@ -49,8 +49,8 @@ def native_runtime() -> Any:
 def runtime_is_ready() -> bool:
     """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there.
 
-    Waits for its compilation where kernels launched from Python have taken about as long already: programs of loops take a
-    hundred times as long that way, and a thread that compiles beside them comes to its turn late.
+    Waits for its compilation where kernels launched from Python have taken about as long already: programs of loops
+    take a hundred times as long that way, and a thread that compiles beside them comes to its turn late.
     """
     global _seen, _direct
     if native.loaded():

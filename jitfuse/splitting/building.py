@@ -87,6 +87,11 @@ class Building:
         """What has ended the run that plain Python would not have seen; user code may have caught it."""
         return self._stopped if isinstance(self._stopped, SplitSignal | OverlapError) else None
 
+    @property
+    def recorded(self) -> int:
+        """How many operators the run has recorded, as far as it has been looked at."""
+        return self._ops
+
     def close(self) -> None:
         """Let go of what has ended the run, whose traceback holds the call: the run is over."""
         self._stopped = None
@@ -233,6 +238,7 @@ class Building:
         if self._count < len(self._known):
             raise ChangedSignal
         session, boundary = end.session, end.boundary
+        self._ops = len(session.graph.ops)
         outputs: dict[str, int] = {}
         places: dict[str, Place] = {}
         for path, tensor in boundary.outputs.items():

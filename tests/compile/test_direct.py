@@ -123,7 +123,8 @@ def test_calls_wait_for_a_runtime_that_takes_longer_than_their_kernels(monkeypat
             waited.append(seconds)
 
     monkeypatch.setattr(runtime_object.native, "loaded", lambda: False)
-    for name, value in (("_building", True), ("_asked", True), ("_failure", None), ("_built", Built()), ("_direct", 0.0)):
+    state = {"_building": True, "_asked": True, "_failure": None, "_built": Built(), "_direct": 0.0}
+    for name, value in state.items():
         monkeypatch.setattr(runtime_object, name, value)
     direct = jf.fuse(lambda x: np.sin(x) * x)
     direct(X)

@@ -108,9 +108,70 @@ def test_long_traces_for_texts_that_are_new_in_each_call_come_to_an_end() -> Non
     rng = np.random.default_rng(3)
     words = ["".join(rng.choice(list("abc"), 30)) for _ in range(8)]
     fused = jf.fuse(distance)
-    with pytest.warns(jf.FallbackWarning, match=r"texts that are new in each call \(args"):
+    with pytest.warns(jf.FallbackWarning, match=r"texts or floats that are new in each call \(args"):
         for a, b in itertools.pairwise(words):
             assert fused(a, b) == distance(a, b)
     traces = fused.stats()["traces"]
     assert traces < 6
     assert fused(*words[:2]) == distance(*words[:2]) and fused.stats()["traces"] == traces
+
+
+def test_long_traces_for_floats_that_are_new_in_each_call_come_to_an_end() -> None:
+    def integral(a: float, b: float, depth: int) -> Any:
+        middle = (a + b) / 2
+        if depth == 0 or b - a < 1e-9:
+            return (b - a) * np.sin(middle) * np.exp(-middle) + (b - a) * np.cos(a)
+        return integral(a, middle, depth - 1) + integral(middle, b, depth - 1)
+
+    fused = jf.fuse(integral)
+    with pytest.warns(jf.FallbackWarning, match=r"texts or floats that are new in each call \(args"):
+        for k in range(12):
+            assert fused(0.0, 1 + k / 7, 9) == pytest.approx(integral(0.0, 1 + k / 7, 9))
+    traces = fused.stats()["traces"]
+    assert traces < 6
+    assert fused(0.0, 1.0, 9) == integral(0.0, 1.0, 9) and fused.stats()["traces"] == traces
+
+
+def test_long_runs_for_other_ways_in_each_call_come_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that has run long before it looks at data runs as long for each way on; known ways stay."""
+    def picked(x: Any) -> Any:
+        y = x
+        for k in range(400):
+            y = np.sin(y) * 0.5 + np.abs(y) / (k + 3) if k % 2 else y * 0.5 + k
+        places = np.nonzero(x > 0)[0]
+        return y[places], len(places)
+
+    monkeypatch.setattr("jitfuse.function_limits.LONG_TRACE", 500)
+    monkeypatch.setattr("jitfuse.function_limits.MAX_RERUN", 3000)
+    fused, calls = jf.fuse(picked), [np.where(np.arange(12) < n, 1.5, -0.5) for n in range(1, 9)]
+
+    def check(x: Any) -> None:
+        for ours, plain in zip(fused(x.copy()), picked(x.copy()), strict=True):
+            np.testing.assert_allclose(ours, plain, rtol=1e-9)
+
+    with pytest.warns(jf.FallbackWarning, match="goes another way in each call"):
+        for x in calls:
+            check(x)
+    counts = fused.stats()
+    assert 2 < counts["traces"] < 6
+    for _ in range(10):
+        check(calls[0])
+    assert fused.stats()["traces"] == counts["traces"] and fused.stats()["fallbacks"] == counts["fallbacks"]
+    for _ in range(3):
+        for x in calls[-5:]:
+            check(x)  # ways that are not known, one after the other, past what is tried
+    assert fused.stats()["traces"] == counts["traces"]
+
+
+def test_other_sizes_are_no_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    def f(x: Any) -> Any:
+        for k in range(40):
+            x = np.sin(x) + k
+        return x * 2 if x[0] > 0 else x
+
+    monkeypatch.setattr("jitfuse.function_limits.LONG_TRACE", 10)
+    monkeypatch.setattr("jitfuse.function_limits.MAX_RERUN", 20)
+    fused = jf.fuse(f)
+    for n in range(1, 9):
+        np.testing.assert_allclose(fused(np.ones(n)), f(np.ones(n)), rtol=1e-9)
+    assert fused.stats()["fallbacks"] == 0

@@ -48,7 +48,7 @@ def mask_within_a_loop(a: Any, n: Any) -> Any:
 def counts_in_an_array(a: Any, n: Any) -> Any:
     count = np.zeros(1, dtype=int)
     y = np.unique(a)
-    for k in range(40):
+    for k in range(40):  # noqa: B007
         count = count + 1
         if count[0] * y[-1] > n:
             break
@@ -93,4 +93,5 @@ def test_a_table_of_constants_is_no_look() -> None:
 
 @pytest.mark.parametrize("fn", [known_before_a_loop, mask_within_a_loop, counts_in_an_array, two_loops])
 def test_loops_see_what_they_change(fn: Any) -> None:
-    check(fn, [(draw(k, n), limit) for k, (n, limit) in enumerate([(9, 4.5), (9, 12.5), (6, 0.5), (9, 30.5), (7, 7.0)])])
+    sizes = [(9, 4.5), (9, 12.5), (6, 0.5), (9, 30.5), (7, 7.0)]
+    check(fn, [(draw(k, n), limit) for k, (n, limit) in enumerate(sizes)])
