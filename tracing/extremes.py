@@ -53,7 +53,7 @@ def _are_numbers(values: Sequence[Any]) -> bool:
     dtypes = {v._meta.dtype for v in traced}
     if not traced:
         return _are_pythons(values)
-    if len(values) < 2 or len(dtypes) != 1 or any(v.shape != () for v in traced):
+    if len(values) < 2 or len(dtypes) != 1 or not all(v._scalar for v in traced):
         return False
     dtype, = dtypes
     return kind(dtype) in ("int", "uint", "float") and all(

@@ -163,9 +163,12 @@ def _get_item(x: Tensor, index: Any) -> Tensor:
     found = select(x, index)
     view = indexing.get_item(x, found.basic)
     are_scalars = all(not a.ndim and getattr(a, "_scalar", True) for a in found.arrays)  # arrays of rank 0 copy
-    if are_scalars and view.ndim > len(found.axes):
+    is_array = isinstance(index, tuple) and any(i is Ellipsis for i in index)
+    if are_scalars and (is_array or view.ndim > len(found.axes)):
         return view.picked(found.arrays, found.attrs)
     made = view.call("gather", *found.arrays, **found.attrs)
+    if is_array and not made.ndim:
+        return made.as_copy()
     return made.laid_out_by(memory_order.of_picked, view, *found[1:]) if made.ndim > 1 else made
 
 

@@ -92,6 +92,8 @@ class Looks(ArrayMethods):
         return hash(self._look("hash()"))
 
     def __round__(self, digits: int | None = None) -> Any:
+        if not self._meta.weak and not self._scalar:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
         return round(self._look("round()"), digits)
 
     def __floor__(self) -> int:
@@ -134,7 +136,10 @@ class Looks(ArrayMethods):
     def __repr__(self) -> str:
         """Return what NumPy's `repr` does for the user's code, and what the tensor is for ours."""
         asked = is_user_code(sys._getframe(1).f_code.co_filename) and self._is_shown()
-        return repr(self._look("repr()")) if asked else self._description()
+        if not asked:
+            return self._description()
+        value = self._look("repr()")
+        return repr(value if self._scalar or self._meta.weak else np.asarray(value))
 
     def _description(self) -> str:
         return f"<traced {self._meta}: {self._run.graph.describe(self._storage.value)}>"

@@ -92,7 +92,8 @@ def tile(A: Any, reps: Any) -> Tensor:
     counts = _wholes(reps)
     if any(r < 0 for r in counts):
         raise ShapeError(f"np.tile: negative repetitions {counts}, at {user_line()}")
-    return strong(lifted(A)[0]).call("tile", reps=counts)
+    made = strong(lifted(A)[0]).call("tile", reps=counts)
+    return made if made.ndim else made.as_copy()
 
 
 @implements("repeat")

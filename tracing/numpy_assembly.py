@@ -35,7 +35,7 @@ def block(arrays: Any) -> Tensor:
         x = strong(lifted(part, near)[0])
         return x.reshape((1,) * (rank - x.ndim) + x.shape)
 
-    return joined(arrays, 0) if depth else joined(arrays, 0).copy()
+    return joined(arrays, 0) if depth else joined(arrays, 0).as_copy()
 
 
 def _depth(arrays: Any) -> int:

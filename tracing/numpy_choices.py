@@ -85,7 +85,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Te
         result = _elementwise_value(functions.pop(), at, args, kw)
     for c, f in zip(conditions, functions, strict=True):
         result = c.call("where", _elementwise_value(f, at, args, kw), result)
-    return result.ordered("piecewise", "K", at)
+    return result.ordered("piecewise", "K", at) if result.ndim else result.as_copy()
 
 
 _OF_ELEMENTS: Final = frozenset({ops.ELEMENTWISE, ops.CREATION})

@@ -260,7 +260,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
         result = result.reshape((*result.shape, 1))
     else:
         raise ArgumentError(f"np.linalg.matrix_norm: there is no norm of order {ord!r}, at {user_line()}")
-    return result if keepdims else result.reshape(result.shape[:-2])
+    if keepdims:
+        return result
+    return result.reshape(result.shape[:-2]) if result.ndim > 2 else result[0, 0]
 
 
 # ---------------------------------------------------------------- products and parts

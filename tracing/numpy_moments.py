@@ -77,9 +77,10 @@ def average(a: Tensor, axis: Any = None, weights: Any = None, returned: bool = F
     if weights is None:
         result = mean(x, axis, keepdims=keep)
         count = x.size / max(result.size, 1)
-        return (result, result.create("full", shape=result.shape, value=count, dtype=result.dtype)) if returned else (
-            result
-        )
+        if not returned:
+            return result
+        counts = result.create("full", shape=result.shape, value=count, dtype=result.dtype)
+        return result, counts if counts.ndim else counts[()]
     w = _weights_along(x, strong(lifted(weights, x)[0]), axis)
     scale = reduce("sum", w, axis, None, None, keep)
     product = x * w

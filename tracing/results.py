@@ -231,12 +231,12 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
 def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     tensor = x._id()
     feed = x._storage.feed
-    kind = "python" if x.weak else "array" if x.shape else "scalar"
+    kind = "python" if x.weak else "scalar" if x._scalar else "array"
     leaf: SameLeaf | ViewLeaf | None = None
     if feed is not None:
         if x is run.feed_tensors.get(feed.id) or (x._path is None and not isinstance(feed.value, np.ndarray)):
             leaf = SameLeaf(feed.id)
-        elif x.shape and all(map(_is_basic, steps(x._path))):
+        elif not x._scalar and all(map(_is_basic, steps(x._path))):
             lay = x._where()
             leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)
     moved = leaf is None and x._layout is not None and not run.session.on_device

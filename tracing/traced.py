@@ -294,7 +294,7 @@ class TracedTensor(Operators):
         """Return the real or imaginary part: a view of complex numbers, whose parts lie beside each other."""
         if self._scalar or dtypes.kind(self._meta.dtype) != "complex":
             made: TracedTensor = self.call(name)
-            return made
+            return made if self._scalar else made.as_copy()
         whole, dtype = self._where(), dtypes.component(self._meta.dtype)
         place = layout.Layout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
         path = self._run.paths.step(self._path, self._meta.shape, name, (), self._meta.shape)
@@ -309,6 +309,12 @@ class TracedTensor(Operators):
     def copy(self, order: str = "C") -> Any:
         """Return a copy in memory of its own; a scalar itself, for it never changes."""
         return self if self._scalar else self.as_copy().ordered("copy", order, None if order == "C" else self)
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
+               copy: bool = True) -> Any:
+        """Return the elements cast to a dtype: an array of rank 0 of one."""
+        made = super().astype(dtype, order, casting, subok, copy)
+        return made.as_copy() if made._scalar and not (self._scalar or self._meta.weak) else made
 
     def ravel(self, order: str = "C") -> Any:
         """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
