@@ -236,7 +236,7 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     if feed is not None:
         if x is run.feed_tensors.get(feed.id) or (x._path is None and not isinstance(feed.value, np.ndarray)):
             leaf = SameLeaf(feed.id)
-        elif not x._scalar and all(map(_is_basic, steps(x._path))):
+        elif not x._scalar and _is_view(run, x):
             lay = x._where()
             leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)
     moved = leaf is None and x._layout is not None and not run.session.on_device
@@ -272,6 +272,16 @@ def in_memory_order(run: Recorder, tensor: int, axes: tuple[int, ...] | None, ta
 def _may_lie_elsewhere(name: str) -> bool:
     op = ops.get(name)
     return op is None or op.kind in (ops.VIEW, ops.CREATION, ops.UPDATE, ops.CONTROL)
+
+
+def _is_view(run: Recorder, x: TracedTensor) -> bool:
+    """Return whether calls return a view of an argument's memory where NumPy and torch do.
+
+    Results that NumPy makes read-only (diagonals, broadcasts, windows) are memory of their own; so are other views than
+    slices of eager arrays and of those on other devices.
+    """
+    anywhere = not (run.session.eager or run.session.on_device)
+    return all(_is_basic(step) or (anywhere and step.name in ("reshape", "transpose")) for step in steps(x._path))
 
 
 def _is_basic(step: Path) -> bool:

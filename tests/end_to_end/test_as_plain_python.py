@@ -294,3 +294,39 @@ def test_orders_of_dicts_are_told_apart() -> None:
     for expected in (0, 1, 2):
         assert first(np.zeros(1)) == expected
         large[expected] = large.pop(expected)
+
+
+# ---------------------------------------------------------------- views of arguments
+@pytest.mark.parametrize("view", [
+    lambda x: x.T, lambda x: x.reshape(-1), lambda x: x.ravel(), lambda x: x[1:].T[::-1],
+    lambda x: x.reshape(4, 3).T[1:],
+    lambda x: np.moveaxis(x, 0, 1), lambda x: np.rot90(x), lambda x: x.T.reshape(-1), lambda x: x[:, ::2].reshape(-1),
+    lambda x: x[None].swapaxes(0, 2), lambda x: np.squeeze(x.T[:, None]), lambda x: x.T.T, lambda x: x[:0].T,
+])
+@pytest.mark.parametrize("order", ["C", "F", "reversed", "strided", "readonly"])
+def test_views_of_arguments_share_their_memory(view: Any, order: str) -> None:
+    def made() -> Any:
+        x = np.arange(12.0).reshape(3, 4)
+        if order == "strided":
+            return np.repeat(x, 2, axis=1)[:, ::2]
+        x = np.asfortranarray(x) if order == "F" else x[::-1] if order == "reversed" else x
+        x.flags.writeable = order != "readonly"
+        return x
+
+    def changed(x: Any) -> Any:
+        shown = view(x)
+        if x.flags.writeable if isinstance(x, np.ndarray) else order != "readonly":
+            x *= 2
+        return shown, x.sum()
+
+    for function in (lambda x: (view(x), x.sum()), changed):
+        fused = jf.fuse(function)
+        for _ in range(3):
+            x, y = made(), made()
+            (expected, total), (found, its_total) = function(x), fused(y)
+            assert its_total == total
+            np.testing.assert_array_equal(found, expected, strict=True)
+            assert np.shares_memory(found, y) == np.shares_memory(expected, x)
+            assert found.flags.writeable == expected.flags.writeable
+            assert found.size == 0 or not np.shares_memory(found, y) or all(  # parts of computed arrays have no gaps
+                n == 1 or a == b for n, a, b in zip(found.shape, found.strides, expected.strides, strict=True))
