@@ -57,7 +57,7 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     while leaves:
         leaf = leaves.pop()
         if type(leaf) is np.ndarray:
-            if not (leaf.flags.aligned and leaf.dtype.isnative):
+            if not leaf.flags.aligned:
                 return True
         elif type(leaf) in (list, tuple):
             leaves.extend(leaf)
@@ -82,8 +82,8 @@ class Adapted:
     """A call whose arguments are arrays that native code reads, and the way back to what the caller's kinds ask for.
 
     Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
-    where there is one among the arguments, else eager arrays. Arrays that are not aligned or in another byte order pass
-    as copies; what the function writes into them is copied back. Generators pass as arrays of their states.
+    where there is one among the arguments, else eager arrays. Arrays that are not aligned pass as copies; what the
+    function writes into them is copied back. Generators pass as arrays of their states.
     `tensors` are the places, among the leaves of the arguments without `training`, at which torch tensors stand;
     `everybodys` says that the call draws from the generator behind `np.random.seed` too.
     """
@@ -117,8 +117,11 @@ class Adapted:
             over_tensor = is_torch_tensor(leaf.value)  # type: ignore[attr-defined]
             array = tensor_as_array(leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
             self._kinds.insert(0 if over_tensor else len(self._kinds), type(leaf))
-        elif type(leaf) is np.ndarray and not (leaf.flags.aligned and leaf.dtype.isnative):
-            array = np.array(leaf, leaf.dtype.newbyteorder("="), order="K")
+        elif type(leaf) is np.ndarray and not leaf.flags.aligned:
+            if not leaf.dtype.isnative:
+                raise ArgumentError(f"an array of dtype {leaf.dtype.str} has another byte order; pass "
+                                    "x.astype(x.dtype.newbyteorder('='))")
+            array = np.array(leaf, order="K")
             array.flags.writeable = leaf.flags.writeable
         elif is_generator(leaf):
             array = self.loans.array(leaf)
