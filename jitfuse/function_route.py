@@ -58,6 +58,8 @@ class Route:
 
     def begin_again(self) -> None:
         """Forget how far the call has come."""
+        if self.call is not None:
+            self.call.draw_again()
         self.tree = self.call = self.position = self._building = self._branching = None
         self._states = self.function._limits.states
         output.forget()

@@ -14,18 +14,15 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse.dtypes import integer_range, is_integer, itemsize
-from jitfuse.ir import statuses
+from jitfuse.dtypes import itemsize
 from jitfuse.ir.effort import LARGE
-from jitfuse.ir.program import Meta
-from jitfuse.tracing.choosing import UNBOUND, as_python, is_number, refuse
+from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.records import NamedTuple
+from jitfuse.tracing.choosing import UNBOUND, as_python, is_number, refuse, truth_of
 from jitfuse.tracing.graph import OpNode
-from jitfuse.tracing.handlers import is_caught
-from jitfuse.tracing.lifting import lift
-from jitfuse.tracing.look import UnknownValueError, known_value
-from jitfuse.tracing.looping_numbers import Carried
+from jitfuse.tracing.looping_numbers import BOUND, Carried
+from jitfuse.tracing.looping_ranges import Range, may_loop, range_of
 from jitfuse.tracing.memory import Storage
-from jitfuse.tracing.observing import may_put_off
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.regions import body_of, close, program_of
 from jitfuse.tracing.session import Region
@@ -34,27 +31,36 @@ from jitfuse.tracing.traced import TracedTensor, fresh
 if TYPE_CHECKING:
     from jitfuse.tracing.observing import Site
 
-_FEW: Final = 4
-"""Iterations up to which Python goes through a loop that it knows, within or around one that it does not."""
-_BOUND: Final = 1 << 31
-"""Where ranges that are data begin and end: further on plain Python answers."""
 _PASSES: Final = 12
 _COUNT: Final = Meta((), "int64")
+_BOOL: Final = Meta((), "bool")
+
+
+class _Form(NamedTuple):
+    """What kind of loop it is: whether it may end early, has no other end, and has an iteration for certain, so that
+    its variable holds something after it."""
+
+    ends: bool
+    endless: bool = False
+    certain: bool = False
 
 
 class Loop:
     """A loop while its iteration is traced: what goes in and comes out of one."""
 
     def __init__(
-        self, run: Recorder, frame: types.FrameType, place: Site, names: tuple[str, ...], over: _Range
+        self, run: Recorder, frame: types.FrameType, place: Site, names: tuple[str, ...], over: Range, form: _Form
     ) -> None:
-        self.place, self._run, self._names = place, run, names
+        self.place, self._run, self._names, self._form = place, run, names, form
         run.branched.add(place)
         self._arms, run.arms = run.arms, []
         self._low, self._high, self._start, self._step = over
         if self._arms:  # where the arm is off there is no iteration
             high = self._arms[-1].condition.call("where", fresh(run, self._high), fresh(run, self._low))
             self._high = high._id()
+            self._form = form._replace(certain=False)
+        self._goes_on: tuple[int, ...] = ()
+        """Of a loop that may end early: the next count, and whether there is another iteration."""
         held = frame.f_locals
         self._values: dict[str, Any] = {n: held.get(n, UNBOUND) for n in names}
         """What names hold where an iteration begins, other than numbers: the same object in each."""
@@ -91,17 +97,24 @@ class Loop:
         for storage, _, _ in self._before:
             storage.cache = {}  # what views hold now is not what they hold in each iteration
         self._count = self._parameter("index", _COUNT)
+        if self._form.ends:
+            self._parameter("goes on", _BOOL)
         for name, carried in self._numbers.items():
             carried.begin(self._parameter, name, self._count, self._low)
         for storage in self._written:
             storage.value = self._parameter("carried array", storage.meta)
-        at = self._count
+        return self._variable(self._at(self._count))
+
+    def _at(self, count: int) -> int:
+        """Return the value of the loop's variable at a count."""
+        run = self._run
         if self._step != 1:
-            at = run.emit("multiply", (at, run.scalar(self._step, "int64")))
-        if self._start is not None:
-            at = run.emit("add", (at, self._start))
-        now = as_python(fresh(run, at))
-        run.session.ranges[now._id()] = -_BOUND, _BOUND
+            count = run.emit("multiply", (count, run.scalar(self._step, "int64")))
+        return count if self._start is None else run.emit("add", (count, self._start))
+
+    def _variable(self, tensor: int) -> TracedTensor:
+        now = as_python(fresh(self._run, tensor))
+        self._run.session.ranges[now._id()] = -BOUND, BOUND
         return now
 
     def _parameter(self, label: str, meta: Meta) -> int:
@@ -121,14 +134,16 @@ class Loop:
         """Return what the names hold where an iteration begins."""
         return [self._numbers[n].value if n in self._numbers else self._values[n] for n in self._names]
 
-    def left(self, held: dict[str, Any]) -> None:
-        """Hear what the names hold where an iteration ends."""
+    def left(self, held: dict[str, Any], stop: Any) -> None:
+        """Hear what the names hold where an iteration ends, and whether the loop ends with it."""
         run = self._run
         drawn = run.random_calls, run.random_base, run.draws
         altered = run.view.altered()
         same = len(altered) == len(self._altered) and all(a is b for a, b in zip(altered, self._altered))
         if run.arms or run.loops[-1] is not self or drawn != self._drawn or not same:
             refuse(run, self.place)
+        if self._form.ends:
+            self._goes_on = self._next(stop)
         self._again = False
         for name, before in self._values.items():
             value = held.get(name, UNBOUND)
@@ -142,6 +157,17 @@ class Loop:
             elif before is not UNBOUND and value is not before:
                 self._values[name] = UNBOUND
                 self._again = True
+
+    def _next(self, stop: Any) -> tuple[int, int]:
+        run = self._run
+        count = run.emit("add", (self._count, run.scalar(1, "int64")))
+        if type(stop) is TracedTensor:
+            more = run.emit("logical_not", (truth_of(stop)._id(),))
+        else:
+            more = run.scalar(not stop, "bool")
+        if not self._form.endless:
+            more = run.emit("logical_and", (more, run.emit("less", (count, self._high))))
+        return count, more
 
     def _end(self) -> bool:
         """End an iteration; return whether it stands for all."""
@@ -162,34 +188,61 @@ class Loop:
         if new or self._again:
             self._written += new
             return False
-        self._outputs = [*(t for c in self._numbers.values() for t in c.outputs), *results]
+        self._outputs = [*self._goes_on, *(t for c in self._numbers.values() for t in c.outputs), *results]
         return True
 
     # ------------------------------------------------------------------ all of them
     def finished(self) -> list[Any]:
-        """Record the loop; return what the names hold after it."""
+        """Record the loop; return what the names hold after it, and its variable last."""
         run, session = self._run, self._run.session
         results: tuple[int, ...] = ()
         starts = [t for c in self._numbers.values() for t in c.starts] + [s.value for s in self._written]
+        if self._form.ends:
+            starts = [self._low, run.emit("less", (self._low, self._high)), *starts]
         if self._outputs:
             assert self.region is not None
             body = body_of(session, self.region, tuple(self._outputs))
             if any(_goes_over_much(run, op) for op in body.ops):
                 refuse(run, self.place)
             captured = sorted(body.captured)
-            metas = [_COUNT, *(session.graph.metas[t] for t in starts)]
-            program = program_of(session, body, list(zip(body.parameters, metas, strict=True)), captured)
-            attrs = {"body": program, "carries": len(starts)}
-            results = run.emit_all("fori_loop", (self._low, self._high, *starts, *captured), attrs)
+            metas = [session.graph.metas[t] for t in starts]
+            parameters = metas if self._form.ends else [_COUNT, *metas]
+            program = program_of(session, body, list(zip(body.parameters, parameters, strict=True)), captured)
+            if self._form.ends:
+                attrs = {"condition": self._condition(metas, captured), "body": program, "carries": len(starts)}
+                results = run.emit_all("while_loop", (*starts, *captured), attrs)
+            else:
+                attrs = {"body": program, "carries": len(starts)}
+                results = run.emit_all("fori_loop", (self._low, self._high, *starts, *captured), attrs)
         made = iter(results)
+        end = next(made) if self._form.ends else self._high
+        if self._form.ends:
+            next(made)
         for carried in self._numbers.values():
             carried.finish(made, self._low, self._high)
         for storage in self._written:
             storage.value, storage.cache = next(made), {}
         run.arms = self._arms
         found = self.entered()
+        if not self._form.endless:
+            found.append(self._last(end) if self._form.certain else UNBOUND)
         self._values, self._numbers, self._written = {}, {}, []
         return found
+
+    def _last(self, end: int) -> TracedTensor:
+        """Return the value of the loop's variable in the last iteration."""
+        return self._variable(self._at(self._run.emit("subtract", (end, self._run.scalar(1, "int64")))))
+
+    def _condition(self, metas: list[Meta], captured: list[int]) -> FusedProgram:
+        """Return the program that says whether there is another iteration."""
+        session = self._run.session
+        region = session.region = Region("a loop", len(session.graph.ops), session.region, is_python=True)
+        goes_on = self._run.graph.add_feed(_BOOL, "goes on")
+        region.parameters.append(goes_on)
+        session.parameters[goes_on] = region
+        session.region = region.outer
+        slots = [(goes_on if k == 1 else None, meta) for k, meta in enumerate(metas)]
+        return program_of(session, body_of(session, region, (goes_on,)), slots, captured)
 
 
 def _goes_over_much(run: Recorder, op: OpNode) -> bool:
@@ -206,83 +259,41 @@ def is_loop(value: Any) -> bool:
     return type(value) is Loop
 
 
-# ---------------------------------------------------------------- ranges
-_Range = tuple[int, int, int | None, int]
-"""The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
-itself, and the step."""
-
-
-def _range_of(run: Recorder, place: Site, around: bool, args: tuple[Any, ...]) -> _Range | None:
-    """Return what a loop counts over; None where Python had better go through it."""
-    if run.splitter is None or not may_put_off(run) or run.splitter.decides(place) or run.session.torch or is_caught():
-        return None
-    start, stop, step = args if len(args) == 3 else (args[0], args[1], 1) if len(args) == 2 else (0, args[0], 1)
-    start, stop, step = (_known(run, v) for v in (start, stop, step))
-    if type(step) is not int or not 0 < abs(step) < _BOUND:
-        return None
-    if type(start) is type(stop) is int:
-        length = len(range(start, stop, step)) if max(abs(start), abs(stop)) < _BOUND else 0
-        if length < _FEW or not (around or (run.loops and length > _FEW)):
-            return None
-    low, high = _bound(run, start), _bound(run, stop)
-    if low is None or high is None:
-        return None
-    if step == 1:
-        return low, high, None, 1
-    apart = run.emit("subtract", (high, low) if step > 0 else (low, high))
-    apart = run.emit("add", (apart, run.scalar(abs(step) - 1, "int64")))
-    count = run.emit("floor_divide", (apart, run.scalar(abs(step), "int64")))
-    return run.scalar(0, "int64"), count, low, step
-
-
-def _known(run: Recorder, value: Any) -> Any:
-    """Return a number that Python knows while it traces as it is."""
-    if type(value) is TracedTensor:
-        try:
-            found = known_value(run.session, value._id())
-        except UnknownValueError:
-            return value
-        return found if type(found) is int else value
-    return value
-
-
-def _bound(run: Recorder, value: Any) -> int | None:
-    """Return an end of a range as an int64 that is checked; None where it is none for Python, or too far off."""
-    if type(value) is int:
-        return run.scalar(value, "int64") if abs(value) < _BOUND else None
-    if not is_number(value):
-        return None
-    x = lift(run, value)
-    if not is_integer(x._meta.dtype):
-        return None
-    low, high = integer_range(x._meta.dtype)
-    if low < -_BOUND or high > _BOUND:
-        ok = run.emit("less_equal", (x._id(), run.literal(_BOUND)))
-        if low < 0:
-            ok = run.emit("logical_and", (ok, run.emit("greater_equal", (x._id(), run.literal(-_BOUND)))))
-        x = fresh(run, run.emit("require", (x._id(), ok), {"status": statuses.WIDE_RANGE}))
-    return run.fit(x._id(), (), "int64")
-
-
 # ---------------------------------------------------------------- what rewritten code calls
 def _loop(
-    run: Recorder | None, frame: types.FrameType, place: Site, around: bool, names: tuple[str, ...], made: Any,
-    *args: Any,
+    run: Recorder | None, frame: types.FrameType, place: Site, form: tuple[bool, bool, bool], names: tuple[str, ...],
+    made: Any, *args: Any,
 ) -> Any:
-    """Return what a ``for`` over a range goes over: the range, or the loop that it becomes."""
+    """Return what a ``for`` over a range goes over: the range, or the loop that it becomes.
+
+    `form`: whether it is around a loop that becomes one or is wanted, may end early, and rebinds its variable.
+    """
+    around, ends, rebinds = form
     if run is not None and made is range:
-        over = _range_of(run, place, around, args)
+        over = range_of(run, place, around, args)
         if over is not None:
-            return Loop(run, frame, place, names, over)
+            return Loop(run, frame, place, names, over[0], _Form(ends, certain=over[1] and not rebinds))
+        if ends and (run.arms or run.loops):
+            refuse(run)
     return made(*args)
+
+
+def _during(run: Recorder | None, frame: types.FrameType, place: Site, wanted: bool, names: tuple[str, ...]) -> Any:
+    """Return the loop that a ``while`` becomes; None where Python goes through it."""
+    if run is not None and (wanted or run.loops) and may_loop(run, place):
+        over = run.scalar(0, "int64"), run.scalar(1, "int64"), None, 1
+        return Loop(run, frame, place, names, over, _Form(ends=True, endless=True))
+    if run is not None and (run.arms or run.loops):
+        refuse(run)
+    return None
 
 
 def _enter(run: Recorder | None, frame: types.FrameType, loop: Loop) -> Any:
     return _as_assigned(loop.entered())
 
 
-def _leave(run: Recorder | None, frame: types.FrameType, loop: Loop) -> None:
-    loop.left(frame.f_locals)
+def _leave(run: Recorder | None, frame: types.FrameType, loop: Loop, stop: Any) -> None:
+    loop.left(frame.f_locals, stop)
 
 
 def _finish(run: Recorder | None, frame: types.FrameType, loop: Loop) -> Any:
@@ -293,5 +304,7 @@ def _as_assigned(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-STEPS: Final[dict[str, Callable[..., Any]]] = {"loop": _loop, "enter": _enter, "leave": _leave, "finish": _finish}
+STEPS: Final[dict[str, Callable[..., Any]]] = {
+    "loop": _loop, "during": _during, "enter": _enter, "leave": _leave, "finish": _finish,
+}
 """What takes a step of a loop in a frame, as `jitfuse.tracing.branching.STEPS`."""

@@ -7,8 +7,10 @@ which numbers are carried as what. Does not own the loop (`jitfuse.tracing.loopi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
+from jitfuse.dtypes import integer_range
+from jitfuse.ir import statuses
 from jitfuse.ir.program import Meta
 from jitfuse.tracing import python_numbers
 from jitfuse.tracing.choosing import as_python, holds
@@ -17,6 +19,16 @@ from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
 
 _BOOL = Meta((), "bool")
+BOUND: Final = 1 << 31
+"""Where ranges that are data begin and end, and what ints stay within that loops check; further on Python answers."""
+
+
+def within_bound(run: Recorder, tensor: int, dtype: str) -> int:
+    """Return an int as one that plain Python answers for where it is further from 0 than `BOUND`."""
+    ok = run.emit("less_equal", (tensor, run.literal(BOUND)))
+    if integer_range(dtype)[0] < 0:
+        ok = run.emit("logical_and", (ok, run.emit("greater_equal", (tensor, run.literal(-BOUND)))))
+    return run.emit("require", (tensor, ok), {"status": statuses.WIDE_RANGE})
 
 
 class Carried:
@@ -31,6 +43,8 @@ class Carried:
         """Whether that truth is carried, too."""
         self._taken_for_exact = False
         """Whether a loop within takes the int for one that a double holds: then it has to turn out a double here."""
+        self._bounded = False
+        """Whether the loop checks that the int of Python's stays within `BOUND`."""
         self.value: TracedTensor = start
         self.outputs: tuple[int, ...] = ()
         self.changed = False
@@ -50,8 +64,20 @@ class Carried:
     def starts(self) -> tuple[int, ...]:
         """The tensors that the loop starts with."""
         run = self._run
-        start = run.fit(self._start._id(), (), self._dtype)
+        start = self._checked(run.fit(self._start._id(), (), self._dtype))
         return (start, self._truth_at_start()) if self._told else (start,)
+
+    def bound(self) -> bool:
+        """Have the loop check that the int stays small; return whether it did not before, and can."""
+        run = self._run
+        if self._bounded or not self._weak or self._dtype != "int64":
+            return False
+        self._bounded = True
+        run.session.ranges[self.value._id()] = -BOUND, BOUND
+        return True
+
+    def _checked(self, tensor: int) -> int:
+        return within_bound(self._run, tensor, "int64") if self._bounded else tensor
 
     def _truth_at_start(self) -> int:
         return self._run.scalar(False, "bool") if self._python is None else self._python
@@ -63,6 +89,8 @@ class Carried:
         truth = parameter(f"{name} is Python's", _BOOL) if self._told else None
         self.value = as_python(fresh(run, made)) if self._weak else fresh(run, made)
         if self._weak:
+            if self._bounded:
+                run.session.ranges[self.value._id()] = -BOUND, BOUND
             return
         if truth is None and self._python is not None:  # it is in the first iteration
             truth = run.emit("logical_and", (run.emit("equal", (count, low)), self._python))
@@ -83,7 +111,7 @@ class Carried:
             self._told = self.changed = True
         if self.changed or (taken and self._weak):
             return self.changed
-        self.outputs = (run.fit(end._id(), (), self._dtype),)
+        self.outputs = (self._checked(run.fit(end._id(), (), self._dtype)),)
         if self._told:
             truth = run.scalar(True, "bool") if weak else run.mixed.get(end._id(), run.scalar(False, "bool"))
             self.outputs += (truth,)
@@ -99,7 +127,7 @@ class Carried:
         if not holds(numpy, python) or not (numpy == python or python != "int64" or self._is_exact(other)):
             return False
         if self._weak:
-            self._dtype, self._weak, self.changed = numpy, False, True
+            self._dtype, self._weak, self.changed, self._bounded = numpy, False, True, False
             self._python = self._run.scalar(True, "bool")
         return True
 

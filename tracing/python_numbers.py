@@ -39,7 +39,35 @@ _DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
 
 
 def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Meta]) -> bool:
-    """Tell whether an operator among Python numbers may need ints that 64 bits, or a double, do not hold."""
+    """Tell whether an operator among Python numbers may need ints that 64 bits, or a double, do not hold.
+
+    Ints that go from round to round of a loop of the program are bounded where that decides: the loop checks them.
+    """
+    if not _may_leave(run, name, ids, metas):
+        return False
+    return not (run.loops and _bound_carried(run, ids)) or _may_leave(run, name, ids, metas)
+
+
+def _bound_carried(run: Recorder, ids: Sequence[int]) -> bool:
+    """Bound the ints that loops carry of which these are computed; return whether there are any more."""
+    session, found = run.session, False
+    carried = {c.value._id(): c for loop in run.loops for c in loop.numbers}
+    todo, met = list(ids), set(ids)
+    while todo:
+        tensor = todo.pop()
+        if tensor in carried:
+            found |= carried[tensor].bound()
+        node = session.graph.node(tensor)
+        new = set() if node is None else {i for i in node.input_ids if not session.graph.metas[i].shape} - met
+        met |= new
+        todo += new
+    if found:
+        for tensor in [t for t, known in session.ranges.items() if known is None]:
+            del session.ranges[tensor]
+    return found
+
+
+def _may_leave(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Meta]) -> bool:
     if not any(is_integer(m.dtype) for m in metas) or name not in _RULES:
         return False
     mixed = any(m.dtype in ("float64", "complex128") for m in metas)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import (
     BRANCHED,
     BRANCHED_IF_REPEATED,
+    LOOPED,
     REPLAYED,
     TRACED,
     BranchSignal,
@@ -110,6 +111,8 @@ class Building:
             due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
             if due and question.place not in self._one_way and self._go_both_ways(question):
                 raise BranchSignal
+            if often == LOOPED and nth >= len(self._known) and question.number is bool and self._goes_round():
+                raise BranchSignal
             if often == REPLAYED and nth < len(self._known):
                 self._limits.note_rounds(question)
             if nth < len(self._known):
@@ -124,7 +127,16 @@ class Building:
         do already, or cannot."""
         self._one_way.add(question.place)
         of_int = question.what == "int()"
-        if not (of_int or question.number is bool) or not self._limits.may_branch or not _branches_here(of_int):
+        if not (of_int or question.number is bool) or not self._limits.may_branch:
+            return False
+        if not _wanted_here(branches.want_loop if of_int else branches.want):
+            return False
+        self._limits.note_branching()
+        return True
+
+    def _goes_round(self) -> bool:
+        """Have the loop that ends by what is looked at be the program's; False as for `_go_both_ways`."""
+        if not self._limits.may_branch or not _wanted_here(branches.want_end):
             return False
         self._limits.note_branching()
         return True
@@ -316,15 +328,12 @@ class Building:
         return repr(session.guarded_values.get(feed)), session.int_ranges.get(feed), written
 
 
-def _branches_here(of_int: bool) -> bool:
-    """Have the branches of the user's function that looks at data go both ways; False where that is not possible.
-
-    `of_int`: have the loop over a range whose bound it looks at be a loop of the program.
-    """
+def _wanted_here(want: Callable[[types.CodeType, int], bool]) -> bool:
+    """Ask for other code where the user's function looks at data; False where there is none."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
-    return frame is not None and branches.want(frame.f_code, frame.f_lineno if of_int else None)
+    return frame is not None and want(frame.f_code, frame.f_lineno)
 
 
 def _written(run: Recorder) -> dict[int, int]:

@@ -16,6 +16,8 @@ BRANCHED: Final = 6
 """Looks at one place in one run of the function after which its branches go both ways, where they can."""
 BRANCHED_IF_REPEATED: Final = 24
 """The same in a loop that comes back to where it was but for counters: it may well be closed, and one arm is run."""
+LOOPED: Final = 24
+"""The same after which the loop that ends by it is the program's: one that is closed comes to that rarely, or late."""
 
 
 class SplitSignal(BaseException):

@@ -175,6 +175,12 @@ class Call:
             self.drawn = self._random.copy()
             self._random[1] += 1
 
+    def draw_again(self) -> None:
+        """Put the call's random numbers back: it begins anew. Where somebody has drawn since, they are lost."""
+        if self.drawn is not None and self._random.tolist() == [self.drawn[0], self.drawn[1] + 1]:
+            self._random[1] -= 1
+        self.drawn = None
+
 
 class Position(NamedTuple):
     """Where a call is: a state, the answer to its question, and the key of the edges that it may go on by."""

@@ -94,7 +94,8 @@ class Rewriter(Context):
         """Rewrite what is inside of a statement other than a branch."""
         if isinstance(statement, ast.FunctionDef):
             self.function(statement)
-        elif isinstance(statement, ast.For) and self.lines and (made := loop_statements.as_loop(self, statement)):
+        elif isinstance(statement, ast.For | ast.While) and self.lines and (
+                made := loop_statements.as_loop(self, statement)):
             return made
         elif isinstance(statement, ast.For | ast.While):
             statement.body = self.block(statement.body, loop=True)
@@ -169,12 +170,21 @@ class Rewriter(Context):
             return not has(s.test, *FORBIDDEN) and self.fits([*s.body, *s.orelse], depth + 1)
         if isinstance(s, ast.For):
             names = all(isinstance(n, ast.Name) for n in targets(s.target))
-            return not s.orelse and names and not has(s.iter, *FORBIDDEN) and self.fits(s.body, depth + 1)
+            return not s.orelse and names and not has(s.iter, *FORBIDDEN) and self._goes_on(s, depth)
+        if isinstance(s, ast.While):
+            return bool(self.lines) and not s.orelse and not has(s.test, *FORBIDDEN) and self._goes_on(s, depth)
         if isinstance(s, ast.Assign):
             return all(map(self.is_target, s.targets)) and not has(s.value, *FORBIDDEN)
         if isinstance(s, ast.AugAssign):
             return self.is_target(s.target) and not has(s.value, *FORBIDDEN)
         return False
+
+    def _goes_on(self, loop: ast.For | ast.While, depth: int) -> bool:
+        """Return whether the body of a loop within does nothing else."""
+        body: Sequence[ast.stmt] = loop.body
+        if self.lines and (isinstance(loop, ast.While) or loop_statements.breaks(body)):
+            body = loop_statements.straight(body, NAME)
+        return self.fits(body, depth + 1)
 
     def is_target(self, target: ast.expr) -> bool:
         """Return whether what is assigned to is names of the function alone, and items."""
@@ -197,10 +207,11 @@ class Arms:
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
         if isinstance(s, ast.If):
             return self.rewriter._branch(s, loop=False)
-        if isinstance(s, ast.For):
+        if isinstance(s, ast.For | ast.While):
             made = loop_statements.as_loop(self.rewriter, s) if self.rewriter.lines else None
             if made is not None:
                 return made
+            assert isinstance(s, ast.For)
             s.iter, s.body = call("goes_over", self.value(s.iter)), self.block(s.body)
             return [s]
         if isinstance(s, ast.AugAssign):

@@ -19,9 +19,10 @@ from jitfuse.later import Later
 from jitfuse.tracing.view import gate
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.view import branch_statements
+    from jitfuse.tracing.view import branch_statements, loop_statements
 else:
     branch_statements = Later("jitfuse.tracing.view.branch_statements")
+    loop_statements = Later("jitfuse.tracing.view.loop_statements")
 
 _Place = tuple[str, int]
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
@@ -47,11 +48,29 @@ class Gate:
         return STEPS[self.name](None, sys._getframe(1), *values)
 
 
-def want(code: types.CodeType, line: int | None = None) -> bool:
-    """Have branches in a frame's code go both ways from now on, or a loop at a line be one of the program.
+def want(code: types.CodeType, line: int) -> bool:
+    """Have branches in a frame's code go both ways from now on. False where they do already, or cannot."""
+    return _want(code, None)
 
-    False where they do already, or cannot.
-    """
+
+def want_loop(code: types.CodeType, line: int) -> bool:
+    """Have the loop over a range at a line be one of the program. False as for `want`."""
+    return _want(code, line)
+
+
+def want_end(code: types.CodeType, line: int) -> bool:
+    """Have the loop that ends by what a line of its looks at be one of the program. False as for `want`."""
+    tree = _parsed(code.co_filename)
+    node = None if tree is None else _function_at(tree, code.co_firstlineno)
+    loops = [n for n in ast.walk(node) if isinstance(n, ast.For | ast.While)
+             and n.lineno <= line <= (n.end_lineno or line)] if node is not None else []
+    inner = max(loops, key=lambda n: n.lineno, default=None)
+    if inner is None or not (isinstance(inner, ast.While) or loop_statements.breaks(inner.body)):
+        return False
+    return _want(code, inner.lineno)
+
+
+def _want(code: types.CodeType, line: int | None) -> bool:
     place = code.co_filename, code.co_firstlineno
     known = _wanted.get(place)
     if known is not None and (line is None or line in known):

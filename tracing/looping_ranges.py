@@ -1,0 +1,84 @@
+"""What loops of Python count over that may become loops of the program.
+
+Owns which ranges these are, and that their ends are checked. Does not own the loops (`jitfuse.tracing.looping`).
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.dtypes import integer_range, is_integer
+from jitfuse.tracing.choosing import is_number
+from jitfuse.tracing.handlers import is_caught
+from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.look import UnknownValueError, known_value
+from jitfuse.tracing.looping_numbers import BOUND, within_bound
+from jitfuse.tracing.observing import may_put_off
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.traced import TracedTensor, fresh
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.observing import Site
+
+_FEW: Final = 4
+"""Iterations up to which Python goes through a loop that it knows, within or around one that it does not."""
+Range = tuple[int, int, int | None, int]
+"""The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
+itself, and the step."""
+
+
+def may_loop(run: Recorder, place: Site) -> bool:
+    """Return whether a loop may be one of the program."""
+    return (run.splitter is not None and may_put_off(run) and not run.splitter.decides(place) and not run.session.torch
+            and not is_caught())
+
+
+def range_of(run: Recorder, place: Site, around: bool, args: tuple[Any, ...]) -> tuple[Range, bool] | None:
+    """Return what a loop counts over, and whether it has an iteration for certain; None where Python had better go
+    through it."""
+    if not may_loop(run, place):
+        return None
+    start, stop, step = args if len(args) == 3 else (args[0], args[1], 1) if len(args) == 2 else (0, args[0], 1)
+    start, stop, step = (_known(run, v) for v in (start, stop, step))
+    if type(step) is not int or not 0 < abs(step) < BOUND:
+        return None
+    certain = False
+    if type(start) is type(stop) is int:
+        length = len(range(start, stop, step)) if max(abs(start), abs(stop)) < BOUND else 0
+        if length < _FEW or not (around or (run.loops and length > _FEW)):
+            return None
+        certain = True
+    low, high = _bound(run, start), _bound(run, stop)
+    if low is None or high is None:
+        return None
+    if step == 1:
+        return (low, high, None, 1), certain
+    apart = run.emit("subtract", (high, low) if step > 0 else (low, high))
+    apart = run.emit("add", (apart, run.scalar(abs(step) - 1, "int64")))
+    count = run.emit("floor_divide", (apart, run.scalar(abs(step), "int64")))
+    return (run.scalar(0, "int64"), count, low, step), certain
+
+
+def _known(run: Recorder, value: Any) -> Any:
+    """Return a number that Python knows while it traces as it is."""
+    if type(value) is TracedTensor:
+        try:
+            found = known_value(run.session, value._id())
+        except UnknownValueError:
+            return value
+        return found if type(found) is int else value
+    return value
+
+
+def _bound(run: Recorder, value: Any) -> int | None:
+    """Return an end of a range as an int64 that is checked; None where it is none for Python, or too far off."""
+    if type(value) is int:
+        return run.scalar(value, "int64") if abs(value) < BOUND else None
+    if not is_number(value):
+        return None
+    x = lift(run, value)
+    if not is_integer(x._meta.dtype):
+        return None
+    low, high = integer_range(x._meta.dtype)
+    if low < -BOUND or high > BOUND:
+        x = fresh(run, within_bound(run, x._id(), x._meta.dtype))
+    return run.fit(x._id(), (), "int64")
