@@ -261,18 +261,20 @@ def is_loop(value: Any) -> bool:
 
 # ---------------------------------------------------------------- what rewritten code calls
 def _loop(
-    run: Recorder | None, frame: types.FrameType, place: Site, form: tuple[bool, bool, bool], names: tuple[str, ...],
-    made: Any, *args: Any,
+    run: Recorder | None, frame: types.FrameType, place: Site, form: tuple[bool, bool, bool, bool],
+    names: tuple[str, ...], made: Any, *args: Any,
 ) -> Any:
     """Return what a ``for`` over a range goes over: the range, or the loop that it becomes.
 
-    `form`: whether it is around a loop that becomes one or is wanted, may end early, and rebinds its variable.
+    `form`: whether it is around a loop that becomes one or is wanted, may end early, rebinds its variable, and is to be
+    one though its range is known.
     """
-    around, ends, rebinds = form
+    around, ends, rebinds, long = form
     if run is not None and made is range:
-        over = range_of(run, place, around, args)
-        if over is not None:
-            return Loop(run, frame, place, names, over[0], _Form(ends, certain=over[1] and not rebinds))
+        found = range_of(run, place, around, long, args)
+        if found is not None:
+            site, over, certain = found
+            return Loop(run, frame, site, names, over, _Form(ends, certain=certain and not rebinds))
         if ends and (run.arms or run.loops):
             refuse(run)
     return made(*args)

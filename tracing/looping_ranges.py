@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _FEW: Final = 4
 """Iterations up to which Python goes through a loop that it knows, within or around one that it does not."""
+_LONG: Final = 16
+"""Iterations from which on a loop that it knows is one of the program, where those of its kind are to be."""
+_LONG_LOOP: Final = "a long loop"
 Range = tuple[int, int, int | None, int]
 """The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
 itself, and the step."""
@@ -32,9 +35,19 @@ def may_loop(run: Recorder, place: Site) -> bool:
             and not is_caught())
 
 
-def range_of(run: Recorder, place: Site, around: bool, args: tuple[Any, ...]) -> tuple[Range, bool] | None:
-    """Return what a loop counts over, and whether it has an iteration for certain; None where Python had better go
-    through it."""
+def site_of_long(filename: str, line: int) -> Site:
+    """Return the site by which a loop over a long range is refused: Python goes through it then, as through any."""
+    return _LONG_LOOP, filename, line
+
+
+def range_of(
+    run: Recorder, place: Site, around: bool, long: bool, args: tuple[Any, ...]
+) -> tuple[Site, Range, bool] | None:
+    """Return by which site a loop is refused, what it counts over, and whether it has an iteration for certain; None
+    where Python had better go through it.
+
+    `long`: it is to be a loop of the program though it is known; so are those in it.
+    """
     if not may_loop(run, place):
         return None
     start, stop, step = args if len(args) == 3 else (args[0], args[1], 1) if len(args) == 2 else (0, args[0], 1)
@@ -44,18 +57,22 @@ def range_of(run: Recorder, place: Site, around: bool, args: tuple[Any, ...]) ->
     certain = False
     if type(start) is type(stop) is int:
         length = len(range(start, stop, step)) if max(abs(start), abs(stop)) < BOUND else 0
-        if length < _FEW or not (around or (run.loops and length > _FEW)):
+        if length < _FEW or not (around or (run.loops and length > _FEW) or (long and length >= _LONG)):
             return None
+        if not around and (long or run.loops[-1].place[0] == _LONG_LOOP):
+            place = site_of_long(str(place[0]), int(place[1]))
+            if run.splitter is None or run.splitter.decides(place):
+                return None
         certain = True
     low, high = _bound(run, start), _bound(run, stop)
     if low is None or high is None:
         return None
     if step == 1:
-        return (low, high, None, 1), certain
+        return place, (low, high, None, 1), certain
     apart = run.emit("subtract", (high, low) if step > 0 else (low, high))
     apart = run.emit("add", (apart, run.scalar(abs(step) - 1, "int64")))
     count = run.emit("floor_divide", (apart, run.scalar(abs(step), "int64")))
-    return (run.scalar(0, "int64"), count, low, step), certain
+    return place, (run.scalar(0, "int64"), count, low, step), certain
 
 
 def _known(run: Recorder, value: Any) -> Any:

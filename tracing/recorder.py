@@ -25,17 +25,20 @@ from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import Lines, user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import arms, choosing, handlers
+    from jitfuse.tracing import arms, choosing, handlers, long_loops
     from jitfuse.tracing.observing import Site, Splitter
 else:
     arms = Later("jitfuse.tracing.arms")
     choosing = Later("jitfuse.tracing.choosing")
     handlers = Later("jitfuse.tracing.handlers")
+    long_loops = Later("jitfuse.tracing.long_loops")
 
 
 MAX_OPS: Final = 500_000
 """Operators that one run of a function may record where plain Python can take over: they take seconds to trace, as ten
 thousand rounds of a loop of fifty do, of which Python itself takes a tenth."""
+MANY_OPS: Final = 262_144
+"""Operators after which loops of the function are made loops of the program, where they can."""
 
 
 class Recorder(Memory):
@@ -70,6 +73,10 @@ class Recorder(Memory):
         """Where branches have gone both ways, and loops have become loops of the program."""
         self.lent: dict[int, Any] = {}
         """What stands for generators from outside, by the tensors of their states."""
+        self._most = min(MANY_OPS, MAX_OPS)
+        """Operators at which something is to be done about them."""
+        self.watched: list[Any] = []
+        """The loops that are gone through whose rounds may be copied, from the outside in."""
         self.unproved: list[Site] = []
         """The loops rounds of which have been copied, as long as none after them has shown that they are as recorded.
         """
@@ -166,10 +173,19 @@ class Recorder(Memory):
             meta = _inferred(row, metas, attrs) if once else row.infer(metas, dict(attrs))
         if source is None:
             source = self.line()
-        if len(graph.ops) >= MAX_OPS and self.splitter is not None:
-            self.splitter.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
-                                  "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+        if len(graph.ops) >= self._most and self.splitter is not None:
+            self._note_many(source)
         return graph.add_op(row.name, inputs, attrs, meta, row.mode_sensitive, source)
+
+    def _note_many(self, source: str) -> None:
+        """Have loops be loops of the program where they can; give up where there are too many ops for any other way."""
+        if len(self.graph.ops) < MAX_OPS:
+            self._most = MAX_OPS
+            long_loops.look_for_loops(self)
+            return
+        assert self.splitter is not None
+        self.splitter.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
+                              "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def _look_at_errors(self) -> None:
         error_state.refuse_shown()

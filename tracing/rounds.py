@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.ir.floats import exact_text
+from jitfuse.tracing import long_loops, recorder
 from jitfuse.tracing.copied_round import CopiedRound, Held, Mark, alive, held_now, mark, recorded_beside
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import MAX_OPS, Recorder
@@ -34,6 +35,9 @@ _AFTER: Final = 3
 """Rounds that run after those that are copied: the first reads views anew, the last is held against a copy."""
 _LEAST: Final = 16
 """Rounds from which on copying is worth a look at the source."""
+_MANY: Final = 32_768
+"""Operators beyond which such loops are made loops of the program instead, where nothing is decided in them: that takes
+two traces of a few rounds. Loops with branches run several times as fast as copied rounds, 64 operators in a kernel."""
 _MOST: Final = 1 << 40
 """How far ranges go that are looked at: nobody waits for the end of a longer one."""
 _MODULES: Final = frozenset({"numpy", "math"})
@@ -82,12 +86,15 @@ class Rounds:
 
     def __next__(self) -> int:
         k = self._next
+        if k == 0:
+            self._run.watched.append(self)
         if self._watching:
             self._begins(k, sys._getframe(1))
             k = self._next
         elif self._copied is not None and k >= len(self._range) - 1:
             self._ends(k)
         if k >= len(self._range):
+            self._run.watched = [loop for loop in self._run.watched if loop is not self]
             raise StopIteration
         self._next = k + 1
         return self._range[k]
@@ -109,17 +116,23 @@ class Rounds:
             self._held.append(held_now(run))
             return
         if self._watching:
-            self._copy(len(self._range) - k - _AFTER, [*(names for _, names in self._states), state[1]])
+            self._copy(len(self._range) - k - _AFTER, [*(names for _, names in self._states), state[1]], frame)
         self._watching = False
         self._states.clear()
         self._held.clear()
 
-    def _copy(self, count: int, names: list[dict[str, Any]]) -> None:
+    def _copy(self, count: int, names: list[dict[str, Any]], frame: types.FrameType) -> None:
         """Copy so many rounds, if they are like those before; `names` is what names held after each of these."""
         run = self._run
         _, first, low = (found[1] for found in self._marks[:_BEFORE])
         found = CopiedRound.of(run, list(zip(self._marks[_BEFORE:], self._marks[_BEFORE + 1 :])), first, low)
-        if found is None or len(run.graph.ops) + count * len(found.ops) > MAX_OPS:
+        if found is None:
+            return
+        recorded = len(run.graph.ops) + count * len(found.ops)
+        outer = run.watched[0]
+        if recorded > (recorder.MANY_OPS if outer.decides else _MANY):
+            outer.become_loops(frame.f_code)
+        if recorded > MAX_OPS:
             return
         if any(held.keys() != names[0].keys() for held in names) or not all(
             _is_handed_on([held[name] for held in names], self._held[0], found.tensors) for name in names[0]
@@ -130,6 +143,15 @@ class Rounds:
         self._copied = found
         self._next += count
         run.unproved.append(self._loop.site)
+
+    @property
+    def decides(self) -> bool:
+        """Whether the loop has branches."""
+        return self._loop.branches
+
+    def become_loops(self, code: types.CodeType) -> None:
+        """End this run to have the loop, of a frame's code, be one of the program; return where it had better not."""
+        long_loops.become_loops(self._run, code, self._loop.site[1], self._marks[0][0])
 
     def _ends(self, k: int) -> None:
         """Mark where the last round begins; when it is over, hold it against what a copy of it would be."""

@@ -53,10 +53,13 @@ _OPERATORS: Final = {
 class Rewriter(Context):
     """One function being rewritten, with the functions in it."""
 
-    def __init__(self, filename: str, lines: Collection[int] = ()) -> None:
-        """`lines`: where loops begin whose ranges are data; in code without them, loops are left alone."""
+    def __init__(self, filename: str, lines: Collection[int] = (), long: Collection[int] = ()) -> None:
+        """`lines`: where loops begin whose ranges are data, `long`: whose ranges are known and long.
+
+        In code without either, loops are left alone.
+        """
         super().__init__(filename)
-        self.lines = lines
+        self.lines, self.long = lines, long
         self._outer: frozenset[str] = frozenset()
         self._function: ast.FunctionDef | None = None
 
@@ -66,10 +69,15 @@ class Rewriter(Context):
         self._outer = frozenset(n for s in ast.walk(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names)
         self._function = node
         if loop_statements.catches(node):
-            self.lines = ()
+            self.lines = self.long = ()
         if not any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) or _identifies(n) for n in ast.walk(node)):
             node.body = self.block(node.body, loop=False)
         self._outer, self._function = before
+
+    @property
+    def makes_loops(self) -> bool:
+        """Whether loops may be loops of the program."""
+        return bool(self.lines or self.long)
 
     def block(self, body: Sequence[ast.stmt], loop: bool) -> list[ast.stmt]:
         """Rewrite statements that follow one another; `loop`: they are the whole body of a loop."""
@@ -94,7 +102,7 @@ class Rewriter(Context):
         """Rewrite what is inside of a statement other than a branch."""
         if isinstance(statement, ast.FunctionDef):
             self.function(statement)
-        elif isinstance(statement, ast.For | ast.While) and self.lines and (
+        elif isinstance(statement, ast.For | ast.While) and self.makes_loops and (
                 made := loop_statements.as_loop(self, statement)):
             return made
         elif isinstance(statement, ast.For | ast.While):
@@ -172,7 +180,7 @@ class Rewriter(Context):
             names = all(isinstance(n, ast.Name) for n in targets(s.target))
             return not s.orelse and names and not has(s.iter, *FORBIDDEN) and self._goes_on(s, depth)
         if isinstance(s, ast.While):
-            return bool(self.lines) and not s.orelse and not has(s.test, *FORBIDDEN) and self._goes_on(s, depth)
+            return self.makes_loops and not s.orelse and not has(s.test, *FORBIDDEN) and self._goes_on(s, depth)
         if isinstance(s, ast.Assign):
             return all(map(self.is_target, s.targets)) and not has(s.value, *FORBIDDEN)
         if isinstance(s, ast.AugAssign):
@@ -182,7 +190,7 @@ class Rewriter(Context):
     def _goes_on(self, loop: ast.For | ast.While, depth: int) -> bool:
         """Return whether the body of a loop within does nothing else."""
         body: Sequence[ast.stmt] = loop.body
-        if self.lines and (isinstance(loop, ast.While) or loop_statements.breaks(body)):
+        if self.makes_loops and (isinstance(loop, ast.While) or loop_statements.breaks(body)):
             body = loop_statements.straight(body, NAME)
         return self.fits(body, depth + 1)
 
@@ -208,7 +216,7 @@ class Arms:
         if isinstance(s, ast.If):
             return self.rewriter._branch(s, loop=False)
         if isinstance(s, ast.For | ast.While):
-            made = loop_statements.as_loop(self.rewriter, s) if self.rewriter.lines else None
+            made = loop_statements.as_loop(self.rewriter, s) if self.rewriter.makes_loops else None
             if made is not None:
                 return made
             assert isinstance(s, ast.For)

@@ -28,6 +28,8 @@ _Place = tuple[str, int]
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
 _wanted: Final[dict[_Place, frozenset[int]]] = {}
 """File and first line of code in which branches go both ways; the lines of its loops over ranges that are data."""
+_long: Final[dict[_Place, frozenset[int]]] = {}
+"""The same for the lines of its loops over ranges that are known, and long."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
 """By the id of a function's own code: a weak reference to it, and the code that goes both ways, if there is any."""
 
@@ -83,6 +85,29 @@ def _want(code: types.CodeType, line: int | None) -> bool:
     return True
 
 
+def want_long(code: types.CodeType, line: int) -> bool:
+    """Have a loop at a line of a frame's code, and those in it, be loops of the program from now on, known as they are.
+
+    False where that is so already, or cannot be.
+    """
+    place = code.co_filename, code.co_firstlineno
+    known = _long.get(place, frozenset())
+    if line in known or not _sites_in(*place, _wanted.get(place, frozenset()), line, known | {line}):
+        return False
+    _long[place] = known | {line}
+    _wanted.setdefault(place, frozenset())
+    _made.clear()
+    return True
+
+
+def loops_around(code: types.CodeType, line: int) -> list[int]:
+    """Return the lines of the loops that a line of a frame's code is in, from the outside in."""
+    tree = _parsed(code.co_filename)
+    found = None if tree is None else _function_at(tree, code.co_firstlineno)
+    loops = [n for n in ast.walk(found) if isinstance(n, ast.For)] if found is not None else []
+    return sorted({n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or n.lineno)})
+
+
 def both_ways(code: types.CodeType) -> types.CodeType | None:
     """Return a function's code with branches that go both ways, where that is wanted."""
     if not _wanted:
@@ -101,13 +126,15 @@ def _is_wanted(code: types.CodeType) -> bool:
     return (code.co_filename, code.co_firstlineno) in _wanted or any(map(_is_wanted, inner))
 
 
-def _sites_in(filename: str, line: int, lines: frozenset[int], loop: int | None) -> bool:
+def _sites_in(
+    filename: str, line: int, lines: frozenset[int], loop: int | None, long: frozenset[int] = frozenset()
+) -> bool:
     """Return whether a function of a file has branches that can go both ways, or such a loop at a line."""
     tree = _parsed(filename)
     found = None if tree is None else _function_at(tree, line)
     if found is None:
         return False
-    rewriter = branch_statements.Rewriter(filename, lines)
+    rewriter = branch_statements.Rewriter(filename, lines, long)
     rewriter.function(found)
     return rewriter.count > 0 if loop is None else loop in rewriter.loops
 
@@ -134,8 +161,9 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
     if found is None:
         return None
     tree, node = found
-    lines = _wanted.get((code.co_filename, code.co_firstlineno), frozenset())
-    rewriter = branch_statements.Rewriter(code.co_filename, lines)
+    place = code.co_filename, code.co_firstlineno
+    lines, long = _wanted.get(place, frozenset()), _long.get(place, frozenset())
+    rewriter = branch_statements.Rewriter(code.co_filename, lines, long)
     rewriter.function(node)
     made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
     return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)

@@ -78,8 +78,9 @@ def _as_for(rewriter: Rewriter, node: ast.For) -> list[ast.stmt] | None:
     arms = Arms(rewriter)
     args = [arms.value(a) for a in over.args]
     is_loop, ended = call("is_loop", load(t)), _named([*names, target.id], call("finish", load(t)))
-    made: list[ast.stmt] = [assign([t], call("loop", place, constant((around, stop is not None, rebound)),
-                                             constant(tuple(names)), load("range"), *args))]
+    form = around, stop is not None, rebound, node.lineno in rewriter.long
+    made: list[ast.stmt] = [
+        assign([t], call("loop", place, constant(form), constant(tuple(names)), load("range"), *args))]
     begun = _named(names, call("enter", load(t)))
     if stop is None:
         left = [ast.If(is_loop, [_left(t, None)], [])]
