@@ -10,6 +10,7 @@ from numpy_programs import (
     algebra,
     deciding,
     dynamic,
+    elements,
     geometry,
     images,
     networks,
@@ -29,6 +30,6 @@ __all__ = ["PROGRAMS", "Program"]
 PROGRAMS: Final = tuple(
     program
     for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry, sequences, searches,
-                   sampling, pivoting, deciding, scalars)
+                   sampling, pivoting, deciding, scalars, elements)
     for program in module.PROGRAMS
 )
