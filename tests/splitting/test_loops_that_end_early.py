@@ -375,6 +375,62 @@ def test_random_numbers_are_drawn_once_where_a_call_begins_anew() -> None:
     same([fused(numbers(1, 12)) for _ in range(3)], found[0])
 
 
+# ---------------------------------------------------------------- tests that do more than compute
+def probed(log: Any, value: Any) -> Any:
+    log.append(1)
+    return value
+
+
+def probed_by_an_if(x: Any) -> Any:
+    log: list[int] = []
+    ends, c = (x * 12).astype(int), 0
+    for i in range(len(x)):
+        for k in range(ends[i]):
+            if probed(log, x[k]) > 0.5:
+                c += 1
+    return c, len(log)
+
+
+def probed_in_an_arm(x: Any) -> Any:
+    log: list[int] = []
+    c = 0
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            if probed(log, x[i - 1]) > 0.5:
+                c += 1
+        else:
+            c += 2
+    return c, len(log)
+
+
+def probed_by_a_while(x: Any) -> Any:
+    log: list[int] = []
+    c = 0
+    for i in range(len(x)):
+        j = 0
+        while j < 9 and probed(log, x[i]) * j < 2.5:
+            j += 1
+        c += j
+    return c, len(log)
+
+
+def popped_by_a_while(x: Any) -> Any:
+    stack, c = list(range(12)) * 9, 0
+    for i in range(len(x)):
+        j = 0
+        while x[i] * stack.pop() > 1.5 * j:
+            j += 1
+        c += j
+    return c, len(stack)
+
+
+@pytest.mark.parametrize("program", [probed_by_an_if, probed_in_an_arm, probed_by_a_while, popped_by_a_while])
+def test_what_tests_call_is_called_as_often_as_by_python(program: Callable[..., Any]) -> None:
+    fused = jf.fuse(program)
+    for seed in range(12):
+        agrees(fused, program, (numbers(seed, 16),))
+
+
 # ---------------------------------------------------------------- drawn
 def compiled(path: Path, source: str) -> Any:
     path.write_text(source)

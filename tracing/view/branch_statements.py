@@ -122,8 +122,11 @@ class Rewriter(Context):
         names = [f"{NAME}{k + 1}" for k in range(before, self.temporaries)]
         return [located(assign([n], ast.Constant(None)), like) for n in names]
 
-    def _branch(self, node: ast.If, loop: bool) -> list[ast.stmt]:
-        """Rewrite an ``if``: both ways where its arms only compute and assign."""
+    def _branch(self, node: ast.If, loop: bool, in_arm: bool = False) -> list[ast.stmt]:
+        """Rewrite an ``if``: both ways where its arms only compute and assign.
+
+        `in_arm`: what its test calls is asked for, as in the arm or loop of the program that it is in.
+        """
         if not self.fits([*node.body, *node.orelse]) or has(node.test, *FORBIDDEN):
             node.body = self.block(node.body, loop)
             node.orelse = self.block(node.orelse, loop)
@@ -132,7 +135,7 @@ class Rewriter(Context):
         before, names = self.temporaries, self._assigned(node)
         place = self.place(node)
         t, listed = self.temporary(), constant(tuple(names))
-        test = Expressions(self).truth(node.test)
+        test = Expressions(self, in_arm).truth(node.test)
         arms = Arms(self)
         body, orelse = arms.block(node.body), arms.block(node.orelse)
         made: list[ast.stmt] = [
@@ -214,7 +217,7 @@ class Arms:
 
     def statement(self, s: ast.stmt) -> list[ast.stmt]:
         if isinstance(s, ast.If):
-            return self.rewriter._branch(s, loop=False)
+            return self.rewriter._branch(s, loop=False, in_arm=True)
         if isinstance(s, ast.For | ast.While):
             made = loop_statements.as_loop(self.rewriter, s) if self.rewriter.makes_loops else None
             if made is not None:
