@@ -14,7 +14,7 @@ from jitfuse.exporting.names import RESERVED, identifier
 from jitfuse.exporting.results import Argument, Constant, Delivered, Leaf, Window
 from jitfuse.ir.program import FusedProgram
 from jitfuse.tracing.found import Trace
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, ResultLeaf, SameLeaf, ViewLeaf, tree_of
 
 
 def export_call(function: Any, trace: Trace, training: bool) -> str:
@@ -37,7 +37,7 @@ def export_call(function: Any, trace: Trace, training: bool) -> str:
         return Constant(found.value)
 
     leaves = {id(found): leaf(found) for found in trace.result.leaves}
-    tree = trace.result.rebuild([leaves[id(found)] for found in trace.result.leaves])
+    tree = tree_of(trace.result.spec, [leaves[id(found)] for found in trace.result.result_leaves])
     program = with_feeds_of_the_result(trace)
     return export(
         program, training, identifier(function.name.rpartition(".")[2], "fused"), tree=tree,

@@ -17,7 +17,7 @@ from jitfuse.tracing import python_numbers
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.observing import exact
-from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.recorder import Mixed, Recorder
 from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.traced import TracedTensor, fresh
 
@@ -175,13 +175,22 @@ def _chosen_number(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> Tr
     dtype = next(v._meta.dtype for v in (one, two) if not v.weak)
     if not all(v._meta.dtype == dtype if not v.weak else holds(dtype, v._meta.dtype) for v in (one, two)):
         raise ApartError
-    cast = [v.call("astype", dtype=dtype) if v.weak else v for v in (one, two)]
-    made: TracedTensor = condition.call("where", *cast)
-    if any(v.weak or v._id() in run.mixed for v in (one, two)):
-        python = [run.scalar(True, "bool") if v.weak else run.mixed.get(v._id(), run.scalar(False, "bool"))
-                  for v in (one, two)]
-        run.mixed[made._id()] = run.emit("where", (condition._id(), *python))
-    return made
+    return either(condition, one, two, dtype)
+
+
+def either(condition: TracedTensor, one: TracedTensor, two: TracedTensor, dtype: str) -> TracedTensor:
+    """Return one of two scalars as one of a dtype, Python's where it is; raises ApartError for two types of these."""
+    run = condition._run
+    mixed = [Mixed(run.scalar(True, "bool"), v._meta.dtype) if v.weak else run.mixed.get(v._id()) for v in (one, two)]
+    pythons = {m.python for m in mixed if m is not None}
+    if len(pythons) > 1:
+        raise ApartError
+    cast = [run.emit("astype", (v._id(),), {"dtype": dtype}) if v.weak else v._id() for v in (one, two)]
+    made = run.emit("where", (condition._id(), *cast))
+    if pythons:
+        truths = [run.scalar(False, "bool") if m is None else m.truth for m in mixed]
+        run.mixed[made] = Mixed(run.emit("where", (condition._id(), *truths)), pythons.pop())
+    return fresh(run, made)
 
 
 def holds(dtype: str, python: str) -> bool:

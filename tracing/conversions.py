@@ -17,6 +17,7 @@ from jitfuse.tracing import python_numbers
 from jitfuse.tracing.choosing import as_python
 from jitfuse.tracing.handlers import is_caught
 from jitfuse.tracing.look import UnknownValueError, known_value
+from jitfuse.tracing.mixed_numbers import settled
 from jitfuse.tracing.observing import may_put_off
 from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.traced import TracedTensor, fresh
@@ -44,6 +45,7 @@ def item(value: TracedTensor) -> Any:
 
 def type_of(*values: Any, **options: Any) -> Any:
     """Return what `type` returns: the type that a value has in Python."""
+    values = tuple(map(settled, values))
     kind = type(values[0]) if len(values) == 1 and not options else None
     if kind is TracedTensor or hasattr(kind, "_stands_for"):  # a generator
         return values[0].__class__

@@ -12,7 +12,7 @@ from typing import Any, Final
 from jitfuse.records import made
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.memory import Storage
-from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.recorder import Mixed, Recorder
 
 _PLACED: Final = frozenset({"slice", "update_slice"})
 _CONSTANTS: Final = frozenset({"full", "constant"})
@@ -163,9 +163,9 @@ class CopiedRound:
     @staticmethod
     def _note(run: Recorder, low: int, end: int, further: int) -> None:
         """Have what is known of tensors that rounds have made be known of those that stand for them."""
-        for t, truth in list(run.mixed.items()):
+        for t, (truth, python) in list(run.mixed.items()):
             if low <= t < end:
-                run.mixed[t + further] = truth + further if low <= truth < end else truth
+                run.mixed[t + further] = Mixed(truth + further if low <= truth < end else truth, python)
         run.bounded |= {t + further for t in run.bounded if low <= t < end}
 
     def is_again(self, run: Recorder, begin: Mark, count: int) -> bool:

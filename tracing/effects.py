@@ -58,6 +58,7 @@ def delivery(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
         owner += effect.owner is not None
 
     def deliver(values: Sequence[Any]) -> Any:
+        values = tree.settled(values)
         for bind, known, owner, key, begin, end, spec in puts:
             value = values[begin] if spec is None else tree_of(spec, values[begin:end])
             bind(values[owner] if known is None else known, key, value)

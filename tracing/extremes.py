@@ -12,6 +12,7 @@ import numpy as np
 
 from jitfuse.dtypes import kind, numpy_dtype
 from jitfuse.tracing import choosing, python_numbers
+from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.traced import TracedTensor
 
 _DTYPES: Final[dict[type, str]] = {int: "int64", float: "float64"}
@@ -34,17 +35,22 @@ def _chosen(
     if options or not _are_numbers(several):
         return original(*values, **options)
     found = several[0]
-    for value in several[1:]:
-        better = beats(value, found)
-        found = _either(better, value, found) if isinstance(better, TracedTensor) else value if better else found
+    try:
+        for value in several[1:]:
+            better = beats(value, found)
+            found = _either(better, value, found) if isinstance(better, TracedTensor) else value if better else found
+    except choosing.ApartError:  # Python's ints and floats among them
+        return original(*values)
     return found
 
 
 def _either(condition: TracedTensor, value: Any, other: Any) -> Any:
     """Return a number or another one: Python's where both are."""
-    made = condition.call("where", value, other)
-    is_python = all(not isinstance(v, TracedTensor) or v.weak for v in (value, other))
-    return choosing.as_python(made) if is_python else made
+    one, two = lift(condition._run, value), lift(condition._run, other)
+    numpy = [v._meta.dtype for v in (one, two) if not v.weak]
+    if not numpy:
+        return choosing.as_python(condition.call("where", one, two))
+    return choosing.either(condition, one, two, numpy[0])
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
@@ -72,6 +78,6 @@ def _are_pythons(values: Sequence[Any]) -> bool:
 
 def _fits(value: Any, dtype: str) -> bool:
     if kind(dtype) == "float":
-        return type(value) in (int, float)
+        return type(value) in (int, float) and float(numpy_dtype(dtype).type(value)) == value
     bounds = np.iinfo(numpy_dtype(dtype))
     return type(value) is int and int(bounds.min) <= value <= int(bounds.max)

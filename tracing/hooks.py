@@ -25,11 +25,12 @@ from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import branching, choosing, conversions, generators
+    from jitfuse.tracing import branching, choosing, conversions, generators, mixed_numbers
 else:
     branching = Later("jitfuse.tracing.branching")
     choosing = Later("jitfuse.tracing.choosing")
     conversions = Later("jitfuse.tracing.conversions")
+    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
     generators = Later("jitfuse.tracing.generators")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
@@ -77,6 +78,7 @@ class TracingHooks:
         What stands for a number of Python's has those of such alone; what stands for a NumPy scalar has no others of
         the names with a meaning to Python: code asks for `__len__` to tell arrays from numbers.
         """
+        value = mixed_numbers.settled(value) if type(value) is TracedTensor and self.run.mixed else value
         if type(value) is TracedTensor and (value.weak or (value._scalar and name.startswith("__"))):
             number = _NUMBERS[kind(value._meta.dtype)] if value.weak else numpy_dtype(value._meta.dtype).type
             if not hasattr(number, name):

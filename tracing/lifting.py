@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.later import Later
 from jitfuse.tracing.device_array import unwrapped
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.foreign import Foreign, bare
@@ -15,6 +16,11 @@ from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor, fresh
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import mixed_numbers
+else:
+    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
 
 _NUMBERS: Final = frozenset({bool, int, float, complex})
 
@@ -60,7 +66,8 @@ def stack_nested(run: Recorder, value: Sequence[Any]) -> TracedTensor:
     """Return a nested list of numbers and traced values as one array, as np.array does."""
     if not _holds_traced(value):
         return fresh(run, run.constant(np.array(value)), scalar=False)
-    parts = [stack_nested(run, v) if isinstance(v, list | tuple) else lift(run, v) for v in value]
+    known = map(mixed_numbers.settled, value) if run.mixed else value
+    parts = [stack_nested(run, v) if isinstance(v, list | tuple) else lift(run, v) for v in known]
     strong = [p.call("astype", dtype=p._meta.dtype) if p.weak else p for p in parts]
     shapes = {p.shape for p in strong}
     if len(shapes) > 1:

@@ -23,16 +23,19 @@ from jitfuse.tracing.source import is_user_code, user_line
 
 if TYPE_CHECKING:
     from jitfuse.ir.program import Meta
-    from jitfuse.tracing import conversions, observing, printing, python_numbers
+    from jitfuse.tracing import conversions, mixed_numbers, observing, printing, python_numbers
     from jitfuse.tracing.memory import Storage
     from jitfuse.tracing.recorder import Recorder
 else:
     conversions = Later("jitfuse.tracing.conversions")
+    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
     observing = Later("jitfuse.tracing.observing")
     printing = Later("jitfuse.tracing.printing")
     python_numbers = Later("jitfuse.tracing.python_numbers")
 
 _TAKES_NUMBERS: Final = (bool, int, float, complex, operator.index)
+_SAME: Final = ("bool()", "float()", "complex()", "np.asarray()", "tolist()")
+"""Looks that see the same in a number of Python's and one of NumPy's."""
 _PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
 
 
@@ -55,6 +58,10 @@ class Looks(ArrayMethods):
 
     def _look(self, what: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
         """Return `convert` of the value; where only data knows it, the program is split here, or TracedValueError."""
+        if self._run.mixed and what not in _SAME:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return known._look(what, convert)
         tensor = self._id()
         try:
             value = known_value(self._run.session, tensor)
@@ -82,6 +89,10 @@ class Looks(ArrayMethods):
         return complex(self._look("complex()", complex))
 
     def __index__(self) -> int:
+        if self._run.mixed:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return int(known.__index__())
         if not self._meta.weak and not dtypes.is_integer(self._meta.dtype):
             operator.index(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype))[()])  # raises
         return int(self._look("int()", operator.index))
@@ -120,6 +131,10 @@ class Looks(ArrayMethods):
     def __format__(self, spec: str) -> str:
         if not self._is_shown():
             return format(self._description(), spec)
+        if self._run.mixed:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return format(known, spec)
         if not self._meta.weak or python_numbers.is_of_data(self._run.session, self._id()):
             place = printing.placed(self._run, self, spec, sys._getframe(1))
             if place is not None:
@@ -138,6 +153,10 @@ class Looks(ArrayMethods):
         asked = is_user_code(sys._getframe(1).f_code.co_filename) and self._is_shown()
         if not asked:
             return self._description()
+        if self._run.mixed:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return repr(known._look("repr()"))
         value = self._look("repr()")
         return repr(value if self._scalar or self._meta.weak else np.asarray(value))
 
@@ -184,6 +203,10 @@ class Looks(ArrayMethods):
         """Answer isinstance as the plain run would: float for a Python float, np.ndarray for an array."""
         if self.weak:
             return _PYTHON_TYPE[self._meta.dtype]
+        if self._run.mixed and is_user_code(sys._getframe(1).f_code.co_filename):
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return known.__class__  # type: ignore[no-any-return]
         return dtypes.numpy_dtype(self._meta.dtype).type if self._scalar else np.ndarray
 
     def __getattr__(self, name: str) -> Any:

@@ -15,7 +15,7 @@ from jitfuse.ir.program import Meta
 from jitfuse.tracing import python_numbers
 from jitfuse.tracing.choosing import as_python, holds
 from jitfuse.tracing.lifting import lift
-from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.recorder import Mixed, Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
 
 _BOOL = Meta((), "bool")
@@ -37,8 +37,11 @@ class Carried:
     def __init__(self, run: Recorder, start: TracedTensor) -> None:
         self._run, self._start = run, start
         self._dtype, self._weak = start._meta.dtype, start.weak
-        self._python: int | None = run.mixed.get(start._id())
+        mixed = run.mixed.get(start._id())
+        self._python: int | None = None if mixed is None else mixed.truth
         """The truth that the start stands for a number of Python's, where it is carried as NumPy's."""
+        self._type: str | None = None if mixed is None else mixed.python
+        """The dtype that the number has where it is Python's."""
         self._told = False
         """Whether that truth is carried, too."""
         self._taken_for_exact = False
@@ -95,7 +98,11 @@ class Carried:
         if truth is None and self._python is not None:  # it is in the first iteration
             truth = run.emit("logical_and", (run.emit("equal", (count, low)), self._python))
         if truth is not None:
-            run.mixed[self.value._id()] = truth
+            run.mixed[self.value._id()] = self._mixed(truth)
+
+    def _mixed(self, truth: int) -> Mixed:
+        assert self._type is not None
+        return Mixed(truth, self._type)
 
     def end(self, value: Any) -> bool:
         """End an iteration that leaves a value; return whether the number can be carried."""
@@ -107,14 +114,18 @@ class Carried:
         dtype, weak = end._meta.dtype, end.weak
         if (dtype, weak) != (self._dtype, self._weak) and not self._join(end):
             return False
-        if not self._weak and (weak or end._id() in run.mixed) and not self._told:
-            self._told = self.changed = True
+        mixed = Mixed(run.scalar(True, "bool"), dtype) if weak else run.mixed.get(end._id())
+        if not self._weak and mixed is not None:
+            if self._type not in (None, mixed.python):
+                return False
+            self._type = mixed.python
+            self.changed |= not self._told
+            self._told = True
         if self.changed or (taken and self._weak):
             return self.changed
         self.outputs = (self._checked(run.fit(end._id(), (), self._dtype)),)
         if self._told:
-            truth = run.scalar(True, "bool") if weak else run.mixed.get(end._id(), run.scalar(False, "bool"))
-            self.outputs += (truth,)
+            self.outputs += (run.scalar(False, "bool") if mixed is None else mixed.truth,)
         return True
 
     def _join(self, end: TracedTensor) -> bool:
@@ -128,7 +139,7 @@ class Carried:
             return False
         if self._weak:
             self._dtype, self._weak, self.changed, self._bounded = numpy, False, True, False
-            self._python = self._run.scalar(True, "bool")
+            self._python, self._type = self._run.scalar(True, "bool"), python
         return True
 
     def _is_exact(self, number: TracedTensor) -> bool:
@@ -153,4 +164,4 @@ class Carried:
             empty = run.emit("logical_not", (run.emit("less", (low, high)),))
             truth = run.emit("logical_and", (empty, self._python))
         if truth is not None:
-            run.mixed[made._id()] = truth
+            run.mixed[made._id()] = self._mixed(truth)

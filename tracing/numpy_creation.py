@@ -21,6 +21,7 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.array_class import array_class
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.lifting import lift
+from jitfuse.tracing.mixed_numbers import settled
 from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.recorder import Recorder, active
 from jitfuse.tracing.source import user_line
@@ -90,7 +91,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     """Return an array filled with one value, which may be traced."""
     _order("full", order, like)
     run = run_of_call()
-    value = lift(run, fill_value)
+    value = lift(run, settled(fill_value))
     name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.full")
     weak.check_filling(value, name)
     return fresh(run, run.fit(value._id(), _shape(shape), name), scalar=False).ordered("full", order)
@@ -196,7 +197,7 @@ def array(object: Any, dtype: Any = None, *, copy: Any = True, order: str = "K",
     if isinstance(object, list | tuple) and traced_among(*object) is None and dtype is not None:
         value = lift(run, np.array(object, dtype_name(dtype, "np.array")))
     elif isinstance(object, list | tuple | np.ndarray | np.generic | bool | int | float | complex | AbstractTensor):
-        value = lift(run, object)
+        value = lift(run, settled(object))
     else:
         value = lift(run, np.array(object))
     name = value._meta.dtype if dtype is None else dtype_name(dtype, "np.array")

@@ -34,8 +34,8 @@ _NUMBERS: Final[dict[str, Callable[[int], Any]]] = {"bool": bool, "int64": int, 
                                                  "complex128": complex}
 _GROWING: Final = frozenset({"add", "subtract", "multiply", "power"})
 _SIMPLE_POWERS: Final = ((2, "square"), (-1, "reciprocal"), (0.5, "sqrt"))
-_COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
-_DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
+COMPARISONS: Final = frozenset({"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"})
+DIVISIONS: Final = frozenset({"divide", "floor_divide", "remainder"})
 
 
 def leave_their_range(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Meta]) -> bool:
@@ -71,7 +71,7 @@ def _may_leave(run: Recorder, name: str, ids: Sequence[int], metas: Sequence[Met
     if not any(is_integer(m.dtype) for m in metas) or name not in _RULES:
         return False
     mixed = any(m.dtype in ("float64", "complex128") for m in metas)
-    if mixed and name not in _COMPARISONS:
+    if mixed and name not in COMPARISONS:
         return False  # Python rounds the int to a double, too
     ranges = [range_of(run, i) for i in ids]
     if mixed or name == "divide":
@@ -212,7 +212,7 @@ _RULES: Final[dict[str, Callable[..., Range | None]]] = {
     "positive": lambda a: a,
     "abs": lambda a: (0, _largest(a)),
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), _bits),
-    **dict.fromkeys(_COMPARISONS, _compared),
+    **dict.fromkeys(COMPARISONS, _compared),
 }
 """The range of an operator's result among ints."""
 
@@ -222,7 +222,7 @@ def checked(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta
     """Return the operands of an operator among Python numbers, with a check of what Python raises for."""
     if run.session.on_device or len(ids) != 2:
         return ids
-    if name in _DIVISIONS:
+    if name in DIVISIONS:
         ok = _is_not_zero(run, ids[1])
         if _is_looked_at(run, ok, name, metas, 1, 0):
             return ids
@@ -245,61 +245,33 @@ def _is_looked_at(run: Recorder, ok: int | None, name: str, metas: Sequence[Meta
     return found is not None
 
 
-def are_python(run: Recorder, ids: Sequence[int], metas: Sequence[Meta]) -> int | None:
-    """Return the truth that all operands stand for Python numbers; None where one never does."""
-    found = None
-    for i, meta in zip(ids, metas):
-        python = run.mixed.get(i)
-        if python is None and not meta.weak:
-            return None
-        if python is not None and python != found:
-            found = python if found is None else run.emit("logical_and", (found, python))
-    return found
-
-
-def checked_where(run: Recorder, name: str, ids: tuple[int, ...], python: int) -> tuple[int, ...]:
-    """Return operands with a check of what Python raises for where they stand for its numbers."""
-    if run.session.on_device or len(ids) != 2 or (name not in _DIVISIONS and name != "power"):
-        return ids
-    at = 0 if name == "power" else 1
-    literal = _literal(run, ids[1])
-    if literal is not None and (literal >= 0 if at == 0 else literal != 0):
-        return ids
-    handlers.refuse_in_try("a division")
-    ok = run.emit("not_equal", (ids[at], run.literal(0)))
-    if at == 0 and literal is None:
-        ok = run.emit("logical_or", (ok, run.emit("greater_equal", (ids[1], run.literal(0)))))
-    ok = run.emit("logical_or", (ok, run.emit("logical_not", (python,))))
-    checked = run.emit("require", (ids[at], ok), {"status": statuses.DIVISION_BY_ZERO})
-    return (checked, ids[1]) if at == 0 else (ids[0], checked)
-
-
 def delivered(run: Recorder, name: str, ids: tuple[int, ...], metas: Sequence[Meta], result: int) -> int:
     """Return the result of a power of a float, which must be finite where its operands are."""
     if run.session.on_device or name != "power" or metas[0].dtype != "float64":
         return result
-    exponent = _literal(run, ids[1])
+    exponent = literal(run, ids[1])
     if exponent is not None and (0 <= exponent <= 1 or not math.isfinite(exponent)):
         return result
     ok = run.emit("isfinite", (result,))
     if exponent is None or exponent < 0:  # a power of 0 that is not finite has been refused
         ok = run.emit("logical_or", (ok, run.emit("equal", (ids[0], run.literal(0)))))
     for i in ids:
-        if _literal(run, i) is None and run.graph.metas[i].dtype == "float64":
+        if literal(run, i) is None and run.graph.metas[i].dtype == "float64":
             ok = run.emit("logical_or", (ok, run.emit("logical_not", (run.emit("isfinite", (i,)),))))
     if _is_looked_at(run, ok, name, metas, 2, 2000):
         return result
     return run.emit("require", (result, ok), {"status": statuses.TOO_LARGE})
 
 
-def _literal(run: Recorder, tensor: int) -> Any:
+def literal(run: Recorder, tensor: int) -> Any:
+    """Return the number that a tensor is in each call; None where it is none."""
     node = run.graph.node(tensor)
     return dict(node.attrs)["value"] if node is not None and node.op_name == "full" else None
 
 
 def _is_not_zero(run: Recorder, tensor: int) -> int | None:
     """Return the truth of a number; None where it is known to hold."""
-    value = _literal(run, tensor)
+    value = literal(run, tensor)
     if value is not None and value == 0:
         raise DivisionByZeroError(f"division by zero, at {user_line()}")
     if value is not None:
@@ -313,7 +285,7 @@ def _required(run: Recorder, tensor: int, ok: int | None, status: int) -> int:
 
 def _base(run: Recorder, ids: tuple[int, ...], metas: Sequence[Meta]) -> int:
     """Return the base of a power, which must not be 0 where the exponent is negative."""
-    exponent = _literal(run, ids[1])
+    exponent = literal(run, ids[1])
     if exponent is not None and (exponent >= 0 or math.isnan(exponent)):
         return ids[0]
     ok = _is_not_zero(run, ids[0])
@@ -328,7 +300,7 @@ def power_of_array(run: Recorder, ids: tuple[int, ...]) -> int:
     """Return an array to a power; for such a Python number it is a square, a root or a reciprocal, as in NumPy."""
     x, exponent = ids
     result, meta = run.emit("power", ids), run.graph.metas[exponent]
-    if not meta.weak or kind(run.graph.metas[x].dtype) != "float" or _literal(run, exponent) is not None:
+    if not meta.weak or kind(run.graph.metas[x].dtype) != "float" or literal(run, exponent) is not None:
         return result  # which kernels know, if it is a literal
     simple = _SIMPLE_POWERS[:2] if is_integer(meta.dtype) else _SIMPLE_POWERS
     for number, name in simple:

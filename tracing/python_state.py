@@ -159,7 +159,9 @@ class _Telling:
         counter = tensor in self.run.session.counters or is_of_data(self.run.session, tensor)
         if (meta.weak and not counter) or tensor in self.run.session.feeds:
             return "id", tensor
-        return "kept", self.values.setdefault(tensor, len(self.values)), meta
+        place = self.values.setdefault(tensor, len(self.values))
+        mixed = self.run.mixed.get(tensor)
+        return "kept", place, meta, None if mixed is None else (self.tensor(mixed.truth), mixed.python)
 
     def told(self, value: Any) -> Hashable:
         """Tell any value."""

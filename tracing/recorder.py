@@ -18,6 +18,7 @@ from jitfuse.ir.floats import exact_text
 from jitfuse.ir.program import RANDOM_STATE, Attrs, Meta, make_attrs
 from jitfuse.ir.statuses import FALLIBLE
 from jitfuse.later import Later
+from jitfuse.records import NamedTuple
 from jitfuse.tracing import error_state
 from jitfuse.tracing import layout as layouts
 from jitfuse.tracing.memory import Memory, Storage
@@ -39,6 +40,13 @@ MAX_OPS: Final = 500_000
 thousand rounds of a loop of fifty do, of which Python itself takes a tenth."""
 MANY_OPS: Final = 262_144
 """Operators after which loops of the function are made loops of the program, where they can."""
+
+
+class Mixed(NamedTuple):
+    """Of a scalar: the truth that it stands for a number of Python's, and the dtype that this number has then."""
+
+    truth: int
+    python: str
 
 
 class Recorder(Memory):
@@ -84,9 +92,8 @@ class Recorder(Memory):
         """The bounds of slices that meet an end of their axis, in order, since somebody wants to know."""
         self.draws = 0
         """How many draws from generators have been recorded."""
-        self.mixed: dict[int, int] = {}
-        """Scalars that stand for a Python number where a branch has chosen one, and what is computed of these; for each
-        the truth that it does."""
+        self.mixed: dict[int, Mixed] = {}
+        """Scalars that stand for a Python number where a branch has chosen one, and what is computed of these."""
         self.bounded: set[int] = set()
         """Indices that are within bounds where the arm that they were made in is off."""
         self.mode = mode

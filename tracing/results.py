@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from jitfuse.tracing.view.chain import Chain
 
 NAMESPACE: Final = "jitfuse"
+_NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {"bool": bool, "int64": int, "float64": float, "complex128": complex}
 
 
 class OutputLeaf(Record, frozen=True):
@@ -84,6 +85,9 @@ class ResultTree(Record, frozen=True):
     spec: Any
     leaves: tuple[ResultLeaf, ...]
     effects: tuple[Effect, ...] = ()
+    chosen: tuple[tuple[int, str], ...] = ()
+    """The leaves that are numbers of NumPy's or Python's, and the dtype of Python's; the truths that they are Python's
+    are the last leaves."""
 
     @property
     def owners(self) -> tuple[Chain, ...]:
@@ -98,11 +102,22 @@ class ResultTree(Record, frozen=True):
     @property
     def result_leaves(self) -> tuple[ResultLeaf, ...]:
         """The leaves of the result alone."""
-        return self.leaves[: len(self.leaves) - sum(effect.count for effect in self.effects)]
+        return self.leaves[: len(self.leaves) - len(self.chosen) - sum(effect.count for effect in self.effects)]
+
+    def settled(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Return the values of the leaves with Python's numbers where they are these."""
+        if not self.chosen:
+            return values
+        found = list(values)
+        for (at, python), truth in zip(self.chosen, values[len(self.leaves) - len(self.chosen) :]):
+            if truth:
+                found[at] = _NUMBERS[python](found[at])
+        return found
 
     def rebuild(self, values: Sequence[Any]) -> Any:
         """Return the result with these values as leaves, in order; what comes after them belongs to effects."""
-        return tree_of(self.spec, values[: len(self.result_leaves)] if self.effects else values)
+        found = self.settled(values)
+        return tree_of(self.spec, found[: len(self.result_leaves)] if self.effects or self.chosen else found)
 
 
 def tree_of(spec: Any, leaves: Sequence[Any]) -> Any:

@@ -31,12 +31,22 @@ from jitfuse.tracing.session import Feed
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import gathering, indexing, lifting, memory_order, numpy_complex, python_numbers, selection
+    from jitfuse.tracing import (
+        gathering,
+        indexing,
+        lifting,
+        memory_order,
+        mixed_numbers,
+        numpy_complex,
+        python_numbers,
+        selection,
+    )
 else:
     gathering = Later("jitfuse.tracing.gathering")
     indexing = Later("jitfuse.tracing.indexing")
     lifting = Later("jitfuse.tracing.lifting")
     memory_order = Later("jitfuse.tracing.memory_order")
+    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
     numpy_complex = Later("jitfuse.tracing.numpy_complex")
     python_numbers = Later("jitfuse.tracing.python_numbers")
     selection = Later("jitfuse.tracing.selection")
@@ -131,6 +141,10 @@ class TracedTensor(Operators):
                 in_order = False
             found.append(t._id())
         run, ids, meta = self._run, tuple(found), None
+        if run.mixed and found:
+            made = mixed_numbers.apply(op, inputs, attrs)  # type: ignore[arg-type]
+            if made is not None:
+                return made
         if op.loop is not None:
             known = run.graph.metas
             metas = tuple([known[i] for i in found])
@@ -140,13 +154,6 @@ class TracedTensor(Operators):
             for k, dtype in operands[1]:
                 weak.check_fits(run, ids[k], dtype)
             meta = operands[2]
-            if run.mixed:
-                python = python_numbers.are_python(run, ids, metas)
-                if python is not None:
-                    ids = python_numbers.checked_where(run, op.name, ids, python)
-                    made = run.record(op, ids, make_attrs(attrs), meta)
-                    run.mixed[made] = python
-                    return fresh(run, made)
         if op.name == "power" and not inputs[0]._scalar:  # type: ignore[attr-defined]
             result = fresh(run, python_numbers.power_of_array(run, ids))
         else:

@@ -57,13 +57,14 @@ from jitfuse.tracing.view.reader import View
 from jitfuse.tracing.view.userland import has_own_setter
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import choosing, effects, handlers
+    from jitfuse.tracing import choosing, effects, handlers, mixed_numbers
     from jitfuse.tracing.effects import Effect
     from jitfuse.tracing.observing import Splitter
 else:
     choosing = Later("jitfuse.tracing.choosing")
     effects = Later("jitfuse.tracing.effects")
     handlers = Later("jitfuse.tracing.handlers")
+    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
 
 
 class _Run(Record):
@@ -75,6 +76,7 @@ class _Run(Record):
     leaves: list[RawLeaf]
     spec: Any
     effects: tuple[Effect, ...]
+    chosen: tuple[tuple[int, str], ...]
 
 
 def trace(
@@ -211,6 +213,9 @@ class _Call(Record, frozen=True):
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if put and effects.are_views(values, leaves, sum(effect.count for effect in put)):
                 view.trail.volatile.append(f"{put[0].place} or another place keeps a view of what outlives the call")
+            chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
+            leaves += [RawLeaf(None, mixed.truth, "scalar", -mixed.truth) for _, mixed in chosen]
+            paths += [f"{paths[k]} is Python's" for k, _ in chosen]
             if recorder.mode_matters:
                 raise ModeMattersError
             _refuse_caught(None)
@@ -234,7 +239,7 @@ class _Call(Record, frozen=True):
         finally:
             activate(before)
             WATCH.errors = watched
-        return _Run(recorder, view, paths, leaves, spec, put)
+        return _Run(recorder, view, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]))
 
     def settle(self, run: _Run, keep: bool) -> None:
         """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards.
@@ -344,7 +349,7 @@ def _merged_leaves(runs: list[_Run], closing: Recorder) -> list[RawLeaf]:
     if len(runs) == 1:
         return first.leaves
     second = runs[1]
-    if first.spec != second.spec:
+    if (first.spec, first.chosen) != (second.spec, second.chosen):
         raise ArgumentError(
             "the result differs between the modes: training returns "
             f"{first.spec or 'an array'}, evaluation returns {second.spec or 'an array'}. "
@@ -370,7 +375,7 @@ def _result_tree(run: _Run, leaves: list[RawLeaf], closing: Recorder) -> tuple[R
             found = first_path[raw.identity] = OutputLeaf(path, raw.kind, closing.graph.metas[raw.tensor].dtype)
             outputs[path] = in_memory_order(closing, raw.tensor, raw.axes, taken)
         made.append(found)
-    return ResultTree(run.spec, tuple(made), run.effects), outputs
+    return ResultTree(run.spec, tuple(made), run.effects, run.chosen), outputs
 
 
 def _state(session: Session, closing: Recorder) -> tuple[frozenset[int], dict[int, int]]:

@@ -185,7 +185,7 @@ def delivered(bound: BoundEntry, tree: Tree, leaves: list[Any]) -> Any:
         from jitfuse.tracing.effects import delivery  # few functions write state
 
         return CallResult(delivery(tree), (*leaves, *(SlotResult(bound.slot(chain)) for chain in tree.owners)))
-    return _assembled(tree.spec, leaves, tree.rebuild)
+    return CallResult(tree.rebuild, tuple(leaves)) if tree.chosen else _assembled(tree.spec, leaves, tree.rebuild)
 
 
 def _assembled(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:

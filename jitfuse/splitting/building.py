@@ -239,6 +239,7 @@ class Building:
         """Return the tensors that Python may go on with: those of live arrays, and what written feeds hold."""
         session = run.session
         values = [s.value for s in live] + [s.value for s in run.storages.values()]
+        values += [run.mixed[t].truth for t in values if t in run.mixed]
         weak = {t for t in values if session.graph.metas[t].weak and not is_of_data(session, t)} - session.counters
         return tuple(dict.fromkeys(t for t in values if t not in session.feeds and t not in weak))
 
