@@ -120,6 +120,19 @@ class ResultTree(Record, frozen=True):
         return tree_of(self.spec, found[: len(self.result_leaves)] if self.effects or self.chosen else found)
 
 
+def rebuilding(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
+    """Return `tree.rebuild`, as short as it can be for one number that is NumPy's or Python's."""
+    if tree.spec is not None or not tree.chosen:
+        return tree.rebuild
+    number = _NUMBERS[tree.chosen[0][1]]
+
+    def one(values: Sequence[Any]) -> Any:
+        value, truth = values
+        return number(value) if truth else value
+
+    return one
+
+
 def tree_of(spec: Any, leaves: Sequence[Any]) -> Any:
     """Return the tree with these leaves; None is the spec of one that is a leaf itself."""
     if spec is None:

@@ -1,13 +1,15 @@
-"""What moves on its own where a trace cannot see it: clocks, drawn numbers, context variables, recorded warnings.
+"""What a trace cannot see, or moves on its own: clocks, drawn numbers, context variables, recorded warnings, threads.
 
 A function that asks for these is plain Python. Owns which they are and what is said; the table that they go into is in
 `jitfuse.tracing.substitutes`.
 """
 from __future__ import annotations
 
+import _thread
 import contextvars
 import os
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,6 +28,14 @@ DRAWN_IDS: Final = frozenset({"uuid1", "uuid4", "uuid6", "uuid7", "getnode"})
 _CLOCK_WAY_OUT: Final = "The function runs once, when it is traced. Measure around the call of the fused function."
 _CONTEXT_WAY_OUT: Final = "Its value is not seen. Pass it as an argument."
 _WARNINGS_WAY_OUT: Final = "Kernels warn of nothing. Look at the results (np.isfinite)."
+_THREADS_WAY_OUT: Final = (
+    "What other threads read and draw is not seen. Compute there, call the fused function in each thread, or pass what "
+    "they make as arguments; kernels have threads of their own."
+)
+_POOLS: Final = (
+    ("concurrent.futures", "Executor"), ("multiprocessing.pool", "Pool"), ("multiprocessing.process", "BaseProcess"),
+)
+_POOL_METHODS: Final = ("submit", "map", "imap", "starmap", "apply", "start")
 _CLOCKS: Final = (
     "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
     "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",
@@ -48,10 +58,22 @@ def method(owner: Any, name: str, generators: tuple[type, ...]) -> Callable[...,
         return refuse(f"{type(owner).__name__}.{name}", RANDOM_WAY_OUT)
     if isinstance(owner, contextvars.ContextVar) and not owner.name.startswith("numpy"):  # np.errstate, np.printoptions
         return refuse(f"ContextVar.{name}", _CONTEXT_WAY_OUT)
+    if _hands_on(owner, name):
+        return refuse(f"{type(owner).__name__}.{name}", _THREADS_WAY_OUT)
     if isinstance(owner, type) and name in ("now", "today", "utcnow") and "datetime" in sys.modules:
         dates = sys.modules["datetime"]
         return refuse(f"{owner.__name__}.{name}", _CLOCK_WAY_OUT) if issubclass(owner, dates.date) else None
     return None
+
+
+def _hands_on(owner: Any, name: str) -> bool:
+    """Return whether a method has another thread, or another process, run a function, which no trace sees there."""
+    if isinstance(owner, threading.Thread):
+        return name == "start"
+    if name.startswith(_POOL_METHODS):
+        pools = [getattr(sys.modules.get(module), kind, None) for module, kind in _POOLS]
+        return isinstance(owner, tuple(p for p in pools if p is not None))
+    return False
 
 
 def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
@@ -64,6 +86,7 @@ def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
     for name in ("urandom", "getrandom"):
         if hasattr(os, name):
             yield getattr(os, name), refuse(f"os.{name}", RANDOM_WAY_OUT)
+    yield _thread.start_new_thread, refuse("_thread.start_new_thread", _THREADS_WAY_OUT)
     yield os.times, refuse("os.times", _CLOCK_WAY_OUT)
     yield warnings.catch_warnings, stand_in(warnings.catch_warnings, _catch_warnings)
     for function in (warnings.simplefilter, warnings.filterwarnings):

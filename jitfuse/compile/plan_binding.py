@@ -33,7 +33,7 @@ from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.tracing.foreign import array_as_tensor
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultLeaf, SameLeaf, ViewLeaf, rebuilding
 from jitfuse.tracing.results import ResultTree as Tree
 
 
@@ -185,7 +185,8 @@ def delivered(bound: BoundEntry, tree: Tree, leaves: list[Any]) -> Any:
         from jitfuse.tracing.effects import delivery  # few functions write state
 
         return CallResult(delivery(tree), (*leaves, *(SlotResult(bound.slot(chain)) for chain in tree.owners)))
-    return CallResult(tree.rebuild, tuple(leaves)) if tree.chosen else _assembled(tree.spec, leaves, tree.rebuild)
+    rebuild = rebuilding(tree)
+    return CallResult(rebuild, tuple(leaves)) if tree.chosen else _assembled(tree.spec, leaves, rebuild)
 
 
 def _assembled(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:

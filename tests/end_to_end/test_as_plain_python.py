@@ -1,9 +1,12 @@
 """Calls of what plain Python computes otherwise from call to call, or returns in a way that a trace does not show."""
 from __future__ import annotations
 
+import concurrent.futures
 import contextvars
 import datetime
+import multiprocessing.pool
 import os
+import threading
 import time
 import uuid
 import warnings
@@ -330,3 +333,54 @@ def test_views_of_arguments_share_their_memory(view: Any, order: str) -> None:
             assert found.flags.writeable == expected.flags.writeable
             assert found.size == 0 or not np.shares_memory(found, y) or all(  # parts of computed arrays have no gaps
                 n == 1 or a == b for n, a, b in zip(found.shape, found.strides, expected.strides, strict=True))
+
+
+# ---------------------------------------------------------------- threads
+_drawn = np.random.default_rng(0)
+_read = np.ones(2)
+_pool = concurrent.futures.ThreadPoolExecutor(1)
+
+
+def _in_a_thread(work: Any) -> Any:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(work()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+class _Worker(threading.Thread):
+    def run(self) -> None:
+        self.made = _drawn.random()
+
+
+def _of_a_class() -> Any:
+    worker = _Worker()
+    worker.start()
+    worker.join()
+    return worker.made
+
+
+def _of_a_pool() -> Any:
+    with multiprocessing.pool.ThreadPool(1) as pool:
+        return pool.apply(_drawn.random)
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+@pytest.mark.parametrize("draw", [
+    lambda: _in_a_thread(_drawn.random), lambda: _in_a_thread(np.random.rand), lambda: _in_a_thread(time.perf_counter),
+    _of_a_class, lambda: _pool.submit(_drawn.random).result(),
+    lambda: sum(_pool.map(lambda k: _drawn.random(), [1, 2])), _of_a_pool,
+])
+def test_what_threads_draw_is_drawn_in_each_call(draw: Any) -> None:
+    fused = jf.fuse(lambda x: x + draw())
+    assert len({float(fused(np.zeros(1))[0]) for _ in range(5)}) == 5
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_what_threads_read_is_read_in_each_call() -> None:
+    fused = jf.fuse(lambda x: (x + _in_a_thread(lambda: _read * 1), _in_a_thread(lambda: x * 2)))
+    for k in range(3):
+        _read[:] = k
+        shown, double = fused(np.ones(2))
+        assert shown.tolist() == [k + 1] * 2 and double.tolist() == [2, 2]

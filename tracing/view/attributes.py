@@ -161,11 +161,12 @@ class Attributes(Classifier):
         substitute = self.substitute(fn)
         if substitute is not None:
             return types.MethodType(substitute, method.__self__)
+        substitute = None if is_user_function(fn) else self.hooks.substitute(method)
+        if substitute is not None:
+            return substitute
         if isinstance(fn, types.FunctionType):
             self.function(fn, where)
-            return method
-        substitute = self.hooks.substitute(method)
-        return method if substitute is None else substitute
+        return method
 
     def _instance_attr(self, owner: Any, chain: Chain, name: str, raw: bool) -> Any:
         kind = type(owner)
