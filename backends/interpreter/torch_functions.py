@@ -5,6 +5,7 @@ tensors stand for weak scalars too: promotion is over before these are called.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -236,7 +237,8 @@ def _update_slice(x: Tensor, value: Tensor, *, starts: Any, steps: Any, counts: 
 
 def _update_at(x: Tensor, value: Tensor, place: Tensor) -> Tensor:
     result = x.clone(memory_format=torch.contiguous_format)
-    result.view(-1)[int(place)] = cast(value, x.dtype)
+    blocks = math.prod(x.shape[: x.ndim - value.ndim])
+    result.view(blocks, *value.shape)[int(place)] = cast(value, x.dtype)
     return result
 
 

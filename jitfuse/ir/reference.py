@@ -234,10 +234,11 @@ def update_slice(x: Array, value: Array, *, starts: Any, steps: Any, counts: Any
 
 
 def update_at(x: Array, value: Array, place: Array) -> Array:
-    """Return a copy with one element replaced."""
+    """Return a copy with one block of the last axes replaced, which for a number is one element."""
     result = np.array(x)
+    blocks = math.prod(result.shape[: result.ndim - value.ndim])
     with np.errstate(all="ignore"):
-        result.reshape(-1)[int(place)] = astype(value, dtype=result.dtype.name)
+        result.reshape((blocks, *value.shape))[int(place)] = astype(value, dtype=result.dtype.name)
     return result
 
 

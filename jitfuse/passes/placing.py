@@ -1,5 +1,5 @@
-"""Scatters of one number as updates of one element, at few places as choices among all elements, which kernels fuse;
-the host carries out the others."""
+"""Scatters at few places as updates of one block each, or as choices among all elements, which kernels fuse; the host
+carries out the others."""
 from __future__ import annotations
 
 import math
@@ -15,7 +15,10 @@ PLACES: Final = 4
 
 
 def place_few(program: FusedProgram) -> FusedProgram:
-    """Replace `scatter` at up to a few places by `where`: in order, so that the last value at a place stays."""
+    """Replace `scatter` at up to a few places: in order, so that the last value at a place stays.
+
+    Where indices are those of the first axes, a block of the last ones is updated, which can be done in place.
+    """
     if "scatter" not in program.op_names:
         return program
 
@@ -29,16 +32,23 @@ def place_few(program: FusedProgram) -> FusedProgram:
         if not x.ndim or value.dtype != x.dtype or len(common) > 1 or not 1 <= math.prod(common) <= PLACES:
             return None
         axes, place = step.attr("axes"), step.attr("place")
-        if not common and len(axes) == x.ndim and value.ndim == 0:
-            return int(x.call("update_at", value, _flat_place(x, indices)).id)
         value = value.reshape((*(1,) * (x.ndim - len(axes) + len(common) - value.ndim), *value.shape))
         for k in range(math.prod(common)):
             here = [_part(i, 0, k) if i.ndim else i for i in indices]
             new = _part(value, place, k) if common else value
-            x = _placed(x, new, here, axes)
+            x = _updated(x, new, here) if axes == tuple(range(len(axes))) else _placed(x, new, here, axes)
         return int(x.id)
 
     return rewrite(program, visit)
+
+
+def _updated(x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
+    """Return x with a block of its last axes replaced, at one place on each of the first axes."""
+    block = x.shape[len(indices) :]
+    if value.shape != block:
+        value = value.call("broadcast_to", shape=block)
+    made: BuilderTensor = x.call("update_at", value, _flat_place(x, indices))
+    return made
 
 
 def _part(x: BuilderTensor, axis: int, k: int) -> BuilderTensor:

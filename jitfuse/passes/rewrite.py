@@ -137,6 +137,19 @@ class ProgramBuilder:
             ids[result] = self._append(step.op_name, inputs, step.attrs, (self.meta[result],), step.mode_sensitive)
         return ids[recorded.result]
 
+    def source_of(self, value: int) -> str | None:
+        """Return the user's line of the step that makes a value."""
+        sources = self.old.sources if self.unchanged else self._sources
+        return sources.get(self.makers[value].step_id)
+
+    def reshaped(self, x: int, shape: tuple[int, ...]) -> int:
+        """Return a value in another shape; what was reshaped before is reshaped from what it was."""
+        inner = self.makers.get(x)
+        source = inner.input_ids[0] if inner is not None and inner.op_name == "reshape" else x
+        if self.meta[source].shape == shape:
+            return source
+        return self.step("reshape", (source,), make_attrs({"shape": shape}))
+
     def is_transposed(self, value: int) -> bool:
         """Return whether a transpose has made a value."""
         maker = self.makers.get(value)

@@ -9,6 +9,7 @@ from jitfuse.dtypes import is_narrow, kind, numpy_dtype
 from jitfuse.ir import ops, shape_rules
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.ir.stages import POSITIONS
+from jitfuse.passes.known_places import picked, read_at_known, written_at_known
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 
 
@@ -121,6 +122,10 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
         return None
     if name == "matmul":
         return _rows_together(builder, inputs)
+    if name == "gather":
+        return read_at_known(builder, step, inputs)
+    if name == "update_at":
+        return written_at_known(builder, inputs)
     if len(inputs) != 1:
         return None
     (x,) = inputs
@@ -154,27 +159,8 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
         return x if step.attr("shape") == meta.shape else None
     if name == "slice":
         whole = step.attr("counts") == meta.shape and all(s == 1 for s in step.attr("steps"))
-        return x if whole else _picked(builder, step, x)
+        return x if whole else picked(builder, step, x)
     return None
-
-
-def _picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
-    """Return what a slice picks of single places that were joined.
-
-    Extents of 1 are a class of their own: no more is asked of sizes.
-    """
-    maker = builder.makers.get(x)
-    if maker is None or maker.op_name != "concat" or len(maker.input_ids) < 2:
-        return None
-    axis = maker.attr("axis") % len(builder.meta[x].shape)
-    counts, steps = step.attr("counts"), step.attr("steps")
-    if counts[axis] != 1 or any(builder.meta[i].shape[axis] != 1 for i in maker.input_ids):
-        return None
-    piece: int = maker.input_ids[step.attr("starts")[axis]]
-    if counts == builder.meta[piece].shape and all(s == 1 for s in steps):
-        return piece
-    starts = tuple(0 if a == axis else start for a, start in enumerate(step.attr("starts")))
-    return builder.step("slice", (piece,), make_attrs({"starts": starts, "counts": counts, "steps": steps}))
 
 
 def _rows_together(builder: ProgramBuilder, inputs: tuple[int, ...]) -> int | None:
@@ -189,17 +175,8 @@ def _rows_together(builder: ProgramBuilder, inputs: tuple[int, ...]) -> int | No
     before = shape[:-1]
     while len(before) > 1 and before[-1] == 1:
         before = before[:-1]
-    product = builder.step("matmul", (_reshaped(builder, rows, (*before, shape[-1])), matrix), ())
+    product = builder.step("matmul", (builder.reshaped(rows, (*before, shape[-1])), matrix), ())
     return builder.step("reshape", (product,), make_attrs({"shape": (*shape[:-1], columns[-1])}))
-
-
-def _reshaped(builder: ProgramBuilder, x: int, shape: tuple[int, ...]) -> int:
-    """Return a value in another shape; what was reshaped before is reshaped from what it was."""
-    inner = builder.makers.get(x)
-    source = inner.input_ids[0] if inner is not None and inner.op_name == "reshape" else x
-    if builder.meta[source].shape == shape:
-        return source
-    return builder.step("reshape", (source,), make_attrs({"shape": shape}))
 
 
 def _is_literal(maker: OpStep | None, value: float) -> bool:
@@ -217,4 +194,4 @@ def _shape(builder: ProgramBuilder, inputs: tuple[int, ...]) -> tuple[int, ...]:
 def _merged_reshape(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
     inner = builder.makers.get(x)
     merges = inner is not None and inner.op_name == "reshape"
-    return _reshaped(builder, x, step.attr("shape")) if merges or builder.meta[x].shape == step.attr("shape") else None
+    return builder.reshaped(x, step.attr("shape")) if merges or builder.meta[x].shape == step.attr("shape") else None

@@ -108,10 +108,11 @@ class BodyBuilder(Creation):
         self.node("store", nodes[0].dtype, nodes, (operand, False, False), POINT)
 
     def write_at(self, value: int, place: int, buffer: Any, layout: Layout) -> None:
-        """Store a number at a flat place of a buffer that lies in C order."""
-        nodes, meta = self._parts(value, ()), self.program.meta[value]
-        offset = self.times(self.value(Key(place, ())), itemsize(meta.dtype))
-        operand = self._operand(buffer, meta.dtype, layout, (), out=True)
+        """Store a block, a value of the frame's shape, at its place among those of a buffer that lies in C order."""
+        index, meta = self.frame.full_map(), self.program.meta[value]
+        nodes = self._parts(value, index)
+        offset = self.times(self.value(Key(place, ())), meta.size * itemsize(meta.dtype))
+        operand = self._operand(buffer, meta.dtype, layout, index, out=True)
         self.node("store", nodes[0].dtype, (*nodes, offset), (operand, True, False), POINT)
 
     def _parts(self, value: int, index: IndexMap) -> tuple[Node, ...]:
@@ -256,9 +257,10 @@ class BodyBuilder(Creation):
             return result
         if step.op_name == "update_at":
             target, value, place = inputs
-            where = key.where
-            at = self.index_node(where.index if isinstance(where, Flat) else self.position_of(meta.shape, where))
-            here = self.node("equal", "bool", (at, place))
+            lead = meta.shape[: len(meta.shape) - len(self.program.meta[step.input_ids[1]].shape)]
+            where = key.where.index if isinstance(key.where, Flat) and lead == meta.shape else self.position_of(
+                lead, self.unflatten(key.where, meta.shape)[: len(lead)])
+            here = self.node("equal", "bool", (self.index_node(where), place))
             return self.node("where", meta.dtype, (here, value, target))
         if op.kind == ops.VIEW:
             return inputs[-1]  # a gather's indices come first

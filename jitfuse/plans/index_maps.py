@@ -265,7 +265,9 @@ class IndexMaps(NodeTable):
 
     def _in_update_at(self, step: OpStep, key: Key) -> list[Key]:
         target, value, place = step.input_ids
-        return [Key(target, key.where, key.mask), Key(value, (), key.mask), Key(place, (), key.mask)]
+        shape, block = self.program.meta[target].shape, self.program.meta[value].shape
+        within = self.unflatten(key.where, shape)[len(shape) - len(block) :] if block else ()
+        return [Key(target, key.where, key.mask), Key(value, within, key.mask), Key(place, (), key.mask)]
 
     def _in_update_slice(self, step: OpStep, key: Key) -> list[Key]:
         target, value = step.input_ids

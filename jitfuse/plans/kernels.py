@@ -80,7 +80,7 @@ def _build_window(program: FusedProgram, grouping: Grouping, step: OpStep, known
     value, place = step.input_ids[1], grouping.place_of()
     if step.op_name == "update_at":
         body = BodyBuilder(
-            program, Frame((), ()), place, frozenset(), grouping.values.inlining.unrolled, keep=False)
+            program, Frame(layout.shape, ()), place, frozenset(), grouping.values.inlining.unrolled, keep=False)
         body.open_stage()
         body.write_at(value, step.input_ids[2], buffer, layout)
         return finish(body)

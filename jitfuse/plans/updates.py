@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from jitfuse.ir import ops
-from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
+from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.passes.mode import prune
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.inlining import UPDATES, is_arithmetic
@@ -37,7 +37,8 @@ def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int
     length: dict[int, int] = {}
     updates = [s for s in program.steps if s.op_name in UPDATES]
     for step in updates:
-        length[step.result_id] = length.get(step.input_ids[0], 0) + (step.op_name == "update_slice")
+        one_place = step.op_name == "update_at" and not program.meta[step.input_ids[1]].shape
+        length[step.result_id] = length.get(step.input_ids[0], 0) + (not one_place)
     for step in reversed(updates):
         base = step.input_ids[0]
         if base in length:
@@ -101,9 +102,7 @@ def _without_overwritten(program: FusedProgram) -> FusedProgram:
             return None
         if step.op_name == "slice" and step.attrs == update.attrs:
             value, shape = new[update.input_ids[1]], program.meta[step.result_id].shape
-            if builder.meta[value].shape == shape:
-                return value
-            return builder.step("reshape", (value,), make_attrs({"shape": shape}))
+            return builder.reshaped(value, shape)
         while update is not None:
             base = update.input_ids[0]
             update = gone.get(base)
@@ -129,12 +128,13 @@ def _lies_apart(reader: OpStep, update: OpStep) -> bool:
 def _read_back(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgram:
     """Have what is computed after an update read what was stored from there, rather than compute or store it twice."""
     lengths, order = chain_lengths(program, donated), {s.step_id: k for k, s in enumerate(program.steps)}
-    stored: dict[int, int] = {}
+    stored: dict[int, list[int]] = {}
     for number, step in enumerate(program.steps):
         if step.op_name == "update_slice" and lengths.get(step.result_id, 0) >= SHORTEST:
-            value = _computed(program, step)
-            if value is not None and any(order[c.step_id] > number for c in program.consumers.get(value, ())):
-                stored[step.result_id] = value
+            used = [value for value in _computed(program, step)
+                    if any(order[c.step_id] > number for c in program.consumers.get(value, ()))]
+            if used:
+                stored[step.result_id] = used
     if not stored:
         return program
     back: dict[int, int] = {}
@@ -146,24 +146,22 @@ def _read_back(program: FusedProgram, donated: Mapping[int, int]) -> FusedProgra
         if read == inputs and step.result_id not in stored:
             return None
         made = builder.step(step.op_name, read, step.attrs, meta=program.meta[step.result_id])
-        value = stored.get(step.result_id)
-        if value is not None:
-            shape = program.meta[value].shape
-            piece = builder.step("slice", (made,), step.attrs)
-            same = shape == builder.meta[piece].shape
-            back[value] = piece if same else builder.step("reshape", (piece,), make_attrs({"shape": shape}))
+        for value in stored.get(step.result_id, ()):
+            back[value] = builder.reshaped(builder.step("slice", (made,), step.attrs), program.meta[value].shape)
         return made
 
     return prune(rewrite(program, visit))
 
 
-def _computed(program: FusedProgram, step: OpStep) -> int | None:
-    """Return what an update stores, before reshapes, where that is as large and computed element by element."""
+def _computed(program: FusedProgram, step: OpStep) -> list[int]:
+    """Return what an update stores, before and after reshapes, where that is as large and computed by elements."""
     operand = value = step.input_ids[1]
+    same = [value]
     while value in program.producers and program.producers[value].op_name == "reshape":
         value = program.producers[value].input_ids[0]
+        same.append(value)
     maker = program.producers.get(value)
     meta, base = program.meta[value], program.meta[step.input_ids[0]]
     fits = maker is not None and is_arithmetic(maker) and maker.op_name not in UPDATES
     whole = program.meta[operand].shape == step.attr("counts")
-    return value if fits and whole and meta.dtype == base.dtype and not meta.weak else None
+    return same if fits and whole and meta.dtype == base.dtype and not meta.weak else []

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir import ops
-from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.contraction import contractible
 from jitfuse.plans.frame import contiguous_layout
 from jitfuse.plans.inlining import Inlining
@@ -139,9 +139,8 @@ class Values:
         for value, head in found.heads.items():
             if value == head:
                 continue
-            step, meta = self.program.producers[value], self.program.meta[value]
-            whole = contiguous_layout(meta)
-            self.windows[value] = _window(step, head, meta, whole)
+            whole = contiguous_layout(self.program.meta[value])
+            self.windows[value] = _window(self.program, self.program.producers[value], head, whole)
             self.views[value] = View(head, 0, whole)
 
     def _windows(self, donated: Mapping[int, int]) -> Windows:
@@ -293,13 +292,13 @@ class Values:
         return View(base, offset, layout)
 
 
-def _window(step: OpStep, head: int, meta: Meta, whole: Layout) -> View:
-    """Return what an update stores into the memory of an array; one at a place of data one element, a loop anything."""
+def _window(program: FusedProgram, step: OpStep, head: int, whole: Layout) -> View:
+    """Return what an update stores into the memory of an array; one at a place of data one block, a loop anything."""
     if step.op_name == "update_at":
-        return View(head, 0, contiguous((), itemsize(meta.dtype)))
+        return View(head, 0, contiguous_layout(program.meta[step.input_ids[1]]))
     if step.op_name != "update_slice":
         return View(head, 0, whole)
-    moved = _through(step, tuple(step.attr("counts")), whole, itemsize(meta.dtype), "slice")
+    moved = _through(step, tuple(step.attr("counts")), whole, itemsize(program.meta[head].dtype), "slice")
     assert moved is not None
     return View(head, moved[1], moved[0])
 

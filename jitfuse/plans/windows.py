@@ -10,7 +10,7 @@ array. Owns this choice, and what must be stored for it. Does not own when the k
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
 from jitfuse.ir import ops
@@ -117,11 +117,19 @@ class Windows:
         stored = {x for x in self._open(number, head) if not self._is_apart(x, step, head)}
         if not all(map(self._may_store, stored)):
             return None
-        if value in stored or value in self._must or step.op_name == "update_at" or self._is_safe(step, head):
-            return stored  # one element is read before it is stored
-        counts = step.attr("counts")
-        small = 2 * math.prod(counts) <= program.meta[base].size
-        return {*stored, value} if small and self._may_store(value) else None
+        unsafe = {x for x in self._at_risk(step, head) if x not in stored and x not in self._must}
+        written = step.attr("counts") if step.op_name == "update_slice" else program.meta[value].shape
+        small = 2 * math.prod(written) <= program.meta[base].size
+        return {*stored, *unsafe} if not unsafe or (small and all(map(self._may_store, unsafe))) else None
+
+    def _at_risk(self, step: OpStep, head: int) -> Sequence[int]:
+        """Return the operands that the kernel which stores an update would read from memory that it stores to."""
+        if step.op_name == "update_slice":
+            return () if self._is_safe(step, head) else step.input_ids[1:]
+        _, block, place = step.input_ids
+        if not self.program.meta[block].shape:
+            return ()  # one element is read before it is stored
+        return [x for x in (block, place) if head in self._reads.get(x, _NOTHING)]
 
     def _is_safe(self, step: OpStep, head: int) -> bool:
         """Return whether the kernel that stores an update may read the array's memory meanwhile."""

@@ -83,10 +83,12 @@ def _infer_update(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 def _infer_update_at(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     target, value, place = metas
-    if value.shape or place.shape or not is_integer(place.dtype):
-        raise ShapeError(f"update_at replaces one element by a number at an integer's place, not by {value} at {place}")
-    if not target.size:
-        raise BoundsError("update_at: every place is out of bounds for an array without elements")
+    lead = target.ndim - value.ndim
+    if lead < 0 or value.shape != target.shape[lead:] or place.shape or not is_integer(place.dtype):
+        raise ShapeError(f"update_at replaces a block of the last axes of {target} at an integer's place, "
+                         f"not by {value} at {place}")
+    if 0 in target.shape[:lead]:
+        raise BoundsError("update_at: every place is out of bounds for an array without blocks")
     return Meta(target.shape, target.dtype, target.device)
 
 
@@ -103,4 +105,5 @@ add(Op("concat", VARIADIC, VIEW, {"axis": 0}, _infer_concat, reference.concat))
 add(Op("update_slice", 2, UPDATE, _REGION, _infer_update, reference.update_slice,
         doc="The first operand with a region replaced by the second, broadcast and cast."))
 add(Op("update_at", 3, UPDATE, {}, _infer_update_at, reference.update_at,
-        doc="(x, number, place): x with the element at a flat place, which is within it, replaced by a number."))
+        doc="(x, block, place): x with one block of its last axes replaced, for a number one element; the place counts "
+        "blocks in C order, and is within x."))

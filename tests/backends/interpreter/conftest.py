@@ -123,7 +123,9 @@ def _cases(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
             yield [x, special(region["counts"], other, 2)], region
             yield [x, special((), other, 3)], region
     elif op.name == "update_at":
-        yield from (([x, special((), other, 3), np.int64(size - 1)], {}) for other in SUPPORTED if size)
+        for lead in range(rank + 1):
+            last = np.int64(math.prod(shape[:lead]) - 1)
+            yield from (([x, special(shape[lead:], other, 3), last], {}) for other in SUPPORTED if last >= 0)
     elif op.name == "concat":
         for axis in range(-1, rank):
             yield [x, special(shape, "float64", 2), x], {"axis": axis}
