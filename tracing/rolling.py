@@ -16,15 +16,33 @@ from jitfuse.tracing.rolled_line import Columns, columns_of, written_out
 from jitfuse.tracing.rolled_lists import lists_written, numbers_joined
 from jitfuse.tracing.rolled_literals import literals_inside
 from jitfuse.tracing.rolled_narrow import Narrowing
+from jitfuse.tracing.rolled_ragged import with_whole_rows
 from jitfuse.tracing.rolled_run import LITERALS, Limits, Workplace, attr, is_literal
 from jitfuse.tracing.rolled_step import Rolled
 from jitfuse.tracing.translator import Boundary
 
 _DEPTH: Final = 4
+_LONG: Final = 256
+"""Ops that are left from which on sums are written otherwise."""
 
 
 def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
-    """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none."""
+    """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none.
+
+    Sums over rows of different lengths are written over whole rows where that makes loops of most of what is left.
+    """
+    found = _rolled(graph, boundary, limits)
+    left = len(found[0].ops)
+    if left >= max(limits.ops, _LONG):
+        whole = with_whole_rows(graph, boundary, limits.iterations)
+        if whole is not None:
+            other = _rolled(whole, boundary, limits)
+            if 2 * len(other[0].ops) <= left:
+                return other
+    return found
+
+
+def _rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
     live = graph.live_ops(boundary.delivered())
     literals = [op for op in live if op.op_name in LITERALS and is_literal(op)]
     own = {op.id for op in literals}

@@ -36,6 +36,7 @@ class KernelCall(Record, frozen=True):
 
     `turns`, for kernels that go through all their buffers in step: when each is loaded last or stored first, element by
     element, or -1 for one that is read in another order. A buffer may then be written over what is loaded before.
+    `loads_first`: whether the kernel stores nothing before it has loaded all that it reads, wherever that lies.
     `sweep` as of kernel forms: units and buffers are those of the first iteration, the words those of all.
     """
 
@@ -47,6 +48,7 @@ class KernelCall(Record, frozen=True):
     words: tuple[int, ...]
     checks: tuple[IndexCheck, ...]
     turns: tuple[int, ...]
+    loads_first: bool
     sweep: tuple[tuple[int, int], ...] | None = None
 
 
@@ -182,9 +184,9 @@ def _call_plan(fields: tuple[Any, ...]) -> CallPlan:
 
 def _step(fields: tuple[Any, ...]) -> Any:
     if type(fields[0]) is int:
-        kernel, units, cost_ns, scratch, buffers, words, checks, turns, sweep = fields
+        kernel, units, cost_ns, scratch, buffers, words, checks, *order = fields
         checked = tuple(IndexCheck(*c) for c in checks)
-        return KernelCall(kernel, units, cost_ns, scratch, buffers, words, checked, turns, sweep)
+        return KernelCall(kernel, units, cost_ns, scratch, buffers, words, checked, *order)
     name, attrs, inputs, outputs, step, source, bodies = fields
     held = tuple((name, BodyPlan(feeds, _call_plan(plan))) for name, (feeds, plan) in bodies)
     reads, writes = (tuple(Window(*w) for w in side) for side in (inputs, outputs))

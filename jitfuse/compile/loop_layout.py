@@ -1,9 +1,10 @@
 """What a loop may do with the memory of its body: which windows are read and written where they are.
 
 A window that lies in one piece is read where it is. The body writes a window directly where nothing else of the
-iteration touches it, or one kernel reads each element before it writes it; else it is copied there in the end, for all
-windows are read before any is written. Read from call plans alone, before there are kernels, and again when they are
-bound (`jitfuse.compile.rolled_binding`). Owns how each buffer of the body moves from one iteration to the next.
+iteration touches it, or one kernel reads each element before it writes it, or all of them before it writes any; else it
+is copied there in the end, for all windows are read before any is written. Read from call plans alone, before there are
+kernels, and again when they are bound (`jitfuse.compile.rolled_binding`). Owns how each buffer of the body moves from
+one iteration to the next.
 """
 from __future__ import annotations
 
@@ -167,10 +168,12 @@ class LoopLayout:
             low, high = access.reach
             if beside or abs(access.step) < high - low:
                 return False
-        return all(_apart(access, w) for w in beside) and all(
+        steps = self.body.plan.steps
+        loads_first = len(steps) == 1 and isinstance(steps[0], KernelCall) and steps[0].loads_first
+        return all(_apart(access, w) for w in beside) and (loads_first or all(
             _apart(access, r) or (r == access and self._read_before(k, number))
             for k, r in enumerate(self.reads) if r.operand == access.operand
-        )
+        ))
 
     def _read_before(self, k: int, number: int) -> bool:
         """Return whether each element of a window is read before it is written, in one kernel for all."""

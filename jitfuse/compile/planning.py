@@ -137,7 +137,8 @@ def _kernel(launch: Launch, index: Mapping[str, int]) -> KernelCall:
     form, sizes = launch.form, launch.sizes
     checks = tuple(IndexCheck(*check) for check in launch.checks)
     division = _division(form, sizes)
-    return KernelCall(index[form.content_hash], *division, launch.buffers, launch.words, checks, _turns(form))
+    order = _turns(form), _loads_first(form)
+    return KernelCall(index[form.content_hash], *division, launch.buffers, launch.words, checks, *order)
 
 
 @lru_cache(maxsize=64)
@@ -162,6 +163,19 @@ def _turns(form: KernelForm) -> tuple[int, ...]:
             if instr.op == "load" or turns[operand] < 0:
                 turns[operand] = number
     return tuple(-1 if k in other else turn for k, turn in enumerate(turns))
+
+
+@lru_cache(maxsize=64)
+def _loads_first(form: KernelForm) -> bool:
+    """Return whether a kernel has one point on its grid, at which it loads everything before it stores anything."""
+    if form.then is not None or form.contracted or any(axis.extent != 1 for axis in form.grid):
+        return False
+    loads, stores = [-1.0], [float(len(form.stages))]
+    for number, stage in enumerate(form.stages):
+        for place, instr in enumerate(stage.body):
+            at = number + place / len(stage.body) if stage.kind == "point" else number  # others are gone through again
+            (loads if instr.op == "load" else stores if instr.op == "store" else []).append(at)
+    return max(loads) < min(stores)
 
 
 def _library(call: HostCall, forms: Sequence[KernelForm]) -> LibraryCall:

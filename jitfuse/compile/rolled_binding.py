@@ -39,7 +39,8 @@ class _Rolled:
         """Write the loop."""
         step, layout, carries = self.step, self.layout, self.carries
         for k in range(carries, carries + self.arrays):
-            self.builder.copy(step.results[k], step.operand(k), window_bytes(step.call.outputs[k]))
+            if step.operand(k) != step.results[k]:
+                self.builder.copy(step.results[k], step.operand(k), window_bytes(step.call.outputs[k]))
         parts, packed = [], []
         for access in layout.reads:
             place = self.moving(access)

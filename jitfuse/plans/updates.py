@@ -16,8 +16,8 @@ from jitfuse.passes.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.inlining import UPDATES, is_arithmetic
 from jitfuse.plans.regions import are_disjoint, region_of
 
-LEAD: Final = {"fori_loop": 2, "while_loop": 0}
-"""Loops that may go on writing into what they begin with, and how many operands come before what they carry."""
+LEAD: Final = {"fori_loop": 2, "while_loop": 0, "rolled_loop": 0}
+"""Loops that may go on writing into what they begin with, and how many operands come before that."""
 SHORTEST: Final = 4
 """Chains of fewer updates stay masks in the kernels that need the array."""
 
@@ -35,14 +35,14 @@ def updated_in_place(program: FusedProgram, donated: Mapping[int, int]) -> Fused
 def chain_lengths(program: FusedProgram, donated: Mapping[int, int]) -> dict[int, int]:
     """Return for each update how many there are in the longest chain that it is part of: enough in a donated feed."""
     length: dict[int, int] = {}
-    updates = [s for s in program.steps if s.op_name in UPDATES]
-    for step in updates:
+    updates = [(s, result, base) for s in program.steps if s.op_name in UPDATES or s.op_name in LEAD
+               for result in s.result_ids if (base := updated_by(s, result)) is not None]
+    for step, result, base in updates:
         one_place = step.op_name == "update_at" and not program.meta[step.input_ids[1]].shape
-        length[step.result_id] = length.get(step.input_ids[0], 0) + (not one_place)
-    for step in reversed(updates):
-        base = step.input_ids[0]
+        length[result] = length.get(base, 0) + (not one_place)
+    for _, result, base in reversed(updates):
         if base in length:
-            length[base] = max(length[base], length[step.result_id])
+            length[base] = max(length[base], length[result])
     for feed, last in donated_updates(program, donated).items():
         for update in updates_between(program, feed, last):
             length[update] = max(length.get(update, 0), SHORTEST)
@@ -74,7 +74,7 @@ def updated_by(step: OpStep, result: int) -> int | None:
         return step.input_ids[0]
     lead = LEAD.get(step.op_name)
     k = step.result_ids.index(result)
-    return None if lead is None or k >= step.attr("carries") else step.input_ids[lead + k]
+    return None if lead is None or k >= step.attr("carries") + step.attr("arrays", 0) else step.input_ids[lead + k]
 
 
 def _without_overwritten(program: FusedProgram) -> FusedProgram:

@@ -97,17 +97,23 @@ class Windows:
         """
         base = updated_by(step, result)
         head = self.heads.get(base) if base is not None else None
-        if base is None or head is None or self._newest[head] != base or self._last[base] > number:
-            return
-        beside = [i for i in step.input_ids if i != base and head in self._reads.get(i, _NOTHING)]
-        stored = {*self._open(number, head), *(i for i in beside if i not in self._must)}
-        if step.input_ids.count(base) > 1 or not all(map(self._may_store, stored)):
-            return
-        self._must.update({result, *stored})
+        stored = None if base is None or head is None else self._stored_for(number, step, base, head)
+        if head is None or stored is None:
+            head = result  # it has memory of its own, into which others may go on writing
+        else:
+            self._must.update({result, *stored})
         self.heads[result] = head
         self._newest[head] = result
         self._readers[head] = []
         self._reads[result] = {head: (Access(whole(self.program.meta[result].shape), True),)}
+
+    def _stored_for(self, number: int, step: OpStep, base: int, head: int) -> set[int] | None:
+        """Return what must be stored for a loop to write over what it begins with; None where it cannot."""
+        if self._newest[head] != base or self._last[base] > number or step.input_ids.count(base) > 1:
+            return None
+        beside = [i for i in step.input_ids if i != base and head in self._reads.get(i, _NOTHING)]
+        stored = {*self._open(number, head), *(i for i in beside if i not in self._must)}
+        return stored if all(map(self._may_store, stored)) else None
 
     def _to_store(self, number: int, step: OpStep, head: int) -> set[int] | None:
         """Return what must be stored for an update to be in place; None where it cannot be, or had better not."""
