@@ -19,9 +19,14 @@ def picked(builder: ProgramBuilder, step: OpStep, x: int) -> int | None:
     maker = builder.makers.get(x)
     if maker is None or maker.op_name not in ("concat", "gather"):
         return None
-    axis = maker.attr("axis") % len(builder.meta[x].shape) if maker.op_name == "concat" else maker.attr("place")
+    if maker.op_name == "concat":
+        axis = maker.attr("axis") % len(builder.meta[x].shape)
+    elif all(len(builder.meta[i].shape) == 1 for i in maker.input_ids[1:]):
+        axis = maker.attr("place")
+    else:
+        return None
     starts, counts, steps = (step.attr(name) for name in ("starts", "counts", "steps"))
-    if not counts or counts[axis] != 1:
+    if counts[axis] != 1:
         return None
     piece = (_joined if maker.op_name == "concat" else _read)(builder, maker, axis, starts[axis])
     if piece is None or (counts == builder.meta[piece].shape and all(s == 1 for s in steps)):
@@ -44,7 +49,7 @@ def _read(builder: ProgramBuilder, gather: OpStep, axis: int, k: int) -> int | N
     single = []
     for index in indices:
         join = builder.makers.get(index)
-        if join is None or join.op_name != "concat" or len(builder.meta[index].shape) != 1:
+        if join is None or join.op_name != "concat":
             return None
         single.append(_joined(builder, join, 0, k))
     if None in single:

@@ -33,7 +33,7 @@ def updated(x: Any, value: Any, **region: Any) -> Any:
 
 def updated_at(x: Any, value: Any, place: Any) -> Any:
     result = np.array(x)
-    result[np.unravel_index(place, x.shape[: x.ndim - np.ndim(value)])] = value
+    result[np.unravel_index(place, x.shape[: x.ndim - np.ndim(value)])] = cast(value, result.dtype.name)
     return result
 
 
