@@ -25,6 +25,7 @@ _LENGTHS: Final = 4
 _DTYPES: Final = frozenset({"float32", "float64", "int64"})
 _ELEMENTS: Final = frozenset({"add", "subtract", "multiply", "negative", "abs", "square"})
 """What may be computed of elements that do not count: it never ends a call, and takes as long for all."""
+_SUMS: Final = frozenset({"sum", "einsum", "matmul"})
 _UNKNOWN: Final = -1
 
 
@@ -60,22 +61,25 @@ class _Sum(NamedTuple):
     rows: dict[int, _Row]
 
 
-def with_whole_rows(graph: ProcessGraph, boundary: Boundary, least: int) -> ProcessGraph | None:
+def with_whole_rows(graph: ProcessGraph, boundary: Boundary, least: int, worth: int) -> ProcessGraph | None:
     """Return a graph with sums over parts of rows as ones over whole rows; None where there are too few.
 
-    From `least` sums of one line and one form on, of different lengths. Tensors keep their numbers.
+    From `least` sums of one line and one form on, of different lengths; those of all lines are spread over as many ops
+    as it is `worth` at least. Tensors keep their numbers.
     """
     live = graph.live_ops(boundary.delivered())
     families: dict[Any, list[_Sum]] = {}
     for op in live:
-        summed = _summed(graph, op)
+        summed = _summed(graph, op) if op.op_name in _SUMS else ()
         if summed:
             rows: dict[int, _Row] = {}
             form = tuple([_form(graph, value, rows) for value in summed])
             if None not in form and rows:
                 families.setdefault((op.source, op.op_name, form, len(rows)), []).append(_Sum(op, rows))
-    masked = [found for family in families.values() for found in _masked(family, least)]
-    return _Writing(graph).written(live, dict(masked)) if masked else None
+    masked = {line: found for line, family in families.items() if (found := dict(_masked(family, least)))}
+    if sum([max(found) - min(found) for found in masked.values()]) < worth:
+        return None
+    return _Writing(graph).written(live, {op: mask for found in masked.values() for op, mask in found.items()})
 
 
 def _summed(graph: ProcessGraph, op: OpNode) -> tuple[int, ...]:
@@ -86,7 +90,7 @@ def _summed(graph: ProcessGraph, op: OpNode) -> tuple[int, ...]:
     elif op.op_name == "einsum":
         fits = len(op.input_ids) == 2 and attr(op, "subscripts") in ("A,A->", "a,a->")
     else:
-        fits = op.op_name == "matmul" and metas[op.result_ids[0]].shape == ()
+        fits = metas[op.result_ids[0]].shape == ()
     alike = {(metas[t].ndim, metas[t].dtype, metas[t].weak) for t in op.input_ids} if fits else set()
     one = len(alike) == 1 and next(iter(alike)) in [(1, dtype, False) for dtype in _DTYPES]
     return op.input_ids if one and metas[op.result_ids[0]].dtype == metas[op.input_ids[0]].dtype else ()

@@ -29,17 +29,27 @@ _LONG: Final = 256
 def rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
     """Return a graph and what it delivers, with long runs of equal ops as loops; the given ones where there is none.
 
-    Sums over rows of different lengths are written over whole rows where that makes loops of most of what is left.
+    Sums over rows of different lengths are written over whole rows where they are spread over most ops, and where they
+    are over much of what is left: if it makes loops of it.
     """
-    found = _rolled(graph, boundary, limits)
-    left = len(found[0].ops)
-    if left >= max(limits.ops, _LONG):
-        whole = with_whole_rows(graph, boundary, limits.iterations)
-        if whole is not None:
-            other = _rolled(whole, boundary, limits)
-            if 2 * len(other[0].ops) <= left:
-                return other
+    found = _with_whole_rows(graph, boundary, limits, spread=1 / 2, most=1 / 4)
+    if found is None:
+        found = _rolled(graph, boundary, limits)
+        found = _with_whole_rows(*found, limits, spread=1 / 3, most=2 / 3) or found
     return found
+
+
+def _with_whole_rows(
+    graph: ProcessGraph, boundary: Boundary, limits: Limits, *, spread: float, most: float
+) -> tuple[ProcessGraph, Boundary] | None:
+    """Return what a graph comes to with sums over whole rows; None for more than so much of the ops, or too few sums.
+    """
+    count = len(graph.ops)
+    if count < max(limits.ops, _LONG):
+        return None
+    whole = with_whole_rows(graph, boundary, limits.iterations, int(spread * count))
+    found = None if whole is None else _rolled(whole, boundary, limits)
+    return None if found is None or len(found[0].ops) > most * count else found
 
 
 def _rolled(graph: ProcessGraph, boundary: Boundary, limits: Limits) -> tuple[ProcessGraph, Boundary]:
