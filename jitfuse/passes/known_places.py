@@ -71,7 +71,6 @@ def read_at_known(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]
     places = [_literal(builder, index, shape[axis]) for axis, index in zip(axes, indices, strict=True)]
     if None in places:
         return None
-    maker = builder.makers.get(x)
     at = dict(zip(axes, places, strict=True))
     region = {
         "starts": tuple([at.get(axis, 0) for axis in range(len(shape))]),
@@ -80,12 +79,16 @@ def read_at_known(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]
     }
     result = np.broadcast_shapes(*(builder.meta[i].shape for i in indices))
     rest = [n for axis, n in enumerate(shape) if axis not in at]
-    if maker is not None and maker.op_name == "arange" and not result:
-        number = maker.attr("start") + maker.attr("step") * places[0]
+    maker = builder.makers.get(x)
+    while maker is not None and maker.op_name == "reshape":
+        maker = builder.makers.get(maker.input_ids[0])
+    if maker is not None and maker.op_name == "arange" and not result and shape.count(1) >= len(shape) - 1:
+        number = maker.attr("start") + maker.attr("step") * sum([place or 0 for place in places])
         attrs = {"shape": (), "value": number, "dtype": builder.meta[x].dtype, "weak": False}
-        return builder.step("full", (), make_attrs(attrs))
+        piece = builder.step("full", (), make_attrs(attrs))
+    else:
+        piece = builder.step("slice", (x,), make_attrs(region))
     place = step.attr("place")
-    piece = builder.step("slice", (x,), make_attrs(region))
     return builder.reshaped(piece, (*rest[:place], *result, *rest[place:]))
 
 

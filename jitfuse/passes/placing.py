@@ -75,23 +75,23 @@ def _flat_place(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTe
 
 
 def _checked(x: BuilderTensor, axis: int, index: BuilderTensor) -> BuilderTensor:
-    """Return an index along an axis from 0 on; a gather from all of them checks it."""
+    """Return an index along an axis from 0 on; a gather from all of them, which lie along that axis, checks it."""
     places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
-    made: BuilderTensor = places.call("gather", index, axes=(0,), place=0)
+    lead = places.call("reshape", shape=(*(1,) * axis, x.shape[axis]))
+    made: BuilderTensor = lead.call("gather", index, axes=(axis,), place=axis).call("reshape", shape=())
     return made
 
 
 def _placed(
     x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor], axes: tuple[int, ...]
 ) -> BuilderTensor:
-    """Return x with a value at one place on each of some axes; gathers from the places check the indices."""
+    """Return x with a value at one place on each of some axes."""
     rest = iter(value.shape)
     value = value.call("reshape", shape=tuple(1 if a in axes else next(rest) for a in range(x.ndim)))
     chosen = None
     for axis, index in zip(axes, indices, strict=True):
+        at = _checked(x, axis, index)
         places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
-        lead = places.call("reshape", shape=(*(1,) * axis, x.shape[axis]))
-        at = lead.call("gather", index, axes=(axis,), place=axis).call("reshape", shape=())
         is_there = places.call("reshape", shape=(x.shape[axis], *(1,) * (x.ndim - axis - 1))).call("equal", at)
         chosen = is_there if chosen is None else chosen.call("logical_and", is_there)
     assert chosen is not None

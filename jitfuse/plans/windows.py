@@ -205,9 +205,18 @@ class Windows:
 
 
 def _last_uses(program: FusedProgram) -> dict[int, int]:
+    """Return by which step each value is read last; what is delivered, or written into feeds in the end, is after all.
+    """
     last = dict.fromkeys(program.meta, -1)
     for number, step in enumerate(program.steps):
         last.update(dict.fromkeys(step.input_ids, number))
-    delivered = (*program.outputs.values(), *program.writes.values(), *program.state_out.values())
+    delivered = [*program.outputs.values()]
+    for value in (*program.writes.values(), *program.state_out.values()):
+        delivered.append(value)
+        maker = program.producers.get(value)
+        while maker is not None and maker.op_name == "update_slice":  # regions are written one by one
+            value, part = maker.input_ids
+            delivered.append(part)
+            maker = program.producers.get(value)
     last.update(dict.fromkeys(delivered, _NEVER))
     return last

@@ -202,3 +202,74 @@ def test_drawn_updates(writes: list[Any], seed: int) -> None:
         mine, plain = (a.copy(), b.copy()), (a.copy(), b.copy())
         same(fused(places, *mine), program(places, *plain))
         same(mine, plain)
+
+
+# ---------------------------------------------------------------- what is written into arguments in the end
+def written_and_gone_on_with(p: Any, a: Any) -> Any:
+    b = a[1:]
+    b[p[0]] = b[p[1]] * 2
+    c = b * 1.0
+    for k in range(3):
+        c[p[k] % 4] = c[p[k + 1] % 4] * 2
+    return c
+
+
+def copied_and_gone_on_with(p: Any, a: Any) -> Any:
+    b = a[::-1]
+    b[p[0]] = 7.0
+    c = b.copy()
+
+    def body(i: Any, c: Any) -> Any:
+        c[p[i]] += 1.0
+        return c
+
+    return jf.fori_loop(0, len(p), body, c)
+
+
+def part_gone_on_with(p: Any, a: Any) -> Any:
+    c = np.zeros(4)
+    for k in range(5):
+        c[k % 4] = a[k, 0] + 1
+    a[1:5, 1] = c
+    for k in range(5):
+        c[k % 4] = a[k, 0] + 3
+    return c
+
+
+def elements_gone_on_with(p: Any, a: Any) -> Any:
+    b = a[1:]
+    b[p[0], p[1] % 5] = 7.0
+    c = b * 1.0
+    for k in range(6):
+        c[k % 4] = c[k % 4 + 1] + 9.0
+    return c
+
+
+@pytest.mark.parametrize(
+    "program", [written_and_gone_on_with, copied_and_gone_on_with, part_gone_on_with, elements_gone_on_with])
+def test_arguments_hold_what_was_written_not_what_came_later(program: Callable[..., Any]) -> None:
+    fused, places = jf.fuse(program), PLACES % 5
+    for _ in range(3):
+        mine, plain = A.copy(), A.copy()
+        same(fused(places, mine), program(places, plain))
+        same(mine, plain)
+
+
+@pytest.mark.parametrize("places", [(9, 1), (1, 9), (-4, 0), (0, -8), (9, 9)])
+def test_the_axis_of_an_index_out_of_bounds_is_named(places: tuple[int, int]) -> None:
+    def rows(cube: Any, p: Any) -> Any:
+        cube = cube * 1.0
+        cube[p[0], p[1]] = 3
+        return cube
+
+    def elements(cube: Any, p: Any) -> Any:
+        cube = cube * 1.0
+        cube[p[0], p[1], p[1] % 2] = 3
+        return cube
+
+    cube, given = np.zeros((3, 7, 5)), np.array(places)
+    for program in (rows, elements):
+        with pytest.raises(IndexError) as plain:
+            program(cube, given)
+        with pytest.raises(IndexError, match=str(plain.value).replace("(", r"\(")):
+            jf.fuse(program)(cube, given)
