@@ -30,7 +30,7 @@ MAX_SEGMENTS: Final = 512
 MAX_STATES: Final = 20_000
 """Looks in a tree; past that the function starts over."""
 MAX_STEPS: Final = 16_384
-"""Steps of a program, loops counted as one: more take many seconds to plan."""
+"""Steps of a program, loops counted as one and those of complex numbers as several: more take many seconds to plan."""
 MAX_STEPS_BETWEEN_LOOKS: Final = 4096
 """The same for the segments that one call adds, which share little."""
 MAX_REFUSALS: Final = 3
@@ -192,6 +192,11 @@ class Limits:
                 self.give_up(f"{found.writes:,} writes at places that data says (x[i] = v) would go over "
                               f"{found.over >> 20:,} MiB of arrays, and there is little else to compile. Write at all "
                               "places at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
+
+    def note_program(self, program: FusedProgram, most: int) -> None:
+        """Hear of a program that is to be compiled; raises GiveUpSignal where it has too many steps."""
+        if len(program.steps) * effort.COMPLEX > most:
+            self.note_steps(effort.planned(program), most)
 
     def note_steps(self, steps: int, most: int) -> None:
         """Hear of the steps of what is to be compiled for one call; raises GiveUpSignal where they are too many."""

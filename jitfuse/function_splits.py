@@ -134,7 +134,7 @@ class Splits(Signatures):
             with self._counting():
                 made = route.grow()
                 if isinstance(made, Trace):
-                    self._limits.note_steps(len(made.program.steps), MAX_STEPS)
+                    self._limits.note_program(made.program, MAX_STEPS)
                     self._limits.note_writes(made.program)
                     if any(_differ_in_values(made, spec.trace) for spec in self._specs):
                         self._limits.note_trace(made.recorded, why)

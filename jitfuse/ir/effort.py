@@ -1,4 +1,4 @@
-"""What the steps of a program touch in memory: whether writes at places that data says are most of it.
+"""What the steps of a program come to: how many are planned, and whether writes at places that data says are most.
 
 A kernel stores at places that its launch knows, so `x[i] = v` with an `i` from data goes over all of `x`, where NumPy
 touches one element; but in loops of the program, which store single elements in place.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.dtypes import itemsize
+from jitfuse.dtypes import COMPONENT, itemsize
 from jitfuse.ir.ops import HOLD_PROGRAMS
 from jitfuse.ir.program import FusedProgram, Meta
 from jitfuse.records import NamedTuple
@@ -22,6 +22,18 @@ LARGE: Final = 1 << 17
 """Bytes that are gone over in some 10 µs: NumPy writes an element in one."""
 _MUCH: Final = 1 << 26
 _SHARE: Final = 8
+
+
+COMPLEX: Final = 6
+"""Steps over real numbers that one over complex numbers becomes on average."""
+
+
+def planned(program: FusedProgram) -> int:
+    """Return about how many steps kernels are planned of, loops counted as one."""
+    if program.dtypes.isdisjoint(COMPONENT):
+        return len(program.steps)
+    meta = program.meta
+    return sum([COMPLEX if meta[step.result_ids[0]].dtype in COMPONENT else 1 for step in program.steps])
 
 
 class Touched(NamedTuple):

@@ -175,3 +175,18 @@ def test_other_sizes_are_no_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(1, 9):
         np.testing.assert_allclose(fused(np.ones(n)), f(np.ones(n)), rtol=1e-9)
     assert fused.stats()["fallbacks"] == 0
+
+
+def test_steps_of_complex_numbers_count_as_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jitfuse.function_splits.MAX_STEPS", 60)
+
+    def products(x: Any) -> Any:
+        for k in range(20):
+            x = x * (k + 0.5)
+        return x
+
+    with pytest.warns(jf.FallbackWarning, match="more than 60 steps"):
+        np.testing.assert_array_equal(jf.fuse(products)(X + 1j), products(X + 1j))
+    fused = jf.fuse(products)
+    np.testing.assert_array_equal(fused(X), products(X))
+    assert fused.stats()["fallbacks"] == 0
