@@ -15,6 +15,7 @@ from jitfuse.dtypes import is_integer
 from jitfuse.ir import ops, statuses
 from jitfuse.ir.program import Meta
 from jitfuse.tracing import handlers, python_numbers, weak
+from jitfuse.tracing.look import python_operator
 from jitfuse.tracing.recorder import Mixed, Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
 
@@ -49,7 +50,7 @@ def apply(op: ops.Op, inputs: Sequence[TracedTensor], attrs: dict[str, Any]) -> 
     plain = tuple(
         Meta((), run.mixed[i].python, m.device, weak=True) if i in run.mixed else m for i, m in zip(ids, metas)
     )
-    are_python = all(m.weak for m in plain)
+    are_python = all(m.weak for m in plain) and python_operator(op.name) is not None  # NumPy's functions give NumPy's
     if op.loop is None or (are_python and weak.needs_values(run, op.name, ids, plain)):
         return _as_they_are(op, inputs, attrs)
     if not are_python:
