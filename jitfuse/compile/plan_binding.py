@@ -65,7 +65,9 @@ class Outputs:
         value, dtype = self.plan.results[path]
         if kind == "array":
             return self._array(value)
-        return scalar_result(memory.place(("value", value)), dtype, kind)
+        view = self.plan.views.get(value)
+        place = memory.place(("value", value)) if view is None else memory.place(view.buffer, view.offset)
+        return scalar_result(place, dtype, kind)
 
     def _array(self, value: int) -> ResultTree:
         view = self.plan.views.get(value)
