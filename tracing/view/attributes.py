@@ -67,6 +67,8 @@ class Attributes(Classifier):
             return None
         chain = Chain.object(owner)
         self.origin[id(owner)] = owner, chain
+        if not isinstance(owner, types.ModuleType | type) and not isinstance(kind.__init__, types.FunctionType):
+            self.unplaced[id(owner)] = owner
         if not isinstance(owner, types.ModuleType):
             self.see_class(owner if isinstance(owner, type) else kind)
         return chain

@@ -81,6 +81,7 @@ class View(Stores):
     def place_of(self, value: Any) -> Chain | None:
         """Return the chain that leads to a container or object of the caller's; None for others, and what is pinned."""
         real = self.real(value)
+        self.refuse_unplaced(real)
         if id(real) in self.shadows:
             return self.shadows[id(real)].chain
         found = self.origin.get(id(real))

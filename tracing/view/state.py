@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from jitfuse.errors import UntraceableError
 from jitfuse.records import Record
 from jitfuse.tracing.view.chain import Chain, Guard, Trail, equal
 from jitfuse.tracing.view.userland import MISSING, own_attributes
@@ -69,6 +70,8 @@ class State:
         self.stores = 0
         """How often the function has written places that outlive the trace."""
         self.fresh: dict[int, Any] = {}
+        self.unplaced: dict[int, Any] = {}
+        """Objects that the caller may have, or the trace may have made: no `__init__` has told."""
         # What was seen at a name, attribute or item (real, seen), good while the place holds the same object.
         self.quick_names: dict[tuple[int, str, bool], tuple[Any, Any]] = {}
         self.quick: dict[tuple[int, str], tuple[Any, Any]] = {}
@@ -127,6 +130,14 @@ class State:
         if found is None:
             return value
         return self.values.get(found[1], (None, value))[1]
+
+    def refuse_unplaced(self, value: Any) -> None:
+        """Raise UntraceableError for an object that is the caller's or the trace's own, where that matters."""
+        if id(value) in self.unplaced:
+            name = type(value).__name__
+            raise UntraceableError(
+                f"it is not seen whether the caller has this {name}, or the call makes it: write {name}.__init__"
+            )
 
     def to_store(self, place: str, value: Any) -> Any:
         """Return what may be stored in real state: never a shadow; a traced value as the tracer decides."""

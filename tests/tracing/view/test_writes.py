@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pytest
 
+import jitfuse as jf
 from jitfuse.errors import UntraceableError
 from jitfuse.tracing.view import Chain, View
 
@@ -247,3 +249,58 @@ def test_object_setattr_of_frozen_dataclass(trace: Any) -> None:
     got = trace(f, X)
     np.testing.assert_array_equal(got.result, X * 2)
     assert got.holds
+
+
+# ---------------------------------------------------------------- objects that no __init__ has begun
+class Row(list):
+    pass
+
+
+class Settings:
+    scale = 2.0
+
+
+def rows(x: Any) -> Any:
+    row = Row()
+    row.append(x * 2)
+    return row
+
+
+def rows_within(x: Any) -> Any:
+    row = Row()
+    row.append(x * 2)
+    return {"row": row, "x": x}
+
+
+def settings_made(x: Any) -> Any:
+    made = Settings()
+    if made.scale > 1:  # it is read before it is written
+        made.found = x * made.scale  # type: ignore[attr-defined]
+    return made
+
+
+def settings_used(x: Any) -> Any:
+    made, row = Settings(), Row()
+    row.append(x * made.scale)
+    return row[0] + len(row)
+
+
+@pytest.mark.parametrize("function", [rows, rows_within, settings_made])
+def test_what_a_call_makes_is_new_in_each_call(function: Any) -> None:
+    fused = jf.fuse(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jf.FallbackWarning)
+        found = [fused(np.arange(3.0) + k) for k in range(3)]
+    for k, one in enumerate(found):
+        want = function(np.arange(3.0) + k)
+        assert type(one) is type(want)
+        assert str(vars(one) if isinstance(one, Settings) else one) == str(
+            vars(want) if isinstance(want, Settings) else want)
+    assert len(set(map(id, found))) == 3
+
+
+def test_what_a_call_makes_and_uses_up_is_traced() -> None:
+    fused = jf.fuse(settings_used)
+    for k in range(3):
+        np.testing.assert_array_equal(fused(np.arange(3.0) + k), settings_used(np.arange(3.0) + k))
+    assert fused.stats()["fallbacks"] == 0
