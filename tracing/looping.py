@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from jitfuse.tracing.observing import Site
 
 _PASSES: Final = 12
+_MOST: Final = 128
+"""Loops of the program in one trace, those in others aside: a loop that Python goes through makes one in each round,
+which takes tens of milliseconds."""
 _COUNT: Final = Meta((), "int64")
 _BOOL: Final = Meta((), "bool")
 
@@ -80,6 +83,10 @@ class Loop:
         self.region: Region | None = None
 
     def __iter__(self) -> Iterator[Any]:
+        if not self._run.loops:
+            self._run.session.loops += 1
+            if self._run.session.loops > _MOST:
+                refuse(self._run, self.place)
         for _ in range(_PASSES):
             yield self._begin()
             if self._end():
@@ -90,7 +97,9 @@ class Loop:
     def _begin(self) -> TracedTensor:
         """Begin an iteration; return the loop's variable in it."""
         run, session = self._run, self._run.session
-        alive = [s for ref in run.born if (s := ref()) is not None]
+        found = [(ref, s) for ref in run.born if (s := ref()) is not None]
+        run.born[:] = [ref for ref, _ in found]
+        alive = [s for _, s in found]
         self._before = [(s, s.value, s.cache) for s in (*alive, *run.storages.values())]
         self.region = session.region = Region("a loop", len(run.graph.ops), session.region, is_python=True)
         run.loops.append(self)

@@ -40,6 +40,22 @@ def settled(value: Any) -> Any:
     return value
 
 
+def as_numpys(operands: Sequence[TracedTensor]) -> list[TracedTensor]:
+    """Return the operands of a function of NumPy's, which gives NumPy's numbers for those that may be Python's.
+
+    Where some are arrays or surely NumPy's, the dtypes of the others are found as for operators.
+    """
+    run = operands[0]._run
+    if not all(t.weak or t._id() in run.mixed for t in operands):
+        return list(operands)
+    found = []
+    for t in operands:
+        mixed = run.mixed.get(t._id())
+        known = mixed is not None and mixed.python == t._meta.dtype
+        found.append(fresh(run, run.emit("astype", (t._id(),), {"dtype": t._meta.dtype})) if known else settled(t))
+    return found
+
+
 def apply(op: ops.Op, inputs: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor | None:
     """Record an operator with such scalars among its operands; None where it is one like any other."""
     run = inputs[0]._run

@@ -22,9 +22,17 @@ from jitfuse.tracing.numpy_functions import deliver, lifted, refuse, require_cas
 from jitfuse.tracing.source import user_line
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import gathering, numpy_products, numpy_reduce, numpy_scans, numpy_ufunc_methods
+    from jitfuse.tracing import (
+        gathering,
+        mixed_numbers,
+        numpy_products,
+        numpy_reduce,
+        numpy_scans,
+        numpy_ufunc_methods,
+    )
 else:
     gathering = Later("jitfuse.tracing.gathering")
+    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
     numpy_products = Later("jitfuse.tracing.numpy_products")
     numpy_reduce = Later("jitfuse.tracing.numpy_reduce")
     numpy_scans = Later("jitfuse.tracing.numpy_scans")
@@ -171,6 +179,8 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
     if where is not True or signature is not None:
         refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
     operands = lifted(*inputs)
+    if operands[0]._run.mixed:
+        operands = mixed_numbers.as_numpys(operands)
     if operands[0].weak and all(t.weak for t in operands):
         operands = [strong(t) for t in operands]
     if dtype is not None:

@@ -57,6 +57,8 @@ class Session:
         self.literals: dict[Any, int] = {}
         self.guarded_values: dict[int, bool | int | float | complex | bytes] = {}
         """What Python looked at and each call must have again: numbers, and the bytes of small arrays."""
+        self.loops = 0
+        """How many loops of the program have been traced, those in others aside."""
         self.int_ranges: dict[int, tuple[int, int]] = {}
         self.ranges: dict[int, tuple[int, int] | None] = {}
         """What Python ints may be, where that has been asked for."""

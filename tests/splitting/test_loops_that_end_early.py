@@ -461,3 +461,24 @@ def test_drawn_loops(tmp_path_factory: Any, seed: int) -> None:
         for a, b in zip(got, want, strict=True):  # a number that may be Python's is NumPy's
             assert np.asarray(a).dtype == np.asarray(b).dtype and np.asarray(a).tobytes() == np.asarray(b).tobytes()
         same(found, expected)
+
+
+def test_loops_in_rounds_of_many_others_are_left_to_python() -> None:
+    def rounds(x: Any, k: Any) -> Any:
+        total, text = 0.0, ""
+        for n in range(400):
+            text += "."  # such a loop is Python's
+            j = k[n % len(k)]
+            while j > 0 and x[j] < 2.0:
+                total = total + x[j] * n
+                j -= 1
+        return total, len(text)
+
+    x, k = np.linspace(0, 3, 40), np.arange(3, 30)
+    fused = jf.fuse(rounds)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", jf.FallbackWarning)
+        for shift in range(3):
+            got, want = fused(x + shift * 0.25, k), rounds(x + shift * 0.25, k)
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert fused.stats()["traces"] < 12

@@ -300,3 +300,31 @@ def test_eager_arrays_and_exports() -> None:
     space: dict[str, Any] = {}
     exec(fused.export(np.array([1.5, 2.0])), space)
     assert space["function"](np.array([-1.5, 2.0])) == 0 and space["function"](np.array([1.5, 2.0])) == 3
+
+
+@pytest.mark.parametrize("function", [
+    np.add, np.subtract, np.multiply, np.divide, np.power, np.floor_divide, np.remainder, np.maximum, np.greater,
+    np.logaddexp, np.hypot,
+])
+@pytest.mark.parametrize("floor", [0.0, 0, 0.5, 2])
+def test_functions_of_numpys_give_numpys_numbers(function: Any, floor: Any) -> None:
+    def left(x: Any) -> Any:
+        return function(max(floor, x[0]), 2.0)
+
+    def right(x: Any) -> Any:
+        return function(1.0, max(floor, x[0]))
+
+    def both(x: Any) -> Any:
+        found = max(floor, x[0])
+        return function(found, found), np.negative(found), np.sqrt(found)
+
+    for program in (left, right, both):
+        fused = jf.fuse(program)
+        for first in (-1.0, 3.0, -2.0, 0.25):
+            x = np.array([first, 1.0])
+            with np.errstate(all="ignore"):
+                got, want = fused(x), program(x)
+            for a, b in zip(*(np.atleast_1d(t) if not isinstance(t, tuple) else t for t in (got, want)), strict=True):
+                assert type(a) is type(b)
+                np.testing.assert_allclose(a, b, rtol=1e-14)
+            assert type(got) is type(want)
