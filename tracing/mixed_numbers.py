@@ -40,14 +40,15 @@ def settled(value: Any) -> Any:
     return value
 
 
-def as_numpys(operands: Sequence[TracedTensor]) -> list[TracedTensor]:
+def as_numpys(operands: list[Any]) -> list[Any]:
     """Return the operands of a function of NumPy's, which gives NumPy's numbers for those that may be Python's.
 
     Where some are arrays or surely NumPy's, the dtypes of the others are found as for operators.
     """
-    run = operands[0]._run
+    if type(operands[0]) is not TracedTensor or not (run := operands[0]._run).mixed:
+        return operands
     if not all(t.weak or t._id() in run.mixed for t in operands):
-        return list(operands)
+        return operands
     found = []
     for t in operands:
         mixed = run.mixed.get(t._id())

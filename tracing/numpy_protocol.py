@@ -178,9 +178,7 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
           where: Any = True, order: str = "K", subok: bool = True, signature: Any = None) -> Any:
     if where is not True or signature is not None:
         refuse(name, {"where": where, "signature": signature}, "Use np.where(mask, result, other).")
-    operands = lifted(*inputs)
-    if operands[0]._run.mixed:
-        operands = mixed_numbers.as_numpys(operands)
+    operands = mixed_numbers.as_numpys(lifted(*inputs))
     if operands[0].weak and all(t.weak for t in operands):
         operands = [strong(t) for t in operands]
     if dtype is not None:
