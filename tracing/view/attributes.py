@@ -39,7 +39,7 @@ class Attributes(Classifier):
                 return self.hooks.attribute(owner, name)
             chain = self._adopt(owner)
             if chain is None:
-                return self.arrived(getattr(owner, name))
+                return self._of_made(owner, name, raw)
         else:
             chain = found[1]
         if self.written and place in self.written:
@@ -72,6 +72,21 @@ class Attributes(Classifier):
         if not isinstance(owner, types.ModuleType):
             self.see_class(owner if isinstance(owner, type) else kind)
         return chain
+
+    def _of_made(self, owner: Any, name: str, raw: bool) -> Any:
+        """Read from what the trace has made, or what installed code has: what a user's class holds for all its objects
+        outlives the trace.
+        """
+        kind = type(owner)
+        if is_user_class(kind) and name not in _IDENTITY_NAMES and name not in (own_attributes(owner) or ()):
+            member = class_member(kind, name)
+            by_user = is_user_function(class_member(kind, "__getattribute__"))
+            if member is not MISSING and not hasattr(type(member), "__get__") and not by_user:
+                found = self.origin.get(id(kind))
+                chain = self._adopt(kind) if found is None else found[1]
+                assert chain is not None
+                return self._general(kind, chain, name, raw)
+        return self.arrived(getattr(owner, name))
 
     def arrived(self, value: Any) -> Any:
         """Pass on a value that is not guarded itself, making sure that its code is seen."""

@@ -61,7 +61,7 @@ def load_called(value: Any, name: str) -> Any:
     view = current.get()
     if view is None:
         return value
-    return view.hooks.called(view.load_name(value, name, sys._getframe(1).f_globals, False))
+    return view.maker(view.load_name(value, name, sys._getframe(1).f_globals, False))
 
 
 def load_local_name(value: Any, name: str) -> Any:
@@ -86,9 +86,15 @@ def load_cell_raw(cell: types.CellType, value: Any) -> Any:
 
 
 def load_attr(owner: Any, name: str) -> Any:
-    """LOAD_ATTR and LOAD_METHOD."""
+    """LOAD_ATTR."""
     view = current.get()
     return getattr(owner, name) if view is None else view.load_attr(owner, name, False)
+
+
+def load_method(owner: Any, name: str) -> Any:
+    """LOAD_METHOD, or LOAD_ATTR of what is called at once."""
+    view = current.get()
+    return getattr(owner, name) if view is None else view.maker(view.load_attr(owner, name, False))
 
 
 def load_attr_raw(owner: Any, name: str) -> Any:

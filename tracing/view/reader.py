@@ -18,7 +18,7 @@ from jitfuse.tracing.view.chain import Chain, Trail
 from jitfuse.tracing.view.frames import hide_frames
 from jitfuse.tracing.view.shadow import leak, write_back
 from jitfuse.tracing.view.stores import Stores
-from jitfuse.tracing.view.userland import claim
+from jitfuse.tracing.view.userland import claim, is_user_class
 
 if TYPE_CHECKING:
     from jitfuse.tracing.view.hooks import Hooks
@@ -190,6 +190,21 @@ class View(Stores):
         """Note an object made in the trace: its attributes are the trace's own."""
         if id(value) not in self.origin:
             self.fresh[id(value)] = value
+
+    def maker(self, value: Any) -> Any:
+        """Return what to call in place of a value that is called at once."""
+        if not isinstance(value, type):
+            return value
+        plainly = value.__new__ is object.__new__ and value.__init__ is object.__init__  # type: ignore[misc]
+        if not plainly or type(value).__call__ is not type.__call__ or not is_user_class(value):
+            return self.hooks.called(value)
+
+        def make(*args: Any, **kwargs: Any) -> Any:  # no `__init__` tells that the object is new
+            made = value(*args, **kwargs)
+            self.mark_fresh(made)
+            return made
+
+        return make
 
     def is_traced_array(self, value: Any) -> bool:
         """Tell whether a value is a stand-in that cannot be made concrete."""

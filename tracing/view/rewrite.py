@@ -25,9 +25,9 @@ _NULL_AFTER: Final = sys.version_info >= (3, 13)
 _ATTR_HAS_FLAG: Final = sys.version_info >= (3, 12)
 _LOAD_CELL: Final = "LOAD_CLOSURE" if sys.version_info < (3, 13) else "LOAD_FAST"
 _GET_ITER: Final = _OPS["GET_ITER"]
-_CONVERSIONS: Final = frozenset({"float", "int", "type"})
 _SUBSCRIPT: Final = 26  # of BINARY_OP, from 3.14 on
 _CONSTANTS: Final = frozenset(_OPS[name] for name in ("LOAD_CONST", "LOAD_SMALL_INT") if name in _OPS)
+_ATTRIBUTES: Final = frozenset(_OPS[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in _OPS)
 _KEYS: Final = _CONSTANTS | {_OPS[name] for name in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF") if name in _OPS}
 
 # Up to here the instruction set has been read and fitted; later ones are not refused, but run unrewritten.
@@ -57,6 +57,7 @@ class _Rewriter:
         self.group: list[bytes] = []
         self.previous = -1
         self.previous_arg = 0
+        self.following = -1
 
     def emit(self, name: str, arg: int = 0) -> None:
         self.group.append(encoded(_OPS[name], arg))
@@ -100,6 +101,7 @@ class _Rewriter:
             if self.counters is not NONE:
                 self._count(offset)
             rule = _RULES.get(step.op)
+            self.following = self.steps[position + 1][1].op if position + 1 < len(self.steps) else -1
             if rule is not None:
                 rule(self, step, self._only_subscripted(position))
             elif step.target < 0:
@@ -167,7 +169,7 @@ def _load_global(w: _Rewriter, step: Step, raw: bool) -> None:
     if step.arg & 1 and not _NULL_AFTER:
         w.emit("PUSH_NULL")
     w.group.append(encoded(step.op, step.arg & ~1))
-    called = step.arg & 1 and name in _CONVERSIONS
+    called = step.arg & 1 and not raw and w.following not in _ATTRIBUTES  # of `table["relu"](x)` the item is
     w.call(gate.load_called if called else gate.load_name_raw if raw else gate.load_name, 1, name)
     if step.arg & 1 and _NULL_AFTER:
         w.emit("PUSH_NULL")
@@ -187,13 +189,14 @@ def _load_deref(w: _Rewriter, step: Step, raw: bool) -> None:
 
 def _load_attr(w: _Rewriter, step: Step, raw: bool) -> None:
     name = w.names[step.arg >> 1 if _ATTR_HAS_FLAG else step.arg]
-    w.call(gate.load_attr_raw if raw else gate.load_attr, 1, name)
-    if _ATTR_HAS_FLAG and step.arg & 1:
+    called = _ATTR_HAS_FLAG and step.arg & 1
+    w.call(gate.load_method if called else gate.load_attr_raw if raw else gate.load_attr, 1, name)
+    if called:
         w.as_method()
 
 
 def _load_method(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.call(gate.load_attr, 1, w.names[step.arg])
+    w.call(gate.load_method, 1, w.names[step.arg])
     w.as_method()
 
 

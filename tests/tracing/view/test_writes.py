@@ -1,6 +1,7 @@
 """Writes are real, never leak traced values, and a call that depends on its own writes is not replayed."""
 from __future__ import annotations
 
+import abc
 import sys
 import types
 import warnings
@@ -304,3 +305,66 @@ def test_what_a_call_makes_and_uses_up_is_traced() -> None:
     for k in range(3):
         np.testing.assert_array_equal(fused(np.arange(3.0) + k), settings_used(np.arange(3.0) + k))
     assert fused.stats()["fallbacks"] == 0
+
+
+class Layer(abc.ABC):
+    gain = 2.0
+    shift = np.array([1.0, 2.0, 3.0])
+    history: list[float] = [0.5]
+
+    @abc.abstractmethod
+    def forward(self, x: Any) -> Any: ...
+
+
+class Rectifier(Layer):
+    def forward(self, x: Any) -> Any:
+        self.mask = x > 1  # written before anything of it is read
+        return x * self.mask * self.gain + self.shift + self.history[-1]
+
+
+class Scaled(Layer):
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def forward(self, x: Any) -> Any:
+        return x * self.by * self.gain + self.shift + self.history[0]
+
+
+here = sys.modules[__name__]
+
+
+def layered(x: Any) -> Any:
+    layers = [Rectifier(), Scaled(3.0), here.Rectifier()]
+    for layer in layers:
+        x = layer.forward(x)
+    return x, layers[0].mask
+
+
+@pytest.mark.parametrize("change", [
+    lambda m: m.setattr(Layer, "gain", 4.0), lambda m: m.setattr(Scaled, "gain", -1.0, raising=False),
+    lambda m: m.setattr(Layer, "shift", np.arange(3.0)), lambda m: m.setattr(Layer, "history", [2.0]),
+])
+def test_layers_that_no_init_begins(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = jf.fuse(layered)
+    for k in range(4):
+        if k == 2:
+            change(monkeypatch)  # what a class holds for all its objects is state
+        for got, want in zip(fused(np.arange(3.0) + k), layered(np.arange(3.0) + k)):
+            np.testing.assert_array_equal(got, want)
+    assert fused.stats()["fallbacks"] == 0
+
+
+def append_to_class(x: Any) -> Any:
+    made = Rectifier()
+    made.history.append(float(len(made.history)))
+    return x + made.history[-1]
+
+
+def test_lists_of_classes_are_changed_in_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    for function in (append_to_class, jf.fuse(append_to_class)):
+        monkeypatch.setattr(Layer, "history", [0.5])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", jf.FallbackWarning)
+            kept.append(([list(function(X)) for _ in range(3)], list(Layer.history)))
+    assert kept[0] == kept[1]
