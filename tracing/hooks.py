@@ -25,13 +25,14 @@ from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import branching, choosing, conversions, generators, mixed_numbers
+    from jitfuse.tracing import branching, choosing, conversions, generators, mixed_numbers, numpy_lists
 else:
     branching = Later("jitfuse.tracing.branching")
     choosing = Later("jitfuse.tracing.choosing")
     conversions = Later("jitfuse.tracing.conversions")
     mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
     generators = Later("jitfuse.tracing.generators")
+    numpy_lists = Later("jitfuse.tracing.numpy_lists")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
 _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
@@ -156,8 +157,10 @@ class TracingHooks:
         return rounds.watched(self.run, value, code, line, column, counted)
 
     def called(self, value: Any) -> Any:
-        """Return what makes numbers of Python's of traced data, in place of `float` and `int`."""
-        return conversions.CALLED.get(value, value) if type(value) is type else value
+        """Return what is called in place of a value: what makes numbers of Python's of traced data in place of `float`
+        and `int`, and of functions of NumPy's what takes lists of traced values for arrays.
+        """
+        return conversions.CALLED.get(value, value) if type(value) is type else numpy_lists.in_place_of(value)
 
     def identified(self, *values: Any) -> tuple[Any, ...]:
         """Return values with classes in the place of what stands in for these.

@@ -91,8 +91,8 @@ def load_attr(owner: Any, name: str) -> Any:
     return getattr(owner, name) if view is None else view.load_attr(owner, name, False)
 
 
-def load_method(owner: Any, name: str) -> Any:
-    """LOAD_METHOD, or LOAD_ATTR of what is called at once."""
+def load_called_attr(owner: Any, name: str) -> Any:
+    """LOAD_METHOD, and LOAD_ATTR of what is called at once."""
     view = current.get()
     return getattr(owner, name) if view is None else view.maker(view.load_attr(owner, name, False))
 

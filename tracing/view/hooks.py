@@ -68,7 +68,7 @@ class Hooks(Protocol):
         ...
 
     def called(self, value: Any) -> Any:
-        """Return what the function calls in place of a type that it calls by a name of `float` or `int`."""
+        """Return what the function calls in place of what it calls by a name or an attribute."""
         ...
 
     def identified(self, *values: Any) -> tuple[Any, ...]:

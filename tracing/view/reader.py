@@ -18,7 +18,7 @@ from jitfuse.tracing.view.chain import Chain, Trail
 from jitfuse.tracing.view.frames import hide_frames
 from jitfuse.tracing.view.shadow import leak, write_back
 from jitfuse.tracing.view.stores import Stores
-from jitfuse.tracing.view.userland import claim, is_user_class
+from jitfuse.tracing.view.userland import claim, class_member, is_user_class
 
 if TYPE_CHECKING:
     from jitfuse.tracing.view.hooks import Hooks
@@ -28,6 +28,8 @@ _PINNED: Final = (
     type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, enum.Enum, type, types.BuiltinFunctionType,
     types.ModuleType, range, slice,
 )
+_NEW, _INIT = vars(object)["__new__"], vars(object)["__init__"]
+_FUNCTIONS: Final = frozenset({types.FunctionType, types.MethodType, types.BuiltinFunctionType})
 
 
 class View(Stores):
@@ -194,8 +196,8 @@ class View(Stores):
     def maker(self, value: Any) -> Any:
         """Return what to call in place of a value that is called at once."""
         if not isinstance(value, type):
-            return value
-        plainly = value.__new__ is object.__new__ and value.__init__ is object.__init__  # type: ignore[misc]
+            return value if type(value) in _FUNCTIONS else self.hooks.called(value)
+        plainly = class_member(value, "__new__") is _NEW and class_member(value, "__init__") is _INIT
         if not plainly or type(value).__call__ is not type.__call__ or not is_user_class(value):
             return self.hooks.called(value)
 

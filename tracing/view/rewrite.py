@@ -58,6 +58,8 @@ class _Rewriter:
         self.previous = -1
         self.previous_arg = 0
         self.following = -1
+        self.callee = False
+        """Whether what the instruction loads, or an attribute of it that comes next, is called at once."""
 
     def emit(self, name: str, arg: int = 0) -> None:
         self.group.append(encoded(_OPS[name], arg))
@@ -102,6 +104,7 @@ class _Rewriter:
                 self._count(offset)
             rule = _RULES.get(step.op)
             self.following = self.steps[position + 1][1].op if position + 1 < len(self.steps) else -1
+            self.callee = self._is_callee(step)
             if rule is not None:
                 rule(self, step, self._only_subscripted(position))
             elif step.target < 0:
@@ -119,6 +122,15 @@ class _Rewriter:
             return False
         key = self.steps[position + 1][1]
         return key.op in _KEYS or (key.op == _OPS["LOAD_GLOBAL"] and not key.arg & 1)
+
+    def _is_callee(self, step: Step) -> bool:
+        """Tell of a load whether it leads to what is called: to `norm` of ``np.linalg.norm(x)``."""
+        name = opcode.opname[step.op]
+        if _NULL_AFTER:
+            return self.following == _OPS["PUSH_NULL"] or bool(name == "LOAD_GLOBAL" and step.arg & 1)
+        if name == "LOAD_GLOBAL":
+            return bool(step.arg & 1)
+        return name == "PUSH_NULL" or (self.callee and (step.op in _ATTRIBUTES or self.previous == _OPS["PUSH_NULL"]))
 
     def _count(self, offset: int) -> None:
         """Pass a counter through the view before it is stored, and what a loop over one goes over."""
@@ -169,7 +181,7 @@ def _load_global(w: _Rewriter, step: Step, raw: bool) -> None:
     if step.arg & 1 and not _NULL_AFTER:
         w.emit("PUSH_NULL")
     w.group.append(encoded(step.op, step.arg & ~1))
-    called = step.arg & 1 and not raw and w.following not in _ATTRIBUTES  # of `table["relu"](x)` the item is
+    called = w.callee and not raw and w.following not in _ATTRIBUTES
     w.call(gate.load_called if called else gate.load_name_raw if raw else gate.load_name, 1, name)
     if step.arg & 1 and _NULL_AFTER:
         w.emit("PUSH_NULL")
@@ -189,14 +201,15 @@ def _load_deref(w: _Rewriter, step: Step, raw: bool) -> None:
 
 def _load_attr(w: _Rewriter, step: Step, raw: bool) -> None:
     name = w.names[step.arg >> 1 if _ATTR_HAS_FLAG else step.arg]
-    called = _ATTR_HAS_FLAG and step.arg & 1
-    w.call(gate.load_method if called else gate.load_attr_raw if raw else gate.load_attr, 1, name)
-    if called:
+    method = _ATTR_HAS_FLAG and step.arg & 1
+    called = method or (w.callee and not raw and w.following not in _ATTRIBUTES)
+    w.call(gate.load_called_attr if called else gate.load_attr_raw if raw else gate.load_attr, 1, name)
+    if method:
         w.as_method()
 
 
 def _load_method(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.call(gate.load_method, 1, w.names[step.arg])
+    w.call(gate.load_called_attr, 1, w.names[step.arg])
     w.as_method()
 
 

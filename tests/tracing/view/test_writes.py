@@ -6,7 +6,7 @@ import sys
 import types
 import warnings
 from collections import defaultdict
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -310,7 +310,7 @@ def test_what_a_call_makes_and_uses_up_is_traced() -> None:
 class Layer(abc.ABC):
     gain = 2.0
     shift = np.array([1.0, 2.0, 3.0])
-    history: list[float] = [0.5]
+    history: ClassVar[list[float]] = [0.5]
 
     @abc.abstractmethod
     def forward(self, x: Any) -> Any: ...
