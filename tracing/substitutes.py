@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         legacy_generators,
         new_generators,
         numpy_assembly,
+        numpy_joiners,
         numpy_shapes,
         printing,
     )
@@ -35,10 +36,12 @@ else:
     legacy_generators = Later("jitfuse.tracing.legacy_generators")
     new_generators = Later("jitfuse.tracing.new_generators")
     numpy_assembly = Later("jitfuse.tracing.numpy_assembly")
+    numpy_joiners = Later("jitfuse.tracing.numpy_joiners")
     numpy_shapes = Later("jitfuse.tracing.numpy_shapes")
     printing = Later("jitfuse.tracing.printing")
 
 _TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
+_JOINERS: Final = frozenset({type(np.r_), type(np.c_)})
 SAMPLED: Final = frozenset({
     "bartlett", "blackman", "hamming", "hanning", "kaiser", "tri", "geomspace", "tril_indices", "triu_indices",
     "diag_indices", "mask_indices", "broadcast_shapes", "indices", "vectorize", "logspace", "fromfunction", "fftfreq",
@@ -60,6 +63,8 @@ def substitute(value: Any) -> Callable[..., Any] | None:
     found = _TABLE.get(id(value))
     if found is not None and found[0] is value:
         return found[1]
+    if type(value) in _JOINERS:
+        return numpy_joiners.Joiner(value)  # type: ignore[return-value]
     return unseen.method(value.__self__, str(name), tuple(_generators)) if isinstance(value, _BOUND) else None
 
 

@@ -7,6 +7,8 @@ import functools
 import types
 from typing import Any, Final
 
+import numpy as np
+
 from jitfuse.tracing.view import swap
 from jitfuse.tracing.view.chain import Chain
 from jitfuse.tracing.view.classify import Classifier
@@ -21,6 +23,8 @@ from jitfuse.tracing.view.userland import (
 
 _IDENTITY_NAMES: Final = frozenset({
     "__class__", "__name__", "__qualname__", "__module__", "__doc__", "__mro__", "__bases__", "__wrapped__"})
+_SUBSTITUTED: Final = (types.ModuleType, type(np.r_), type(np.c_))
+"""What the tracer may take the place of, beside callables."""
 _BOUND_IN_C: Final = (types.BuiltinMethodType, types.MethodWrapperType)
 
 
@@ -94,7 +98,7 @@ class Attributes(Classifier):
             self._bound(value)
             substitute = self.hooks.substitute(value)
             return value if substitute is None else substitute
-        if callable(value) or isinstance(value, types.ModuleType):
+        if callable(value) or isinstance(value, _SUBSTITUTED):
             if id(value) in self.origin:
                 return self.known(value)
             substitute = self.substitute(value)
