@@ -193,7 +193,7 @@ class Signatures(Draws):
             for key, value in vars(totals).items():
                 self._counts[key] += value - before[key]
 
-    def _start_native(self, spec: Any) -> bool:
+    def _start_native(self, spec: Any, training: bool) -> bool:
         """Have native code try a signature in calls; return False while the runtime is not there.
 
         False also where native code tries a signature with tensors already: these are others than it can read; and
@@ -201,7 +201,7 @@ class Signatures(Draws):
         """
         if spec.tensors and self._drawing != Drawing():
             return False
-        if not self.native or not compiler.runtime_is_ready():
+        if not self.native or not compiler.runtime_is_ready(spec.plans[training].call):
             return False
         compiler.native_runtime().accept_error_state()
         home = self._native_home() if spec.tensors else self

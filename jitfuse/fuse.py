@@ -194,7 +194,7 @@ class FusedFunction(Faces):
                 direct = direct or are_adapted(args, kwargs)
             with self._lock:
                 self._compile(spec, training)
-                ready = not direct and self._start_native(spec)
+                ready = not direct and self._start_native(spec, training)
             self._hold_generators()
             if not ready:
                 made = self._call_directly(spec, training, args, kwargs)

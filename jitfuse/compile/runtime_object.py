@@ -18,6 +18,7 @@ from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.runtime.threads import asked_threads
 from jitfuse.cache import Entry, default_store, find_entry, nothing_stored, publish
+from jitfuse.compile.call_plan import CallPlan, LibraryCall
 from jitfuse.compile.keys import runtime_key, runtime_parts
 from jitfuse.compile.origin import Origin, entry_metadata
 from jitfuse.compile.totals import count
@@ -27,6 +28,10 @@ _MOST_DIRECT: Final = 0.03
 """Seconds of kernels launched from Python, about what the runtime takes, after which a call waits for it."""
 _LONGEST_WAIT: Final = 1.0
 """Seconds of such a wait at most."""
+_LAUNCH: Final = 5e-6
+"""Seconds of a launch from Python."""
+_ROUNDS: Final = 10_000
+"""The rounds that a loop is taken to have where data says how many."""
 
 _lock = threading.RLock()
 _asked = _building = False
@@ -46,26 +51,47 @@ def native_runtime() -> Any:
     return native.runtime()
 
 
-def runtime_is_ready() -> bool:
+def runtime_is_ready(call: CallPlan | None = None) -> bool:
     """Return whether `native_runtime` would compile nothing: it is loaded, or its object is there.
 
-    Waits for its compilation where kernels launched from Python have taken about as long already: programs of loops
-    take a hundred times as long that way, and a thread that compiles beside them comes to its turn late.
+    Compiles it at once for a plan whose loops would take longer if Python launched their kernels. Waits for its
+    compilation where kernels launched from Python have taken about as long already: programs of loops take a hundred
+    times as long that way, and a thread that compiles beside them comes to its turn late.
     """
-    global _seen, _direct
+    global _direct
     if native.loaded():
         return True
     if _building and _direct >= _MOST_DIRECT:
         _direct = 0.0
         _built.wait(_LONGEST_WAIT)
-    if _failure is not None or _building:
-        return False
-    if _asked:
+    if _failure is None and not _building and (_asked or _is_stored()):
         return True
+    if call is None or _failure is not None or _launches(call) * _LAUNCH < _MOST_DIRECT:
+        return False
+    if _ask():
+        _build_quietly()
+    _built.wait(_LONGEST_WAIT)
+    return native.loaded()
+
+
+def _is_stored() -> bool:
+    """Return whether the cache has the runtime's object."""
+    global _seen
     if nothing_stored(default_store()):  # asking the processor for the key is a hundredth of a cold first call
         return False
     _seen = _stored("runtime", native.key_parts())
     return _seen is not None
+
+
+def _launches(call: CallPlan) -> int:
+    """Return about how many kernels and library functions a run of a plan takes."""
+    count = 0
+    for step in call.steps:
+        count += 1
+        if type(step) is LibraryCall and step.bodies:
+            rounds = 1 if step.name == "cond" else dict(step.attrs).get("length", _ROUNDS)
+            count += rounds * sum(_launches(body.plan) for _, body in step.bodies)
+    return count
 
 
 def note_direct(seconds: float) -> None:
@@ -79,13 +105,19 @@ def build_runtime() -> None:
 
     Raises ArgumentError where ``JITFUSE_NUM_THREADS`` is no number of threads: nobody would see it there.
     """
+    if _ask():
+        behind.do(_build_quietly)
+
+
+def _ask() -> bool:
+    """Return whether the caller is the one who is to build it."""
     global _asked, _building
     with _lock:
         if _asked or native.loaded():
-            return
+            return False
         asked_threads()
         _asked = _building = True
-    behind.do(_build_quietly)
+        return True
 
 
 def load_runtime_object(

@@ -104,7 +104,9 @@ class Segment(NativeCallable):
     def _start_native(self) -> bool:
         """Hand calls to native code from now on; False where there is none, or where it has just refused one."""
         with self.lock:
-            if self._state is not None or not self.native or not compiler.runtime_is_ready():
+            if self._state is not None or not self.native:
+                return False
+            if not compiler.runtime_is_ready(self.spec.plans[self._training].call):
                 return False
             runtime = compiler.native_runtime()
             runtime.accept_error_state()

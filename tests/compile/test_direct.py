@@ -29,7 +29,7 @@ FUNCTIONS = [
 
 @pytest.fixture
 def no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "runtime_is_ready", lambda: False)
+    monkeypatch.setattr(compiler, "runtime_is_ready", lambda *_: False)
     monkeypatch.setattr(compiler, "build_runtime", lambda: None)
 
 
@@ -42,7 +42,7 @@ def flat(result: Any) -> list[Any]:
 @pytest.mark.parametrize("fn", FUNCTIONS)
 def test_bits_and_kinds_are_those_of_native_calls(fn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     want = jf.fuse(fn)(X)
-    monkeypatch.setattr(compiler, "runtime_is_ready", lambda: False)
+    monkeypatch.setattr(compiler, "runtime_is_ready", lambda *_: False)
     direct = jf.fuse(fn)
     got = direct(X)
     assert not direct.attached and direct.stats()["fallbacks"] == 0 and direct.stats()["launches"] > 0
@@ -160,3 +160,27 @@ print(calls)
     env = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, script], env=env, capture_output=True, text=True, timeout=120, check=True)
     assert int(done.stdout) <= 5
+
+
+@pytest.mark.parametrize("rounds, waits", [(20, False), (40_000, True)])
+def test_a_long_loop_waits_for_the_runtime_in_its_first_call(tmp_path: Any, rounds: int, waits: bool) -> None:
+    """A new process with an empty cache: what Python would launch for longer than the runtime takes waits for it."""
+    script = tmp_path / "loop.py"
+    script.write_text("""
+import sys
+import numpy as np, jitfuse as jf
+from jitfuse.backends.llvm.runtime import native
+
+@jf.fuse
+def f(x):
+    return jf.scan(lambda c, row: (np.sin(c) + row[0], c + row.sum()), x[0, 0], x)
+
+x = np.random.default_rng(0).random((int(sys.argv[1]), 3))
+last, sums = f(x)
+print(native.loaded())
+np.testing.assert_allclose(sums[1], np.sin(x[0, 0]) + x[0, 0] + x[1].sum(), rtol=1e-12)
+""")
+    env = {**os.environ, "JITFUSE_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, script, str(rounds)], env=env, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.split() == [str(waits)]

@@ -131,7 +131,7 @@ def _runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     if request.param == "native":
         compiler.native_runtime()
     else:
-        monkeypatch.setattr(compiler, "runtime_is_ready", lambda: False)
+        monkeypatch.setattr(compiler, "runtime_is_ready", lambda *_: False)
 
 
 def inputs(calls: int) -> list[Any]:

@@ -17,7 +17,7 @@ X = np.random.default_rng(1).random((40, 3))
 @pytest.fixture(params=[False, True], ids=["native", "from Python"])
 def direct(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param:
-        monkeypatch.setattr(compiler, "runtime_is_ready", lambda: False)
+        monkeypatch.setattr(compiler, "runtime_is_ready", lambda *_: False)
         monkeypatch.setattr(compiler, "build_runtime", lambda: None)
 
 

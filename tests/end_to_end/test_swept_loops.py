@@ -73,7 +73,7 @@ def swept(fused: Any) -> list[Any]:
 def test_drawn_loops(dtype: str, direct: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits as Python's, launched natively or from Python."""
     if direct:
-        monkeypatch.setattr(compiler, "runtime_is_ready", lambda: False)
+        monkeypatch.setattr(compiler, "runtime_is_ready", lambda *_: False)
         monkeypatch.setattr(compiler, "build_runtime", lambda: None)
 
     @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
