@@ -52,7 +52,7 @@ def recorded_beside(run: Recorder) -> Any:
     session, view = run.session, run.view
     return (
         run.looks, run.draws, run.random_calls, run.random_base, run.mode_read, len(run.placed), len(run.arms),
-        len(run.loops), len(run.lent), len(run.branched), session.known_looks, len(session.feeds),
+        len(run.loops), len(run.lent), len(run.branched), len(session.asked), len(session.feeds),
         len(session.closed), len(session.counters),
         dict(session.guarded_values), dict(session.int_ranges), session.region, session.torch, session.random_feed,
         len(view.trail.guards), len(view.trail.volatile), len(view.written), len(view.fresh),

@@ -58,7 +58,7 @@ def known_value(session: Session, tensor: int) -> Any:
     except UnknownValueError:
         session.unknown.update(entered.intersection(stack))
         raise
-    session.known_looks += 1
+    session.asked.add(tensor)
     return value.copy() if isinstance(value, np.ndarray) else value  # it is kept
 
 

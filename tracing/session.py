@@ -80,8 +80,8 @@ class Session:
         self.known: dict[int, Any] = {}
         """Values that Python has asked for, and what they were computed from: constants and what is guarded alone."""
         self.known_bytes = 0
-        self.known_looks = 0
-        """How often Python has asked for such values."""
+        self.asked: set[int] = set()
+        """The tensors whose values were known when Python has asked for them."""
         self.unknown: set[int] = set()
         """Tensors that have turned out to depend on data."""
         self.of_data: dict[int, bool] = {}

@@ -184,8 +184,58 @@ def copied_from_an_end(x: Any) -> Any:
     return s
 
 
+def counted_within(x: Any) -> Any:
+    out = np.zeros((len(x), 5))
+    for i in range(len(x)):
+        s = x[i]
+        for k in range(5):
+            s = s * 0.5 + k
+            t = k * 0.25
+            m = k + 1
+            if s > t:
+                out[i, k] = k - m * t
+            out[i, -m] += 5 - k
+    return out
+
+
+def escaping(x: Any) -> Any:
+    out = np.zeros(len(x), dtype=int)
+    for i in range(len(x)):
+        z = 0.0
+        for k in range(6):
+            z = z * z + x[i]
+            if abs(z) < 2.0:
+                out[i] = k
+    return out
+
+
+def looping_in_arms(x: Any) -> Any:
+    out = np.zeros((len(x), 3))
+    for i in range(len(x)):
+        if x[i] > 0:
+            error = x[i] - out[i].sum()
+            for k in range(3):
+                out[i, k] += 0.5 * error * (k + 1)
+        else:
+            for k in range(2):
+                out[i, k + 1] = x[i] * k
+    return out
+
+
+def known_range(x: Any) -> Any:
+    return repeated(x, 4)
+
+
+def repeated(x: Any, rounds: int) -> Any:
+    for i in range(len(x)):
+        for k in range(rounds):
+            x[i] = x[i] * 0.5 + k
+    return x
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("function", [
+    counted_within, escaping, looping_in_arms, known_range,
     filled, recurrence, total, fibonacci, three_back, largest, clipped, triangle, rows, windows, downwards,
     steps_of_two, smoothed, held, copied_from_an_end, tabulated,
 ])
@@ -329,6 +379,51 @@ def counted(x: Any) -> Any:
     for i in range(len(x)):
         x[i] = x[i] + k
         k = k + 1
+    return x
+
+
+def counted_on_within(x: Any) -> Any:
+    m = 0
+    for i in range(len(x)):
+        for k in range(3):
+            m = m + k
+        x[i] = x[i] + m
+    return x
+
+
+def left_from_before(x: Any) -> Any:
+    k = 7
+    for i in range(len(x)):
+        x[i] = x[i] * k
+        for k in range(i % 3):
+            x[i] = x[i] + k
+    return x
+
+
+def growing_within(x: Any) -> Any:
+    for i in range(len(x)):
+        for k in range(i // 2):
+            x[i] = x[i] + k
+    return x
+
+
+def left_in_an_arm(x: Any) -> Any:
+    m = 0
+    for i in range(len(x)):
+        if x[i] > 0.3:
+            m = m + 1
+        else:
+            for k in range(2):
+                m = k
+        x[i] = x[i] + m
+    return x
+
+
+def of_a_table(x: Any) -> Any:
+    known = np.array([0, 1, 1, 0] * 20)
+    for i in range(len(x)):
+        if known[i] > 0:
+            x[i] = 2.0
     return x
 
 
@@ -632,6 +727,7 @@ def endless(x: Any) -> Any:
 
 @pytest.mark.parametrize("size", [16, 37, 38])
 @pytest.mark.parametrize("function", [
+    counted_on_within, left_from_before, growing_within, left_in_an_arm, of_a_table,
     turning, counted, by_index, times_index, from_list, into_list, squares, squares_often, by_property, by_helper,
     shadowed, growing, known, turned, left, other_closure, drawn, from_text, in_record, by_subclass, by_class,
     begun_by_nothing, from_tuple, from_constant, telling, endless,

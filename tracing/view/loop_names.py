@@ -54,10 +54,11 @@ def assignments(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.expr | None, ast
             yield from ((value, t) for value, t in zip(values, parts, strict=True) if isinstance(t, ast.Name))
 
 
-def begun_in(body: Sequence[ast.stmt]) -> set[str]:
+def begun_in(body: Sequence[ast.stmt], *, in_arms: bool = True) -> set[str]:
     """Return the names that each round assigns before anything of it reads them.
 
-    An inner loop may have no rounds. What it begins is begun where nothing reads it but the loop.
+    An inner loop may have no rounds, and one arm of a branch does not run. What they begin is begun where nothing reads
+    it but the loop, or the branch. Without `in_arms`, arms begin nothing.
     """
     begun: set[str] = set()
     within: set[str] = set()
@@ -65,7 +66,11 @@ def begun_in(body: Sequence[ast.stmt]) -> set[str]:
     for s in body:
         names, own = names_in(s), set()
         if isinstance(s, ast.For):
-            own = (begun_in(s.body) | names_in(s.target)) - names_in(s.iter)
+            own = (begun_in(s.body, in_arms=in_arms) | names_in(s.target)) - names_in(s.iter)
+        elif isinstance(s, ast.If) and in_arms:
+            arms = [(begun_in(arm), set().union(*map(names_in, arm))) for arm in (s.body, s.orelse)]
+            own = {n for began, _ in arms for n in began if all(n in b or n not in ns for b, ns in arms)}
+            own -= names_in(s.test)
         elif isinstance(s, ast.Assign):
             stores = {t.id for whole in s.targets for t in targets(whole) if isinstance(t, ast.Name)}
             read = names_in(s.value).union(*(

@@ -106,7 +106,9 @@ class _Reading:
     def __init__(self, loop: ast.For, places: set[str]) -> None:
         self._loop, self._places = loop, places
         self._moving: set[str] = set()
-        """Ints that each round counts on."""
+        """Ints that each round counts on, and those that loops in it count."""
+        self._turning: set[str] = set()
+        """Those of them that are the same in all rounds, at the same place of an inner loop."""
         self._functions: set[tuple[str, ...]] = set()
         self._builtins: set[str] = set()
         self._values: set[str] = set()
@@ -120,8 +122,12 @@ class _Reading:
         loop = self._loop
         if not self._is_range(loop):
             return False
-        self._moving = self._movers(loop)
         counted = {t.id for t in targets(loop.target) if isinstance(t, ast.Name)}
+        inner = {n.target.id for s in loop.body for n in inside(s)
+                 if isinstance(n, ast.For) and isinstance(n.target, ast.Name)}
+        self._moving = self._computed_of(counted | inner)
+        self._turning = self._moving - self._computed_of(counted)
+        self._leave_out_others()
         fits = self._moving <= begun_in(loop.body) | counted and all(map(self._statement, loop.body))
         assigned = {t.id for _, t in assignments(loop.body)}
         return fits and self._ints.isdisjoint(assigned) and self._hold_arrays()
@@ -129,12 +135,13 @@ class _Reading:
     def loop(self, site: Site) -> SteadyLoop:
         """Return what has been found."""
         body = self._loop.body
-        assigned = {t.id for _, t in assignments(body)} - self._moving
+        assigned = ({t.id for _, t in assignments(body)} - self._moving) | self._turning
         branches = any(isinstance(n, ast.If | ast.IfExp | ast.BoolOp) for s in body for n in inside(s))
         values = self._values | assigned
         return SteadyLoop(
             site, frozenset(self._functions), frozenset(self._builtins), frozenset(self._arrays), frozenset(self._ints),
-            frozenset(values), frozenset(values - self._places), frozenset(assigned - begun_in(body)), branches)
+            frozenset(values), frozenset(values - self._places),
+            frozenset(assigned - begun_in(body, in_arms=False)), branches)
 
     def _hold_arrays(self) -> bool:
         """Return whether names whose items are taken at moving places are assigned nothing but arrays in the loop."""
@@ -173,18 +180,33 @@ class _Reading:
             return False
         return isinstance(loop.target, ast.Name) and not (call.keywords or loop.orelse)
 
-    def _movers(self, loop: ast.For) -> set[str]:
-        """Return the variables of the loop and of those in it, and all that is computed of them alone."""
-        found = {t.id for t in targets(loop.target) if isinstance(t, ast.Name)}
+    def _computed_of(self, names: set[str]) -> set[str]:
+        """Return names, and those that are computed of them: by assignments, or by loops over ranges of them."""
+        found = set(names)
         while True:
             before = len(found)
-            for node in (n for s in loop.body for n in inside(s)):
-                if isinstance(node, ast.For):
+            for node in (n for s in self._loop.body for n in inside(s)):
+                if isinstance(node, ast.For) and not found.isdisjoint(names_in(node.iter)):
                     found |= {t.id for t in targets(node.target) if isinstance(t, ast.Name)}
                 elif isinstance(node, ast.Assign) and not found.isdisjoint(names_beside_items(node.value)):
                     found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
             if len(found) == before:
                 return found
+
+    def _leave_out_others(self) -> None:
+        """Have what is computed of inner loops' variables, and is no int that says where, be a value like others."""
+        body = self._loop.body
+        steps = [n for s in body for n in inside(s) if isinstance(n, ast.Assign)]
+        before: set[str] = set()
+        while before != self._moving:
+            before = set(self._moving)
+            others = {t.id for _, t in assignments(body)} - self._moving
+            for step in steps:
+                names = {t.id for t in step.targets if isinstance(t, ast.Name)} & self._moving
+                reading = _Reading(self._loop, self._places)
+                reading._moving = before
+                if names <= self._turning and not (reading._linear(step.value) and reading._ints.isdisjoint(others)):
+                    self._moving -= names
 
     # ------------------------------------------------------------------ statements
     def _statement(self, s: ast.stmt, in_branch: bool = False) -> bool:
@@ -197,8 +219,8 @@ class _Reading:
         if isinstance(s, ast.For):
             self._builtins.add("range")
             bounds = s.iter.args if isinstance(s.iter, ast.Call) else []
-            return self._is_range(s) and not in_branch and all(map(self._same, bounds)) and (
-                all(map(self._statement, s.body)))
+            return self._is_range(s) and all(map(self._same, bounds)) and (
+                all(self._statement(t, in_branch) for t in s.body))
         if isinstance(s, ast.AugAssign):
             return self._target(s.target) and self._same(s.value)
         if isinstance(s, ast.Assign):
@@ -224,7 +246,7 @@ class _Reading:
         if isinstance(e, ast.Constant):
             return True
         if isinstance(e, ast.Name):
-            return e.id not in self._moving and self._value(e.id)
+            return (e.id not in self._moving or e.id in self._turning) and self._value(e.id)
         if isinstance(e, ast.Subscript):
             if not self._moving.isdisjoint(names_in(e)):
                 return self._array(e.value) and self._index(e.slice)
