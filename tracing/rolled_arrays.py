@@ -1,4 +1,4 @@
-"""Arrays that iterations write into by regions that move on: a loop holds them and writes in place.
+"""Arrays that iterations write into by regions that move on, or stay: a loop holds them and writes in place.
 
 The `update_slice` ops of such an array are a chain from iteration to iteration, which disappears: what is left are
 windows that are read when an iteration begins and written when it ends. A slice of what the same iteration has written
@@ -7,14 +7,14 @@ windows (`jitfuse.ir.rolled`), nor the body (`jitfuse.tracing.rolled_body`).
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from operator import mul
 
 from jitfuse.ir.program import Attrs, Meta, make_attrs
 from jitfuse.ir.rolled import Access
 from jitfuse.records import NamedTuple
-from jitfuse.tracing.rolled_run import Inner, Iterations, NoLoopError, Outer
+from jitfuse.tracing.rolled_run import Carry, Inner, Iterations, NoLoopError, Outer
 
 
 class Region(NamedTuple):
@@ -93,6 +93,8 @@ def in_order(shape: tuple[int, ...]) -> tuple[int, ...]:
 class WrittenArrays:
     """The arrays that a run writes into by regions that move on; raises NoLoopError where they cannot be held.
 
+    With `still` also those whose regions stay where they are, but for the `carried` ones.
+
     chains   for each array the phases of its updates in one iteration, in order
     number   phase of such an update -> the array
     windows  phase of a slice of such an array -> its region, as it is when the iteration begins
@@ -102,7 +104,7 @@ class WrittenArrays:
     inside   phases of slices that read of these
     """
 
-    def __init__(self, run: Iterations) -> None:
+    def __init__(self, run: Iterations, carried: Collection[Carry], *, still: bool) -> None:
         self.run = run
         self.chains: list[list[int]] = []
         self.number: dict[int, int] = {}
@@ -113,8 +115,8 @@ class WrittenArrays:
         self._read: dict[int, list[tuple[int, Sequence[int]]]] = {}
         self._regions: dict[int, Region] = {}
         for phase, op in enumerate(run.ops):
-            if op.op_name == "update_slice" and self.moves(phase) and phase not in self.number:
-                self._add(phase)
+            if op.op_name == "update_slice" and (still or self.moves(phase)) and phase not in self.number:
+                self._add(phase, carried)
         for phase, sources in enumerate(run.inputs):
             for slot, source in enumerate(sources):
                 if isinstance(source, Inner) and source.phase in self.number:
@@ -159,13 +161,14 @@ class WrittenArrays:
                     yield array, axis
 
     # ------------------------------------------------------------------ chains
-    def _add(self, phase: int) -> None:
+    def _add(self, phase: int, carried: Collection[Carry]) -> None:
         last = self._target(self._chain(phase)[0]).phase
         chain = self._chain(last)
         if phase not in chain or self._target(chain[0]).phase != last:
             raise NoLoopError
-        self.number.update(dict.fromkeys(chain, len(self.chains)))
-        self.chains.append(chain)
+        if (last, 0, 1) not in carried or any(map(self.moves, chain)):
+            self.number.update(dict.fromkeys(chain, len(self.chains)))
+            self.chains.append(chain)
 
     def _chain(self, phase: int) -> list[int]:
         """Return the updates of one iteration up to this one."""

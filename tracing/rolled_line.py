@@ -66,14 +66,11 @@ def written_out(columns: Columns, metas: list[Meta], delivered: Collection[int])
     once = reads[first] == 1
     once &= (view != _RESHAPE) | once[of]
 
-    # each read of a view by what is none: a place for the view's ops before the reader, once for each reader
+    # each read of a view by what is none: a place for the view's ops before the reader. What reads one view twice may
+    # read two in other iterations: `p[i] - p[j]`
     reader, viewed = np.repeat(order, arity), maker[read]
     at = np.flatnonzero((viewed >= 0) & (view[viewed] > 0) & (view[reader] == 0))
-    reader, viewed = reader[at], viewed[at]
-    _, one, same = np.unique(reader * count + viewed, return_index=True, return_inverse=True)
-    kept = np.sort(one)
-    number = np.searchsorted(kept, one)[same]  # of the copy that each read is of
-    by, source = reader[kept], viewed[kept]
+    by, source = reader[at], viewed[at]
     two = view[source] == _RESHAPE
     size = 1 + two
     added = np.bincount(by, weights=size, minlength=count).astype(np.int64)
@@ -95,7 +92,7 @@ def written_out(columns: Columns, metas: list[Meta], delivered: Collection[int])
     metas += [metas[t] for t in new_results[outputs[copies]].tolist()]
     new_results[outputs[copies]] = begins + _within(size[again])
     new_read[inputs[start[two] + 1]] = new_results[outputs[start[two]]]
-    new_read[inputs[place[reader]] + at - _begins(arity)[reader]] = new_results[outputs[start + two]][number]
+    new_read[inputs[place[by]] + at - _begins(arity)[by]] = new_results[outputs[start + two]]
     ops = _Ops(recorded, origin, (new_read, inputs), (new_results, outputs))
     return Columns(ops, recorded, origin, new_read, new_arity, new_results, new_widths)
 

@@ -6,7 +6,7 @@ iteration in between are used too, a loop ends there and another goes on. Does n
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from jitfuse.ir import ops
@@ -125,10 +125,9 @@ def _beginnings(line: Sequence[OpNode], run: Run, position: Any) -> list[int]:
 def _rolled(run: Iterations) -> Rolled:
     """Return a loop in place of a run; raises NoLoopError."""
     place = run.place
-    arrays = WrittenArrays(run)
-    escaping = _escaping(run, arrays)
-    made = list(run.hoisted.values())
     stored = stored_values(run)
+    arrays, escaping = _arrays(run, {found.array for found in stored.values()})
+    made = list(run.hoisted.values())
     carries = [key for key in sorted(run.initial) if key[0] not in arrays.number and key not in stored]
     initial = [run.initial[key] for key in carries]
     for key in escaping:
@@ -157,6 +156,19 @@ def _rolled(run: Iterations) -> Rolled:
     origin = None if stored else Origin(
         run.begin, run.period, tuple(run.hoisted), body.operands, tuple(arrays.whole_axes()))
     return Rolled(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()}, origin)
+
+
+def _arrays(run: Iterations, carried: Collection[Carry]) -> tuple[WrittenArrays, dict[Carry, int]]:
+    """Return the arrays that a loop writes into, and what is used after it; raises NoLoopError.
+
+    What it writes at one place alone is carried as a whole, elements that no iteration touches too, only where it must.
+    """
+    try:
+        arrays = WrittenArrays(run, carried, still=True)
+        return arrays, _escaping(run, arrays)
+    except NoLoopError:
+        arrays = WrittenArrays(run, carried, still=False)
+        return arrays, _escaping(run, arrays)
 
 
 def _escaping(run: Iterations, arrays: WrittenArrays) -> dict[Carry, int]:

@@ -170,8 +170,8 @@ class LoopLayout:
                 return False
         steps = self.body.plan.steps
         loads_first = len(steps) == 1 and isinstance(steps[0], KernelCall) and steps[0].loads_first
-        return all(_apart(access, w) for w in beside) and (loads_first or all(
-            _apart(access, r) or (r == access and self._read_before(k, number))
+        return all(_apart(access, w, self.length) for w in beside) and (loads_first or all(
+            _apart(access, r, self.length) or (r == access and self._read_before(k, number))
             for k, r in enumerate(self.reads) if r.operand == access.operand
         ))
 
@@ -256,12 +256,13 @@ def in_parts(window: Window) -> bool:
     return all(n == 1 or a == b for n, a, b in zip(window.shape[1:], window.strides[1:], strides, strict=True))
 
 
-def _apart(a: Access, b: Access) -> bool:
-    """Return whether two windows never overlap within one iteration."""
-    if a.step != b.step:
+def _apart(a: Access, b: Access, length: int | None) -> bool:
+    """Return whether two windows never overlap within one iteration of so many."""
+    if a.step != b.step and not length:
         return False
     (low_a, high_a), (low_b, high_b) = a.reach, b.reach
-    return a.offset + high_a <= b.offset + low_b or b.offset + high_b <= a.offset + low_a
+    far = [b.offset - a.offset + k * (b.step - a.step) for k in (0, (length or 1) - 1)]
+    return min(far) + low_b >= high_a or max(far) + high_b <= low_a
 
 
 def _touched(plan: CallPlan) -> Iterator[tuple[str, int]]:

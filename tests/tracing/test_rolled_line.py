@@ -28,9 +28,10 @@ def one_by_one(line: list[OpNode], delivered: set[int]) -> list[tuple[str, tuple
             if op.op_name == "reshape" and of is not None and len(of) == 1:
                 views[op.result_ids[0]] = [*of, op]
                 continue
-        names: dict[int, object] = {}
+        inputs: list[object] = []
         for t in op.input_ids:
-            if t not in views or t in names:
+            if t not in views:
+                inputs.append(t)
                 continue
             once = all(reads[v.result_ids[0]] == 1 for v in views[t])
             source: object = views[t][0].input_ids[0]
@@ -38,8 +39,8 @@ def one_by_one(line: list[OpNode], delivered: set[int]) -> list[tuple[str, tuple
                 result: object = view.result_ids[0] if once else (len(made), "again")
                 made.append((view.op_name, (source,), result))
                 source = result
-            names[t] = source
-        made.append((op.op_name, tuple(names.get(t, t) for t in op.input_ids), op.result_ids))
+            inputs.append(source)
+        made.append((op.op_name, tuple(inputs), op.result_ids))
     return made
 
 
