@@ -38,6 +38,16 @@ def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameTyp
     return stepped(run, value, by, before != run.looks, not is_of_traced_function(frame)) if by else value
 
 
+def counted_of(run: Recorder, owner: Any, value: Any, name: str, by: int) -> Any:
+    """An attribute of an object that the trace has made has been counted by some number; return what it is from now on.
+
+    Any code may use it, as it may what a helper returns.
+    """
+    key = id(owner), name
+    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
+    return stepped(run, value, by, before != run.looks, True)
+
+
 def stepped(run: Recorder, value: Any, by: int, looked: bool, in_helper: bool) -> Any:
     """Return what a counter is after a step, before which data has been looked at or not.
 

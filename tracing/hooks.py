@@ -148,6 +148,10 @@ class TracingHooks:
         """Return what a counter is from now on: a run-time value in loops that look at data."""
         return counting.counted(self.run, value, name, by, frame)
 
+    def counted_of(self, owner: Any, value: Any, name: str, by: int) -> Any:
+        """Return what an attribute that counts is from now on."""
+        return counting.counted_of(self.run, owner, value, name, by)
+
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """Return what a loop goes over whose variable is a counter."""
         return counting.iterated(self.run, value, name, frame)

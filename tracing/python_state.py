@@ -45,6 +45,8 @@ _CONSTANT: Final = frozenset({
     *np.sctypeDict.values(),
 }) - {np.void, np.object_}
 """Types of values that nothing changes; instances of subclasses may have attributes."""
+_COUNTED: Final = object()
+"""Begins what is told of an attribute that only counts."""
 _LARGE: Final = 4096
 """Parts of a state, and bytes of an array, up to which it is told."""
 
@@ -94,7 +96,7 @@ def repeats(before: PythonState | None, now: PythonState, counters: Collection[t
 def _alike(a: Any, b: Any) -> bool:
     if type(a) is not tuple or type(b) is not tuple or a == b:
         return bool(a == b)
-    if a[:1] == b[:1] == ("traced",):
+    if a[:1] == b[:1] == ("traced",) or a[:1] == b[:1] == (_COUNTED,):
         return True
     return len(a) == len(b) and all(map(_alike, a, b))
 
@@ -223,7 +225,9 @@ class _Telling:
         fields = getattr(value, "__dict__", None)
         plain = kind.__flags__ & (1 << 9) and kind.__basicsize__ == _PLAIN_SIZE and kind.__itemsize__ == 0
         if plain and isinstance(fields, dict):  # an instance of a Python class without slots or a built-in base
-            return "instance", kind, tuple((k, self.told(v)) for k, v in fields.items())
+            counted = self.run.counted
+            return "instance", kind, tuple(
+                (k, (_COUNTED, self.told(v)) if (id(value), k) in counted else self.told(v)) for k, v in fields.items())
         raise _Untold
 
 

@@ -59,6 +59,17 @@ def counters_of(code: types.CodeType, steps: Sequence[tuple[int, Step]]) -> Coun
     return _Analysis(code, steps).run()
 
 
+def attribute_step(code: types.CodeType, steps: Sequence[tuple[int, Step]], k: int) -> int:
+    """Return by how much the store of an attribute, instruction k, counts: ``self.n += 1``; 0 where it does not."""
+    found = [step for _, step in steps[max(k - 5, 0) : k]]
+    if [opcode.opname[step.op] for step in found] != ["COPY", "LOAD_ATTR", "LOAD_CONST", "BINARY_OP", "SWAP"]:
+        return 0
+    by = code.co_consts[found[2].arg]
+    loaded = found[1].arg >> 1 if sys.version_info >= (3, 12) else found[1].arg
+    small = type(by) is int and abs(by) <= _SMALL and loaded == steps[k][1].arg and found[0].arg == 1
+    return by * _OPERATORS.get(found[3].arg, 0) if small else 0
+
+
 class _Analysis:
     def __init__(self, code: types.CodeType, steps: Sequence[tuple[int, Step]]) -> None:
         self.code = code

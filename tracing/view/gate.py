@@ -155,6 +155,17 @@ def store_attr(owner: Any, value: Any, name: str) -> None:
         view.store_attr(owner, name, value)
 
 
+def count_attr(owner: Any, value: Any, name: str, by: int) -> None:
+    """STORE_ATTR of an attribute that has been counted by some number."""
+    view = current.get()
+    if view is None:
+        setattr(owner, name, value)
+    else:
+        if id(owner) in view.fresh:
+            value = view.hooks.counted_of(owner, value, name, by)
+        view.store_attr(owner, name, value)
+
+
 def delete_attr(owner: Any, name: str) -> None:
     """DELETE_ATTR."""
     view = current.get()

@@ -59,6 +59,10 @@ class Hooks(Protocol):
         """A counter of a frame has been counted by some number, or set (0): return what it is."""
         ...
 
+    def counted_of(self, owner: Any, value: Any, name: str, by: int) -> Any:
+        """Return what an attribute of an object made in the trace is from now on: it has been counted by a number."""
+        ...
+
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """A frame begins a loop whose variable is a counter: return what it goes over."""
         ...

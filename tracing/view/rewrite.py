@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from jitfuse.tracing.view import gate
-from jitfuse.tracing.view.counters import NONE, counters_of
+from jitfuse.tracing.view.counters import NONE, attribute_step, counters_of
 from jitfuse.tracing.view.wordcode import Group, Step, assemble, encoded, parse
 
 _OPS: Final = opcode.opmap
@@ -55,6 +55,7 @@ class _Rewriter:
         self.steps = parse(code)
         self.counters = counters_of(code, self.steps)
         self.group: list[bytes] = []
+        self.position = 0
         self.previous = -1
         self.previous_arg = 0
         self.following = -1
@@ -97,7 +98,7 @@ class _Rewriter:
         groups: list[Group] = []
         started = False
         for position, (offset, step) in enumerate(self.steps):
-            self.group = []
+            self.group, self.position = [], position
             if step.op == _GET_ITER:
                 self._rounds(position, offset)
             if self.counters is not NONE:
@@ -257,7 +258,11 @@ def _store_deref(w: _Rewriter, step: Step, raw: bool) -> None:
 
 
 def _store_attr(w: _Rewriter, step: Step, raw: bool) -> None:
-    w.call(gate.store_attr, 2, w.names[step.arg])
+    by = attribute_step(w.code, w.steps, w.position)
+    if by:
+        w.call(gate.count_attr, 2, w.names[step.arg], by)
+    else:
+        w.call(gate.store_attr, 2, w.names[step.arg])
     w.emit("POP_TOP")
 
 
