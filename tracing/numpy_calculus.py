@@ -13,7 +13,7 @@ from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import gathering, numpy_library, numpy_scans, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, strong
+from jitfuse.tracing.numpy_functions import Tensor, extents, implements, lifted, require_cast, strong
 from jitfuse.tracing.numpy_reduce import given
 from jitfuse.tracing.source import user_line
 
@@ -111,6 +111,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     if places.ndim != 1 or values.shape != places.shape or not places.size:
         raise ShapeError(f"np.interp: the points of shapes {places.shape} and {values.shape} must be of one axis, as "
                          f"many and at least one, at {user_line()}")
+    for t in (at, places):
+        require_cast("np.interp", str(t.dtype), "float64", "safe")
     if dtypes.kind(str(values.dtype)) == "complex":
         parts = [interp(x, xp, part, *(getattr(v, name) if given(v) else None for v in (left, right)), period)
                  for name, part in (("real", values.real), ("imag", values.imag))]
@@ -193,23 +195,36 @@ def _sequences(name: str, a: Any, v: Any) -> tuple[Tensor, Tensor]:
 
 
 def _sliding(long: Tensor, short: Tensor, mode: int) -> Tensor:
-    """Return the products of the shorter sequence with each window of the longer one, which is extended by zeros."""
+    """Return the products of the shorter sequence with each window of the longer one.
+
+    What lies beyond its ends counts as zero, also beside infinities and NaN of the shorter one.
+    """
     taps = short.size
     before, after = ((0, 0), (taps // 2, taps - taps // 2 - 1), (taps - 1, taps - 1))[mode]
     count = long.size + before + after - taps + 1
+    extended = long
     if before or after:
-        long = long.call("pad", before=(before,), after=(after,), mode="constant", odd=False, values=(0, 0), lengths=())
+        extended = long.call("pad", before=(before,), after=(after,), mode="constant", odd=False, values=(0, 0),
+                             lengths=())
+
+    def products(places: Tensor, elements: Tensor, tap: Tensor) -> Tensor:
+        made = elements * tap
+        if not before and not after:
+            return made
+        within = places.call("greater_equal", before).call("logical_and", places.call("less", before + long.size))
+        return within.call("where", made, made.create("zeros", shape=(), dtype=str(made.dtype)))
+
+    first = long.create("arange", count=count, dtype="int64")
     if taps <= UNROLLED_TAPS:
-        total = long[:count] * short[0]
+        total = products(first, extended[:count], short[0])
         for k in range(1, taps):
-            total = total + long[k : k + count] * short[k]
+            total = total + products(first + k, extended[k : k + count], short[k])
         return total
-    window = long.create("arange", count=count, dtype="int64").reshape((count, 1))
-    window = window + long.create("arange", count=taps, dtype="int64")
-    products = long[window] * short
-    if str(products.dtype) == "bool":
-        return products.call("any", axis=1)
-    return products.call("sum", axis=1).astype(str(products.dtype), copy=False)
+    window = first.reshape((count, 1)) + long.create("arange", count=taps, dtype="int64")
+    made = products(window, extended[window], short)
+    if str(made.dtype) == "bool":
+        return made.call("any", axis=1)
+    return made.call("sum", axis=1).astype(str(made.dtype), copy=False)
 
 
 # ---------------------------------------------------------------- phases
@@ -245,6 +260,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 6.28318
     dtype = str((steps + period).dtype)
     whole = dtypes.is_integer(dtype)
     high = period // 2 if whole else period / 2
+    if dtypes.kind(dtype) == "uint" and high > 0:
+        raise UnsupportedError(f"np.unwrap of unsigned integers is not available, at {user_line()}")
     wrapped = (steps + high) % period - high
     if not whole or period % 2 == 0:
         at_edge = wrapped.call("equal", -high).call("logical_and", steps.call("greater", 0))

@@ -15,7 +15,7 @@ from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedErr
 from jitfuse.ir import ops, shape_rules
 from jitfuse.tracing import gathering, indexing, numpy_library, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, strong
+from jitfuse.tracing.numpy_functions import Tensor, deliver, implements, lifted, require_cast, strong
 from jitfuse.tracing.source import user_line
 
 UNROLLED_PARTS: Final = 16
@@ -133,7 +133,10 @@ def _masked(name: str, a: Any, mask: Any, values: Any) -> tuple[Any, Tensor, Ten
     if not isinstance(a, AbstractTensor):
         raise UnsupportedError(f"np.{name} into an array that is not traced, at {user_line()}. Create it inside the "
                                "function, or pass it as an argument.")
-    where, new = lifted(mask, a)[0], indexing.cast(indexing.given_to(a, values), a)
+    where, given = lifted(mask, a)[0], indexing.given_to(a, values)
+    if not given.weak:  # unlike an assignment
+        require_cast(f"np.{name}", str(given.dtype), str(a.dtype), "safe")
+    new = indexing.cast(given, a)
     if where.size != a.size:
         raise ShapeError(f"{name}: mask and data must be the same size, at {user_line()}")
     return a, strong(where).call("astype", dtype="bool"), new

@@ -41,7 +41,8 @@ def fix(x: Tensor, out: Any = None) -> Tensor:
 @implements("sinc")
 def sinc(x: Tensor) -> Tensor:
     """Return sin(pi x) / (pi x), 1 at 0."""
-    return strong(lifted(x)[0]).call("sinc")
+    t = strong(lifted(x)[0])  # the product with pi makes float64 of all ints and bools
+    return (t if dtypes.kind(str(t.dtype)) in ("float", "complex") else t.astype("float64")).call("sinc")
 
 
 @implements("isposinf")

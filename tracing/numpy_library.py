@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import ArgumentError, NumericError, ShapeError
+from jitfuse import dtypes
+from jitfuse.errors import ArgumentError, DTypeError, NumericError, ShapeError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing.numpy_functions import NO_VALUE, Tensor, deliver, implements, lifted, refuse, strong
 from jitfuse.tracing.source import user_line
@@ -86,6 +87,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     """Return the bins, in ascending or descending order, that values belong to."""
     values, edges = (strong(t) for t in lifted(x, bins))
+    if dtypes.kind(str(values.dtype)) == "complex":
+        raise DTypeError(f"np.digitize: x may not be complex, at {user_line()}")
     if edges.ndim != 1:
         raise ShapeError(f"np.digitize: bins of shape {edges.shape} need one axis, at {user_line()}")
     side = "left" if right else "right"
@@ -143,5 +146,8 @@ nanquantile, nanpercentile = _quantile("nanquantile"), _quantile("nanpercentile"
 @implements("i0")
 def i0(x: Any) -> Tensor:
     """Return the modified Bessel function of order 0."""
-    found = strong(lifted(x)[0]).call("i0")
+    t = strong(lifted(x)[0])
+    found = t.call("i0")
+    if dtypes.kind(str(t.dtype)) == "float":
+        found = found.astype(str(t.dtype), copy=False)
     return found if found.ndim else found.as_copy()

@@ -10,6 +10,7 @@ from typing import Any
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, ShapeError
 from jitfuse.ir import shape_rules
+from jitfuse.ir.statuses import NO_WEIGHT
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import NO_VALUE, deliver, implements, lifted, strong
 from jitfuse.tracing.numpy_reduce import cast, float_of, given, reduce
@@ -64,8 +65,9 @@ def _spread(name: str, a: Tensor, axis: Any, dtype: Any, out: Any, ddof: Any, ke
         total = reduce("sum", x, axis, None, None, True, where=where)
         centre = cast(total / _count(x, where, axis, True), x.dtype, name)
     apart = x - centre
-    squares = reduce("sum", apart * apart, axis, None, None, keepdims, where=where)
-    result = cast(squares / (count - divisor).call("maximum", 0), x.dtype, name)
+    square = (apart * apart.conj()).real if dtypes.kind(str(x.dtype)) == "complex" else apart * apart
+    squares = reduce("sum", square, axis, None, None, keepdims, where=where)
+    result = cast(squares / (count - divisor).call("maximum", 0), square.dtype, name)
     return deliver(name, result.call("sqrt") if name == "std" else result, out)
 
 
@@ -82,11 +84,11 @@ def average(a: Tensor, axis: Any = None, weights: Any = None, returned: bool = F
         counts = result.create("full", shape=result.shape, value=count, dtype=result.dtype)
         return result, counts if counts.ndim else counts[()]
     w = _weights_along(x, strong(lifted(weights, x)[0]), axis)
-    scale = reduce("sum", w, axis, None, None, keep)
-    product = x * w
-    if dtypes.kind(product.dtype) not in ("float", "complex"):
-        product = product.call("astype", dtype="float64")
-    scale = scale.call("require", scale.call("not_equal", 0))
+    whole = dtypes.kind(str(x.dtype)) not in ("float", "complex")
+    common = dtypes.promote((str(x.dtype), str(w.dtype), *(["float64"] if whole else [])))
+    scale = reduce("sum", w, axis, common, None, keep)
+    product = x.astype(common, copy=False) * w.astype(common, copy=False)
+    scale = scale.call("require", scale.call("not_equal", 0), status=NO_WEIGHT)
     result = reduce("sum", product, axis, None, None, keep) / scale
     if not returned:
         return result

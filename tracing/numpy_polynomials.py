@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import numpy_calculus, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
@@ -147,6 +147,8 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
         weights = strong(lifted(w, at)[0]) + 0.0
         left = left * weights.reshape((-1, 1))
         right = right * (weights.reshape((-1, 1)) if values.ndim == 2 else weights)
+    if str(right.dtype) == "float16":
+        raise DTypeError(f"np.polyfit: array type float16 is unsupported in linalg, at {user_line()}")
     scale = (left * left).call("sum", axis=0).call("sqrt")
     solution = numpy_systems.least_squares(left / scale, right, relative)
     return (solution.T / scale).T

@@ -141,7 +141,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, inputs: tuple[Any, ...], kwa
     if method == "__call__" and operator is not None:
         where = kwargs.pop("where", True)
         result = _call(name, operator, inputs, **kwargs)
-        return deliver(name, result if where is True else _masked(result, where, out), out)
+        return deliver(name, result if where is True else _masked(name, result, where, out), out)
     if method == "reduce" and name in _REDUCTIONS:
         return _reduce(_REDUCTIONS[name], inputs[0], out, **kwargs)
     if method == "reduce" and name in numpy_ufunc_methods.IDENTITIES:
@@ -196,11 +196,12 @@ def _call(name: str, op_name: str, inputs: tuple[Any, ...], dtype: Any = None, c
     return operands[0].call(op_name, *operands[1:])
 
 
-def _masked(result: Any, where: Any, out: Any) -> Any:
+def _masked(name: str, result: Any, where: Any, out: Any) -> Any:
     """Return a ufunc's result where a mask holds, elsewhere what `out` holds; zeros without `out`, as of np.empty."""
     target = out[0] if isinstance(out, tuple) else out
     mask = strong(lifted(where, result)[0])
     dtype = str(result.dtype if target is None else target.dtype)
+    require_cast(name, str(result.dtype), dtype, "same_kind")
     other = result.create("zeros", shape=(), dtype=dtype) if target is None else target
     return mask.call("where", result.astype(dtype, copy=False) if target is not None else result, other)
 

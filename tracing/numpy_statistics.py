@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import ArgumentError, DTypeError, ShapeError
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.tracing import gathering, numpy_library, numpy_products, numpy_scans, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.numpy_functions import Tensor, implements, lifted, refuse, strong
+from jitfuse.tracing.numpy_functions import Tensor, implements, lifted, refuse, require_cast, strong
 from jitfuse.tracing.numpy_reduce import cast, given
 from jitfuse.tracing.source import user_line
 
@@ -113,7 +113,10 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tensor:
     length = int(minlength.__index__())
     if length < 0:
         raise ArgumentError(f"np.bincount: 'minlength' must not be negative, at {user_line()}")
-    heavy = None if weights is None else strong(lifted(weights, values)[0]).astype("float64", copy=False)
+    heavy = None if weights is None else strong(lifted(weights, values)[0])
+    if heavy is not None:
+        require_cast("np.bincount", str(heavy.dtype), "float64", "safe")
+        heavy = heavy.astype("float64", copy=False)
     if heavy is not None and heavy.shape != values.shape:
         raise ShapeError(f"np.bincount: the weights and list don't have the same length, at {user_line()}")
     values = values.astype("int64", copy=False)
@@ -157,6 +160,8 @@ def _flat(a: Any, *others: Any) -> Tensor:
     near = [v for v in others if isinstance(v, AbstractTensor) or (
         isinstance(v, Sequence) and any(isinstance(i, AbstractTensor) for i in v))]
     x = strong(lifted(a, *near)[0])
+    if dtypes.kind(str(x.dtype)) == "complex":
+        raise UnsupportedError(f"bins of complex numbers are not available, at {user_line()}. Take x.real or abs(x).")
     return (x.astype("uint8") if str(x.dtype) == "bool" else x).ravel()
 
 
@@ -232,6 +237,8 @@ def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any 
     if samples[0].shape != samples[1].shape or samples[0].ndim != 1:
         raise ShapeError(f"np.histogram2d: x and y must have the same length, not {samples[0].shape} and "
                          f"{samples[1].shape}, at {user_line()}")
+    if any(dtypes.kind(str(t.dtype)) == "complex" for t in samples):
+        raise UnsupportedError(f"np.histogram2d of complex numbers is not available, at {user_line()}. Take x.real.")
     pair = list(bins) if isinstance(bins, list | tuple | np.ndarray) and len(bins) == 2 else [bins, bins]
     limits = [None, None] if range is None else list(range)
     edges = [_edges("histogram2d", t if r is None else t.astype("float64", copy=False), b, r)[0]

@@ -58,10 +58,19 @@ def cond(x: Any, p: Any = None) -> Tensor:
         values = numpy_linalg.svdvals(a)
         number = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
     else:
-        number = numpy_linalg.matrix_norm(a, ord=p) * numpy_linalg.matrix_norm(numpy_linalg.inv(a), ord=p)
+        number = numpy_linalg.matrix_norm(a, ord=p) * numpy_linalg.matrix_norm(_inverse(a), ord=p)
     here = a.call("isnan").call("any", axis=(-2, -1))
     wrong = number.call("isnan").call("logical_and", here.call("logical_not"))
     return wrong.call("where", number.create("full", shape=(), value=math.inf, dtype=str(number.dtype)), number)
+
+
+def _inverse(a: Tensor) -> Tensor:
+    """Return the inverses of matrices, NaN for singular ones."""
+    singular = numpy_linalg.slogdet(a).sign.call("equal", 0).reshape((*a.shape[:-2], 1, 1))
+    row = a.create("arange", count=a.shape[-1], dtype="int64")
+    unit = row.reshape((-1, 1)).call("equal", row).astype(str(a.dtype))
+    inverse = singular.call("where", unit, a).call("inv")
+    return singular.call("where", inverse.create("full", shape=(), value=math.nan, dtype=str(inverse.dtype)), inverse)
 
 
 @implements("linalg.tensorsolve")

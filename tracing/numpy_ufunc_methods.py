@@ -63,7 +63,7 @@ def reduce(name: str, op_name: str, a: Tensor, out: Any, axis: Any = 0, dtype: A
         x = _halved(op_name, x)
     if given(initial):
         x = strong(lifted(initial, x)[0]).astype(str(x.dtype), copy=False).call(op_name, x)
-    return deliver(name, x.reshape(shape), out)
+    return deliver(name, x.reshape(shape) if count > 1 else x.reshape(shape).as_copy(scalar=not shape), out)
 
 
 def _halved(op_name: str, x: Tensor) -> Tensor:

@@ -33,6 +33,7 @@ WIDE_INT: Final = 15
 """Where plain Python answers: it has ints of any size."""
 WIDE_RANGE: Final = 16
 """Where plain Python answers: a loop's range goes further than counters do."""
+NO_WEIGHT: Final = 17
 
 FALLIBLE: Final = frozenset({
     "require", "power", "gather", "scatter", "take", "take_along_axis", "nanargmin", "nanargmax",
@@ -54,12 +55,13 @@ MESSAGES: Final = {
     INFINITE: "cannot convert float infinity to integer",
     WIDE_INT: "a float becomes an int beyond 64 bits",
     WIDE_RANGE: "a loop goes over a range beyond 2**31",
+    NO_WEIGHT: "Weights sum to zero, can't be normalized",
 }
 """The error's text of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {
     DIVISION_BY_ZERO: DivisionByZeroError, DOES_NOT_FIT: NumberTooLargeError, TOO_LARGE: NumberTooLargeError,
     MATH_RANGE: NumberTooLargeError, INFINITE: NumberTooLargeError, WIDE_INT: WideIntError, WIDE_RANGE: WideIntError,
-    INTEGER_DIVISION: TensorDivisionError,
+    INTEGER_DIVISION: TensorDivisionError, NO_WEIGHT: DivisionByZeroError,
 }
 
 
