@@ -138,14 +138,14 @@ def tanhshrink(x: Tensor) -> Any:
 @_activation("hardshrink")
 def hardshrink(x: Tensor, lambd: Any = 0.5) -> Any:
     """Return x outside of [-lambda, lambda], 0 inside."""
-    return in_common("greater", x.call("abs"), lambd).call("where", x, 0.0)
+    return in_common("less_equal", x.call("abs"), lambd).call("where", 0.0, x)  # NaN stays
 
 
 @_activation("softshrink")
 def softshrink(x: Tensor, lambd: Any = 0.5) -> Any:
     """Return x moved towards 0 by lambda, 0 inside of it."""
     size = in_common("subtract", x.call("abs"), lambd)
-    return size.call("greater", 0).call("where", size * x.call("sign"), 0.0)
+    return size.call("less_equal", 0).call("where", x * 0, size * x.call("sign"))  # NaN stays
 
 
 @_activation("hardtanh")
@@ -169,7 +169,7 @@ def hardswish(x: Tensor) -> Any:
 @_activation("threshold")
 def threshold(x: Tensor, threshold: Any, value: Any) -> Any:
     """Return x above a threshold, a value elsewhere."""
-    return in_common("greater", x, threshold).call("where", x, cast(operand(value), str(x.dtype)))
+    return in_common("less_equal", x, threshold).call("where", cast(operand(value), str(x.dtype)), x)  # NaN stays
 
 
 @_activation("logsigmoid")

@@ -23,22 +23,35 @@ from jitfuse.tracing.torch_like.promotion import (
     strong,
 )
 from jitfuse.tracing.torch_like.table import implements
+from jitfuse.tracing.torch_like.tensor import wrap
 
 
-def _scaled(other: Any, alpha: Any) -> Any:
-    return other if isinstance(alpha, int | float) and alpha == 1 else mul(other, alpha)
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
+    """Return the second operand times alpha, which takes the dtype of the result."""
+    if isinstance(alpha, int | float) and alpha == 1:
+        return other
+    common = result_dtype([operand(input), operand(other)])
+    factor = operand(alpha)
+    if kind(common) in ("bool", "int", "uint") and kind(str(factor.dtype)) == "float":
+        raise ArgumentError("For integral input tensors, argument alpha must not be a floating point number, at "
+                            f"{user_line()}")
+    if kind(common) == "bool":
+        return wrap(cast(operand(other), common).call("logical_and", cast(strong(factor), common)))
+    return mul(wrap(cast(strong(other), common)), alpha)
 
 
 @implements("add")
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """Return input + alpha * other."""
-    return delivered(in_common("add", input, _scaled(other, alpha)), out)
+    return delivered(in_common("add", input, _scaled(input, other, alpha)), out)
 
 
 @implements("sub", "subtract")
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """Return input - alpha * other."""
-    return delivered(in_common("subtract", input, _scaled(other, alpha)), out)
+    if "bool" in (str(operand(input).dtype), str(operand(other).dtype)):
+        raise DTypeError(f"Subtraction with a bool tensor is not supported, at {user_line()}. Invert a mask by ~mask.")
+    return delivered(in_common("subtract", input, _scaled(input, other, alpha)), out)
 
 
 @implements("rsub")
@@ -104,7 +117,17 @@ def pow_(input: Any, exponent: Any, *, out: Any = None) -> Any:
         made = {2: lambda: base * base, 3: lambda: base * base * base, 0.5: lambda: base.call("sqrt"),
                 -1: lambda: base.call("reciprocal"), 1: base.as_copy}[number]()
         return delivered(made, out)
+    if kind(common) == "int" and number is None:
+        return delivered(_integer_power(cast(x, common), cast(operand(exponent), common)), out)
     return delivered(in_common("power", input, exponent), out)
+
+
+def _integer_power(x: Any, exponent: Any) -> Any:
+    """Return the power of integers; to a negative one it is 0, but for 1 and -1."""
+    inverse = x.call("equal", 1).call("where", 1, exponent.call("bitwise_and", 1).call("equal", 0).call("where", 1, -1))
+    inverse = x.call("abs").call("equal", 1).call("where", inverse, 0)
+    power = x.call("power", exponent.call("maximum", 0))
+    return exponent.call("less", 0).call("where", cast(inverse, str(power.dtype)), power)
 
 
 def _binary(op_name: str, to_float: bool) -> Callable[..., Any]:
@@ -178,11 +201,11 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any 
     """Return input + value * tensor1 * tensor2; the value is an integer among integers."""
     common = result_dtype([operand(t) for t in (input, tensor1, tensor2)])
     value = int(numbers(value)) if kind(common) in ("int", "uint", "bool") else value
-    return add(input, _scaled(mul(tensor1, tensor2), value), out=out)
+    return add(input, mul(tensor1, tensor2), alpha=value, out=out)
 
 
 @implements("addcdiv")
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
     """Return input + value * tensor1 / tensor2; of floats alone."""
     require_float("addcdiv", input)
-    return add(input, _scaled(div(tensor1, tensor2), value), out=out)
+    return add(input, div(tensor1, tensor2), alpha=value, out=out)

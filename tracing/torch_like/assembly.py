@@ -6,11 +6,12 @@ Owns their entries in `jitfuse.tracing.torch_like.table`. The basic views are in
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import is_integer
+from jitfuse.dtypes import kind
 from jitfuse.errors import ShapeError, UnsupportedError
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import gathering, numpy_arrangements, numpy_shapes
@@ -148,7 +149,7 @@ def combinations(input: Any, r: Any = 2, with_replacement: bool = False) -> Any:
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """Return the powers of the elements, as columns."""
     t = strong(x)
-    t = cast(t, "int64") if is_integer(str(t.dtype)) else t
+    t = cast(t, "int64") if kind(str(t.dtype)) in ("bool", "int", "uint") else t
     count = t.size if N is None else int(numbers(N))
     powers = range(count) if increasing else range(count)[::-1]
     columns: list[Tensor] = [t.create("full", shape=t.shape, value=1, dtype=str(t.dtype))]
@@ -179,7 +180,10 @@ def unravel_index(indices: Any, shape: Any) -> Any:
 def stride(self: Any, dim: Any = None) -> Any:
     """Return the distances of elements along the axes."""
     x = self.tensor
-    strides = tuple(s // self.itemsize for s in x._where().strides)
+    if x.size:
+        strides = tuple(s // self.itemsize for s in x._where().strides)
+    else:  # as of extents of one
+        strides = tuple(math.prod(max(n, 1) for n in x.shape[k + 1 :]) for k in range(x.ndim))
     return strides if dim is None else strides[axis_of(x, dim)]
 
 

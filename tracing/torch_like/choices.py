@@ -88,6 +88,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 def nan_to_num(input: Any, nan: Any = None, posinf: Any = None, neginf: Any = None, *, out: Any = None) -> Any:
     """Replace NaN and infinities by numbers."""
     x = strong(input)
+    if kind(str(x.dtype)) == "complex":
+        parts = [operand(nan_to_num(wrap(part), nan, posinf, neginf)) for part in (x.real, x.imag)]
+        return delivered(parts[0].call("make_complex", parts[1]), out)
     if kind(str(x.dtype)) != "float":
         return delivered(x.as_copy(), out)
     dtype = str(x.dtype)

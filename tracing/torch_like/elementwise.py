@@ -29,7 +29,7 @@ _OF_FLOATS: Final = {
     "digamma": "digamma", "psi": "digamma", "i0": "i0",
 }
 _KEEPING: Final = {
-    "neg": "negative", "negative": "negative", "square": "square", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "neg": "negative", "negative": "negative", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
     "fix": "trunc", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite", "isposinf": "isposinf",
     "isneginf": "isneginf", "signbit": "signbit", "abs": "abs", "absolute": "abs",
 }
@@ -62,6 +62,13 @@ for _name, _op in _OF_FLOATS.items():
     implements(_name)(_of_floats(_op))
 for _name, _op in _KEEPING.items():
     implements(_name)(_keeping(_op))
+
+
+@implements("square")
+def square(input: Any, *, out: Any = None) -> Any:
+    """Return x times x; of bools as int64."""
+    x = strong(input)
+    return delivered((cast(x, "int64") if str(x.dtype) == "bool" else x).call("square"), out)
 
 
 @implements("positive")

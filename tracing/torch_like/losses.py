@@ -105,7 +105,8 @@ def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None
     x, t = operand(input), operand(target)
     made = t.call("exp") * (t - x) if log_target else t.call("xlogy", t) - t * x
     if reduction == "batchmean":
-        return wrap(made.call("sum", axis=None, keepdims=False) / float(max(x.shape[0], 1)))
+        total = made.call("sum", axis=None, keepdims=False)
+        return wrap(total / total.create("full", shape=(), value=float(x.shape[0]), dtype=str(total.dtype)))
     return reduced(made, reduction)
 
 
@@ -171,8 +172,6 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any
         if weight is not None:
             shares = shares * _along(operand(weight), x, axis)
         losses = -(logs * shares).call("sum", axis=axis, keepdims=False)
-        if reduction == "mean":
-            return wrap(losses.call("sum", axis=None, keepdims=False) / float(max(x.size // max(classes, 1), 1)))
         return reduced(losses, reduction)
     losses, weights = _of_classes(logs, t, weight, int(numbers(ignore_index)))
     made = _weighted_mean(losses, weights, reduction)

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jitfuse.errors import ShapeError
+from jitfuse.dtypes import kind
+from jitfuse.errors import ShapeError, UnsupportedError
 from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
@@ -21,10 +22,16 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 
 def _of_any(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a function of tensors that are taken as floats; the result is rounded to the dtype of 16-bit floats."""
+    """Enter a function of tensors that are taken as floats; the result is rounded to the dtype of 16-bit floats.
+
+    Inputs of integers, which torch multiplies and subtracts as such, and unsigned targets are left to torch.
+    """
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            kinds = [kind(str(a.tensor.dtype)) for a in args if isinstance(a, Foreign)]
+            if "uint" in kinds or kinds[:1] not in (["float"], []):
+                raise UnsupportedError(f"{name} of integers is not available, at {user_line()}. Cast with x.float().")
             given = [wrap(floating(a)) if isinstance(a, Foreign) else a for a in args]
             return narrowed(function(*given, **kwargs), args[0])
 

@@ -153,11 +153,15 @@ for _name in ("cummax", "cummin"):
 
 @implements("logcumsumexp")
 def logcumsumexp(input: Any, dim: Any) -> Any:
-    """Return logarithms of running sums of exponentials, from the largest element of each line."""
+    """Return logarithms of running sums of exponentials: each adds the one some places before, then twice as many."""
     x = floating(input)
-    along = axis_of(x, dim)
-    top = x.call("max", axis=along, keepdims=True)
-    return wrap((x - top).call("exp").call("cumsum", axis=along).call("log") + top)
+    if not x.ndim:
+        return wrap(x.as_copy())
+    made, reach = numpy_shapes.moveaxis(x, axis_of(x, dim), 0), 1
+    while reach < made.shape[0]:
+        made = numpy_shapes.concatenate([made[:reach], made[reach:].call("logaddexp", made[:-reach])])
+        reach *= 2
+    return wrap(numpy_shapes.moveaxis(made, 0, axis_of(x, dim)).as_copy())
 
 
 @of_floats("renorm")

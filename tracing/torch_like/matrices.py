@@ -60,7 +60,8 @@ def addbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 
 def addr(input: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """Return a matrix plus the products of all pairs of elements."""
     x, y = operand(vec1), operand(vec2)
-    return add(mul(input, beta), mul(wrap(x.reshape((-1, 1)) * y), alpha))
+    return add(*(t if isinstance(f, int | float) and f == 1 else mul(t, f)  # of bools a bool
+                 for t, f in ((input, beta), (wrap(x.reshape((-1, 1)) * y), alpha))))
 
 
 @implements("dist")
@@ -198,10 +199,11 @@ def norm_except_dim(v: Any, pow: Any = 2, dim: Any = 0) -> Any:
 @implements("cumulative_trapezoid")
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: Any = -1) -> Any:
     """Return the integral by the trapezoidal rule up to each place."""
-    v = numpy_shapes.moveaxis(floating(y), int(numbers(dim)), -1)
+    v = numpy_shapes.moveaxis(strong(y), int(numbers(dim)), -1)
+    pairs = v[..., 1:] + v[..., :-1]  # in their own dtype
     steps = numbers(dx) if x is None else operand(x)[..., 1:] - operand(x)[..., :-1]
-    made = ((v[..., 1:] + v[..., :-1]) * steps / 2.0).call("cumsum", axis=-1)
-    return wrap(numpy_shapes.moveaxis(cast(made, str(v.dtype)), -1, int(numbers(dim))))
+    made = (floating(pairs) * steps / 2.0).call("cumsum", axis=-1)
+    return wrap(numpy_shapes.moveaxis(cast(made, str(floating(v).dtype)), -1, int(numbers(dim))))
 
 
 @implements("frobenius_norm")

@@ -17,7 +17,7 @@ from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.arithmetic import maximum_of, minimum_of
 from jitfuse.tracing.torch_like.elementwise import delivered
-from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, numbers, strong
+from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, in_common, numbers, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
 
@@ -205,10 +205,20 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 @implements("trapezoid", "trapz")
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Any:
     """Return the integral by the trapezoidal rule."""
-    from jitfuse.tracing.numpy_scans import trapezoid as rule
+    from jitfuse.tracing import numpy_shapes
 
-    values = floating(y)
-    return wrap(cast(rule(values, None if x is None else strong(x), numbers(dx), int(numbers(dim))), str(values.dtype)))
+    along = int(numbers(dim))
+    lines = numpy_shapes.moveaxis(strong(y), along, -1)
+    if x is not None:
+        places = strong(x)
+        places = places if places.ndim == 1 else numpy_shapes.moveaxis(places, along, -1)
+        pairs = in_common("multiply", lines[..., 1:] + lines[..., :-1], places[..., 1:] - places[..., :-1])
+        return wrap(in_common("divide", pairs.call("sum", axis=-1), 2.0, to_float=True))
+    dtype = str(floating(lines).dtype)
+    if not lines.shape[-1]:
+        return wrap(lines.create("zeros", shape=lines.shape[:-1], dtype=dtype))
+    ends = lines[..., 0] + lines[..., -1]  # in their own dtype
+    return wrap(cast((floating(lines.call("sum", axis=-1)) - floating(ends) * 0.5) * numbers(dx), dtype))
 
 
 # ---------------------------------------------------------------- norms

@@ -247,4 +247,5 @@ def chunk(input: Any, chunks: Any, dim: Any = 0) -> Any:
     x = strong(input)
     if int(numbers(chunks)) < 1:
         raise ArgumentError(f"chunk expects `chunks` to be greater than 0, got: {numbers(chunks)}, at {user_line()}")
-    return split(input, max(-(-x.shape[axis_of(x, dim)] // int(numbers(chunks))), 1), dim)
+    extent, count = x.shape[axis_of(x, dim)], int(numbers(chunks))
+    return split(input, -(-extent // count) if extent else (0,) * count, dim)
