@@ -16,10 +16,10 @@ from jitfuse.tracing.numpy_protocol import implementation_of
 
 _KINDS: Final = frozenset({np.ufunc, type(np.mean)})
 _ARRAYS_ALONE: Final = frozenset(getattr(np, name) for name in (
-    "common_type", "copyto", "diag_indices_from", "dsplit", "fill_diagonal", "hsplit", "place", "put", "put_along_axis",
-    "putmask", "result_type", "rollaxis", "split", "take_along_axis", "tril_indices_from", "trim_zeros",
-    "triu_indices_from", "unstack", "vsplit") if hasattr(np, name))
-"""NumPy refuses lists here, or returns lists."""
+    "block", "common_type", "copyto", "diag_indices_from", "dsplit", "fill_diagonal", "hsplit", "place", "put",
+    "put_along_axis", "putmask", "result_type", "rollaxis", "split", "take_along_axis", "tril_indices_from",
+    "trim_zeros", "triu_indices_from", "unstack", "vsplit") if hasattr(np, name))
+"""NumPy refuses lists here, returns lists, or asks all that nested lists hold, as `block` does."""
 _made: Final[dict[Any, Callable[..., Any]]] = {}
 
 

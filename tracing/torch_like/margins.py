@@ -9,30 +9,26 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jitfuse.dtypes import kind
-from jitfuse.errors import ShapeError, UnsupportedError
+from jitfuse.errors import ShapeError
 from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.numpy_functions import Tensor
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.losses import reduced
 from jitfuse.tracing.torch_like.networks import pairwise_distance
-from jitfuse.tracing.torch_like.promotion import cast, floating, narrowed, numbers, operand
+from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, narrowed, numbers, operand
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
 
 
-def _of_any(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _of_any(name: str, floats: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Enter a function of tensors that are taken as floats; the result is rounded to the dtype of 16-bit floats.
 
-    Inputs of integers, which torch multiplies and subtracts as such, and unsigned targets are left to torch.
+    With `floats` false the function makes floats itself: torch multiplies and subtracts integers as such.
     """
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            kinds = [kind(str(a.tensor.dtype)) for a in args if isinstance(a, Foreign)]
-            if "uint" in kinds or kinds[:1] not in (["float"], []):
-                raise UnsupportedError(f"{name} of integers is not available, at {user_line()}. Cast with x.float().")
-            given = [wrap(floating(a)) if isinstance(a, Foreign) else a for a in args]
+            given = [wrap(floating(a)) if floats and isinstance(a, Foreign) else a for a in args]
             return narrowed(function(*given, **kwargs), args[0])
 
         return implements(name)(call)
@@ -44,12 +40,12 @@ def _positive(x: Tensor) -> Tensor:
     return x.call("maximum", 0.0)
 
 
-@_of_any("margin_ranking_loss")
+@_of_any("margin_ranking_loss", floats=False)
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: Any = 0, size_average: Any = None,
                         reduce: Any = None, reduction: str = "mean") -> Any:
     """Return how far pairs are from their order, 1 or -1, by a margin."""
-    apart = operand(input1) - operand(input2)
-    return reduced(_positive(-operand(target) * apart + float(numbers(margin))), reduction)
+    apart = in_common("multiply", wrap(-operand(target)), wrap(in_common("subtract", input1, input2)))
+    return reduced(_positive(floating(in_common("add", wrap(apart), numbers(margin)))), reduction)
 
 
 @of_floats("hinge_embedding_loss")
@@ -68,19 +64,20 @@ def soft_margin_loss(input: Any, target: Any, size_average: Any = None, reduce: 
     return reduced((-operand(target) * operand(input)).call("exp").call("log1p"), reduction)
 
 
-@_of_any("cosine_embedding_loss")
+@_of_any("cosine_embedding_loss", floats=False)
 def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: Any = 0, size_average: Any = None,
                           reduce: Any = None, reduction: str = "mean") -> Any:
     """Return 1 - cosine of pairs that belong together, and what is above a margin of others."""
     x, y, t = operand(input1), operand(input2), operand(target)
-    products = (x * y).call("sum", axis=-1)
-    sizes = ((x * x).call("sum", axis=-1) + 1e-12) * ((y * y).call("sum", axis=-1) + 1e-12)
+    products, of_x, of_y = (floating(wrap(in_common("multiply", wrap(a), wrap(b)).call("sum", axis=-1)))
+                            for a, b in ((x, y), (x, x), (y, y)))
+    sizes = (of_x + 1e-12) * (of_y + 1e-12)
     cosine = products / sizes.call("sqrt")
     near = t.call("equal", 1).call("where", 1.0 - cosine, 0.0)
     return reduced(near + t.call("equal", -1).call("where", _positive(cosine - float(numbers(margin))), 0.0), reduction)
 
 
-@_of_any("triplet_margin_loss")
+@_of_any("triplet_margin_loss", floats=False)
 def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: Any = 1.0, p: Any = 2, eps: Any = 1e-6,
                         swap: bool = False, size_average: Any = None, reduce: Any = None,
                         reduction: str = "mean") -> Any:
