@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from jitfuse.tracing.view.chain import Chain
 
 NAMESPACE: Final = "jitfuse"
+_NOBODYS: Final = -(1 << 48)
+"""Identities of leaves that are no object of the user's count down from here."""
 _NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {"bool": bool, "int64": int, "float64": float, "complex128": complex}
 
 
@@ -72,6 +74,57 @@ class ConstantLeaf(Record, frozen=True):
     value: Any
 
 
+class PickedView(Record, frozen=True):
+    """A leaf that is a view of an array at places that the program computes.
+
+    `at` is the leaf's position, `whole` that of the leaf that is the array. Each step to the view is a method of arrays
+    and what it takes; in indices, a `_Place` stands for what a leaf holds.
+    """
+
+    at: int
+    whole: int
+    steps: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    @property
+    def count(self) -> int:
+        """How many leaves it needs: the array and the places."""
+        return 1 + sum(type(i) is _Place for name, given in self.steps if name == "index" for i in given)
+
+    def of(self, values: Sequence[Any]) -> Any:
+        """Return the view, from the values of all leaves."""
+        found = values[self.whole]
+        for name, given in self.steps:
+            if name == "index":
+                found = found[tuple([values[i.leaf] if type(i) is _Place else i for i in given])]
+            elif name == "transpose" and not isinstance(found, np.ndarray):
+                found = found.permute(given)
+            else:
+                found = getattr(found, name)(given)
+        return found
+
+
+class _Place(Record, frozen=True):
+    """What a leaf holds, in an index."""
+
+    leaf: int
+
+
+def window(whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> np.ndarray[Any, Any]:
+    """Return the view of an argument that a function returns."""
+    return np.asarray(_Window(whole, leaf)).view(whole.dtype)
+
+
+class _Window:
+    """Memory of an array under another shape and strides; keeps the array alive."""
+
+    def __init__(self, whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> None:
+        self.whole = whole
+        self.__array_interface__ = {
+            **whole.__array_interface__, "shape": leaf.shape, "strides": leaf.strides,
+            "data": (whole.ctypes.data + leaf.offset, not whole.flags.writeable),
+        }
+
+
 ResultLeaf = OutputLeaf | SameLeaf | ViewLeaf | PlaceLeaf | ConstantLeaf
 
 
@@ -87,7 +140,14 @@ class ResultTree(Record, frozen=True):
     effects: tuple[Effect, ...] = ()
     chosen: tuple[tuple[int, str], ...] = ()
     """The leaves that are numbers of NumPy's or Python's, and the dtype of Python's; the truths that they are Python's
-    are the last leaves."""
+    are the last leaves but for those of `picked`."""
+    picked: tuple[PickedView, ...] = ()
+    """The leaves that are views at computed places: the arrays and the places are the last leaves."""
+
+    @property
+    def _others(self) -> int:
+        """How many leaves there are beside those of the result and of effects."""
+        return len(self.chosen) + sum(view.count for view in self.picked)
 
     @property
     def owners(self) -> tuple[Chain, ...]:
@@ -102,28 +162,38 @@ class ResultTree(Record, frozen=True):
     @property
     def result_leaves(self) -> tuple[ResultLeaf, ...]:
         """The leaves of the result alone."""
-        return self.leaves[: len(self.leaves) - len(self.chosen) - sum(effect.count for effect in self.effects)]
+        return self.leaves[: len(self.leaves) - self._others - sum(effect.count for effect in self.effects)]
 
     def settled(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values of the leaves with Python's numbers where they are these."""
-        if not self.chosen:
+        """Return the values of the leaves with Python's numbers where they are these, and views at computed places."""
+        if not self.needs_settling:
             return values
         found = list(values)
-        for (at, python), truth in zip(self.chosen, values[len(self.leaves) - len(self.chosen) :]):
+        for (at, python), truth in zip(self.chosen, values[len(self.leaves) - self._others :]):
             if truth:
                 found[at] = _NUMBERS[python](found[at])
+        for view in self.picked:
+            found[view.at] = view.of(values)
         return found
+
+    @property
+    def needs_settling(self) -> bool:
+        """Whether leaves are not what they are delivered as."""
+        return bool(self.chosen or self.picked)
 
     def rebuild(self, values: Sequence[Any]) -> Any:
         """Return the result with these values as leaves, in order; what comes after them belongs to effects."""
         found = self.settled(values)
-        return tree_of(self.spec, found[: len(self.result_leaves)] if self.effects or self.chosen else found)
+        more = self.effects or self.needs_settling
+        return tree_of(self.spec, found[: len(self.result_leaves)] if more else found)
 
 
 def rebuilding(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
-    """Return `tree.rebuild`, as short as it can be for one number that is NumPy's or Python's."""
-    if tree.spec is not None or not tree.chosen:
+    """Return `tree.rebuild`, as short as it can be for one view, or one number that is NumPy's or Python's."""
+    if tree.spec is not None or not tree.needs_settling:
         return tree.rebuild
+    if tree.picked:
+        return tree.picked[0].of
     number = _NUMBERS[tree.chosen[0][1]]
 
     def one(values: Sequence[Any]) -> Any:
@@ -264,11 +334,55 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     if feed is not None:
         if x is run.feed_tensors.get(feed.id) or (x._path is None and not isinstance(feed.value, np.ndarray)):
             leaf = SameLeaf(feed.id)
-        elif not x._scalar and _is_view(run, x):
+        elif not x._scalar and _is_view(run, x) and not any(step.name == "gather" for step in steps(x._path)):
             lay = x._where()
             leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)
     moved = leaf is None and x._layout is not None and not run.session.on_device
     return RawLeaf(leaf, tensor, kind, id(x), _order_in_memory(x) if moved else None)
+
+
+def picked(run: Recorder, values: Sequence[Any], leaves: list[RawLeaf], paths: list[str]) -> tuple[PickedView, ...]:
+    """Return which of a result's values are views of arguments at computed places, and add what they need as leaves."""
+    found: list[PickedView] = []
+    for at, value in enumerate(values):
+        x = value.tensor if isinstance(value, Foreign) else value
+        if type(x) is not TracedTensor or x._scalar or leaves[at].leaf is not None or x._storage.feed is None:
+            continue
+        way = steps(x._path)
+        if not any(step.name == "gather" for step in way) or not _is_view(run, x):
+            continue
+        whole = len(leaves)
+        leaves.append(RawLeaf(SameLeaf(x._storage.feed.id), None, "object", _NOBODYS - whole))
+        paths.append(f"{paths[at]}: array")
+        found.append(PickedView(at, whole, tuple([_step(step, leaves, paths) for step in way])))
+    return tuple(found)
+
+
+def _step(step: Path, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:
+    """Return how arrays go a step of a path; places that it goes to become leaves."""
+    attrs: Any = dict(step.attrs)
+    if step.name == "slice":
+        bounds = zip(attrs["starts"], attrs["steps"], step.shape, strict=True)
+        return "index", tuple([_slice(start, by, count) for start, by, count in bounds])
+    if step.name != "gather":
+        return step.name, tuple(attrs["shape" if step.name == "reshape" else "axes"])
+    index: list[Any] = [slice(None)] * len(step.before)
+    for place, axis in zip(step.others, attrs["axes"], strict=True):
+        index[axis] = _Place(len(leaves))
+        paths.append(f"{paths[0]}: place {len(leaves)}")
+        leaves.append(RawLeaf(None, place, "python", _NOBODYS - len(leaves)))
+    while type(index[-1]) is slice:
+        index.pop()
+    if not step.shape:
+        index.append(...)  # an array of rank 0, not a number
+    return "index", tuple(index)
+
+
+def _slice(start: int, step: int, count: int) -> slice:
+    if not count:
+        return slice(0, 0)
+    end = start + count * step
+    return slice(start, end if end >= 0 else None, step)
 
 
 def _order_in_memory(x: TracedTensor) -> tuple[int, ...] | None:
@@ -309,7 +423,11 @@ def _is_view(run: Recorder, x: TracedTensor) -> bool:
     slices of eager arrays and of those on other devices.
     """
     anywhere = not (run.session.eager or run.session.on_device)
-    return all(_is_basic(step) or (anywhere and step.name in ("reshape", "transpose")) for step in steps(x._path))
+    return all(_is_basic(step) or (anywhere and step.name in _VIEWS) for step in steps(x._path))
+
+
+_VIEWS: Final = ("reshape", "transpose", "gather")
+"""Steps to views of arguments besides slices; a `gather` on a path is by numbers, one for each axis."""
 
 
 def _is_basic(step: Path) -> bool:

@@ -39,6 +39,7 @@ from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.result_containers import refuse_unlike
 from jitfuse.tracing.results import (
     OutputLeaf,
+    PickedView,
     PlaceLeaf,
     RawLeaf,
     ResultLeaf,
@@ -47,6 +48,7 @@ from jitfuse.tracing.results import (
     flatten,
     in_memory_order,
     merge,
+    picked,
 )
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import line_of, was_caught
@@ -77,6 +79,7 @@ class _Run(Record):
     spec: Any
     effects: tuple[Effect, ...]
     chosen: tuple[tuple[int, str], ...]
+    picked: tuple[PickedView, ...]
 
 
 def trace(
@@ -216,6 +219,8 @@ class _Call(Record, frozen=True):
             chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
             leaves += [RawLeaf(None, mixed.truth, "scalar", -mixed.truth) for _, mixed in chosen]
             paths += [f"{paths[k]} is Python's" for k, _ in chosen]
+            returned = len(values) - sum(effect.count for effect in put)
+            views = picked(recorder, values[:returned], leaves, paths)
             if recorder.mode_matters:
                 raise ModeMattersError
             _refuse_caught(None)
@@ -239,7 +244,7 @@ class _Call(Record, frozen=True):
         finally:
             activate(before)
             WATCH.errors = watched
-        return _Run(recorder, view, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]))
+        return _Run(recorder, view, paths, leaves, spec, put, tuple([(k, mixed.python) for k, mixed in chosen]), views)
 
     def settle(self, run: _Run, keep: bool) -> None:
         """Make a run's writes to globals and containers stay, or undo them; its tensors are dead afterwards.
@@ -349,7 +354,7 @@ def _merged_leaves(runs: list[_Run], closing: Recorder) -> list[RawLeaf]:
     if len(runs) == 1:
         return first.leaves
     second = runs[1]
-    if (first.spec, first.chosen) != (second.spec, second.chosen):
+    if (first.spec, first.chosen, first.picked) != (second.spec, second.chosen, second.picked):
         raise ArgumentError(
             "the result differs between the modes: training returns "
             f"{first.spec or 'an array'}, evaluation returns {second.spec or 'an array'}. "
@@ -375,7 +380,7 @@ def _result_tree(run: _Run, leaves: list[RawLeaf], closing: Recorder) -> tuple[R
             found = first_path[raw.identity] = OutputLeaf(path, raw.kind, closing.graph.metas[raw.tensor].dtype)
             outputs[path] = in_memory_order(closing, raw.tensor, raw.axes, taken)
         made.append(found)
-    return ResultTree(run.spec, tuple(made), run.effects, run.chosen), outputs
+    return ResultTree(run.spec, tuple(made), run.effects, run.chosen, run.picked), outputs
 
 
 def _state(session: Session, closing: Recorder) -> tuple[frozenset[int], dict[int, int]]:

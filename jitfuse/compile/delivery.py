@@ -13,7 +13,7 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.device_array import unwrapped
 from jitfuse.tracing.found import Trace
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultTree, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultTree, SameLeaf, ViewLeaf, window
 from jitfuse.tracing.view import Chain
 
 State = Mapping[str, np.ndarray[Any, Any]]
@@ -68,19 +68,3 @@ def _leaf(leaf: Any, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> An
         return np.asarray(value)
     number = np.asarray(value).astype(numpy_dtype(leaf.dtype))[()]
     return number if leaf.kind == "scalar" else number.item()
-
-
-def window(whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> np.ndarray[Any, Any]:
-    """Return the view of an argument that a function returns."""
-    return np.asarray(_Window(whole, leaf)).view(whole.dtype)
-
-
-class _Window:
-    """Memory of an array under another shape and strides; keeps the array alive."""
-
-    def __init__(self, whole: np.ndarray[Any, Any], leaf: ViewLeaf) -> None:
-        self.whole = whole
-        self.__array_interface__ = {
-            **whole.__array_interface__, "shape": leaf.shape, "strides": leaf.strides,
-            "data": (whole.ctypes.data + leaf.offset, not whole.flags.writeable),
-        }

@@ -188,7 +188,7 @@ def delivered(bound: BoundEntry, tree: Tree, leaves: list[Any]) -> Any:
 
         return CallResult(delivery(tree), (*leaves, *(SlotResult(bound.slot(chain)) for chain in tree.owners)))
     rebuild = rebuilding(tree)
-    return CallResult(rebuild, tuple(leaves)) if tree.chosen else _assembled(tree.spec, leaves, rebuild)
+    return CallResult(rebuild, tuple(leaves)) if tree.needs_settling else _assembled(tree.spec, leaves, rebuild)
 
 
 def _assembled(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:

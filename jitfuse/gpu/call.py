@@ -16,7 +16,7 @@ from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
 from jitfuse.backends.wgsl.runtime.device import default_device
 from jitfuse.compile import Origin, Specialisation, debugging
 from jitfuse.compile.debugging import verified
-from jitfuse.compile.delivery import Delivery, bind_feeds, window
+from jitfuse.compile.delivery import Delivery, bind_feeds
 from jitfuse.compile.gpu_plan import GpuPlan
 from jitfuse.compile.gpu_run import Resident
 from jitfuse.dtypes import itemsize, numpy_dtype
@@ -27,7 +27,7 @@ from jitfuse.plans import AbstractPlan
 from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf, window
 
 POLICY: Final = LoweringPolicy(chain=False, keep=False)
 """What suits a GPU: computing again costs less there than rows of scratch in memory. Scores are the CPU's."""

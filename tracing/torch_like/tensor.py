@@ -121,9 +121,10 @@ class TorchTensor(Foreign):
 
     # ------------------------------------------------------------------ items
     def __getitem__(self, index: Any) -> Any:
-        found = self.tensor[_index(index)]
-        if found._scalar and not self.tensor.weak and _is_of_ints(index):
-            found = self.tensor[(*index, ...) if isinstance(index, tuple) else (index, ...)]  # a view, as in torch
+        whole, at = _selected(self.tensor, _index(index))
+        found = whole[at]
+        if not found.ndim and not self.tensor.weak and _is_of_ints(at):
+            found = whole[(*at, ...) if isinstance(at, tuple) else (at, ...)]  # a view, as in torch
         return TorchTensor(memory(found))
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -131,7 +132,8 @@ class TorchTensor(Foreign):
         if not new.weak and new.ndim > self.ndim and not [n for n in new.shape[: new.ndim - self.ndim] if n != 1]:
             new = new.reshape(new.shape[new.ndim - self.ndim :])
         own = str(self.tensor.dtype)
-        self.tensor[_index(index)] = cast(new, own) if not new.weak or kind(own) in ("int", "uint", "bool") else new
+        whole, at = _selected(self.tensor, _index(index))
+        whole[at] = cast(new, own) if not new.weak or kind(own) in ("int", "uint", "bool") else new
 
     def __len__(self) -> int:
         if not self.tensor.shape:
@@ -216,15 +218,34 @@ def _index(index: Any) -> Any:
 
 
 def _is_of_ints(index: Any) -> bool:
-    return all(type(i) is int for i in index) if isinstance(index, tuple) else type(index) is int
+    return all(map(_is_int, index)) if isinstance(index, tuple) else _is_int(index)
+
+
+def _is_int(item: Any) -> bool:
+    return type(item) is int or (isinstance(item, TracedTensor) and bool(item.weak or item._scalar))
+
+
+def _selected(x: Tensor, index: Any) -> tuple[Tensor, Any]:
+    """Return what an index is of, and the index: torch selects by numbers before it picks by tensors, NumPy at once."""
+    if not isinstance(index, tuple) or not any(map(_is_int, index)):
+        return x, index
+    if all(_is_int(i) or i is None or i is Ellipsis or isinstance(i, slice) for i in index):
+        return x, index
+    first: list[Any] = []
+    for item in index:
+        mask = isinstance(item, TracedTensor) and item.dtype == "bool"
+        first += () if item is None else (item,) if _is_int(item) or item is Ellipsis else (
+            (slice(None),) * (item.ndim if mask else 1))
+    return x[tuple(first)], tuple(item for item in index if not _is_int(item))
 
 
 def _item(item: Any) -> Any:
     if isinstance(item, slice):
         return slice(*(unwrap(v) for v in (item.start, item.stop, item.step)))
-    if isinstance(item, torch.Tensor):
-        return operand(item)
-    return unwrap(item)
+    found = operand(item) if isinstance(item, torch.Tensor) else unwrap(item)
+    if isinstance(found, TracedTensor) and not found.ndim and not found.weak and kind(str(found.dtype)) == "int":
+        return found.as_copy(scalar=True)  # selects a view, as a number does
+    return found
 
 
 def assign(target: TorchTensor, result: Any, name: str) -> TorchTensor:
