@@ -30,8 +30,9 @@ DEAR: Final = 8
 RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
 ROUNDS: Final = 3
-"""A number that goes from round to round of a loop is stored in every third at least. Computed again, each round would
-take the whole chain behind it, up to `RECOMPUTE_COST`: as many kernels that differ as rounds."""
+"""What goes from round to round of a loop is stored in every third at least: numbers, and what is read before and after
+a product or another step that nothing joins. Computed again, each round would take the whole chain behind it, up to
+`RECOMPUTE_COST`: as many kernels that differ as rounds."""
 FLEXIBLE: Final = 128
 """Dear values whose readers together would spend at most this on computing them may be left unstored."""
 JOIN_COST: Final = 3
@@ -44,6 +45,8 @@ UPDATES: Final = frozenset({"update_slice", "update_at"})
 _JOINS: Final = ("concat", "update_slice")
 _OPAQUE: Final = frozenset({ops.CREATION, ops.SCAN, *ops.ON_HOST})
 """Kinds of steps behind which nothing is computed in the kernels that read their results."""
+_APART: Final = frozenset({ops.SCAN, *ops.ON_HOST})
+"""Those of them that kernels come before and after."""
 
 
 class _Body(NamedTuple):
@@ -79,6 +82,10 @@ class Inlining:
         self._heavy = 0
         self._rounds: dict[int, int] = {}
         """How many numbers that are read twice, each from the one before, lie between a number and what is stored."""
+        self._crossed: dict[int, int] = {}
+        """How many values that are read on several levels, each from the one before, lie between."""
+        self._levels: dict[int, int] = {}
+        """How many steps a value comes after that nothing joins: what several levels read is in several kernels."""
         self._left = Counter(i for step in program.steps for i in step.input_ids)
         for number, step in enumerate(program.steps):
             self._visit(number, step)
@@ -100,6 +107,7 @@ class Inlining:
         if step.op_name == "concat":
             self._part_pieces(step)
         value = step.result_ids[0]
+        self._visit_levels(step)
         cost = self._cost(step)
         body = self._bounded(number, step)
         for result in step.result_ids:
@@ -126,6 +134,28 @@ class Inlining:
                 return
         if rounds >= 0:
             self._rounds[value] = rounds
+
+    def _visit_levels(self, step: OpStep) -> None:
+        """Store what goes from round to round and is read in each, before the rounds' kernels all differ."""
+        op = ops.get(step.op_name)
+        assert op is not None
+        level, rounds = max([self._levels.get(i, 0) for i in step.input_ids], default=0), 0
+        for i in step.input_ids:
+            base = self._base(i)
+            if self._is_stored(base):
+                continue
+            found = self._crossed.get(base, 0)
+            if self._levels.get(base, 0) < level and len(self.program.consumers[base]) > 1 and self.costs[base]:
+                found += 1
+                if found >= ROUNDS and self.program.meta[base].shape and self._may_be_stored(base):
+                    self._must.add(base)
+                    continue
+            rounds = max(rounds, found)
+        apart = op.kind in _APART
+        for result in step.result_ids:
+            self._levels[result] = level + apart
+            if rounds and not apart and self.program.meta[result].shape:
+                self._crossed[result] = rounds
 
     # ------------------------------------------------------------------ costs
     def _cost(self, step: OpStep) -> int:

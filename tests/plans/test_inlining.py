@@ -125,3 +125,34 @@ def test_dear_pieces_of_joins_are_computed_once(plan_of: Plan) -> None:
 def test_parted_programs_agree_with_numpy(function: Callable[..., Any]) -> None:
     data = np.arange(60.0).reshape(5, 4, 3)
     np.testing.assert_allclose(jf.fuse(function)(data), function(data), rtol=1e-12)
+
+
+def network(x: Any, w: Any, y: Any, rounds: int) -> Any:
+    """A layer of a network, whose offsets every round reads before a product and changes after it."""
+    b = np.zeros(w.shape[1])
+    for _ in range(rounds):
+        error = np.maximum(x @ w + b, 0) - y
+        b = b - 0.1 * error.sum(axis=0)
+        w = w - 0.1 * (x.T @ error)
+    return w, b
+
+
+def test_what_rounds_hand_on_past_a_product_does_not_make_all_their_kernels_differ(plan_of: Plan) -> None:
+    r = np.random.default_rng(2)
+    arguments = r.normal(size=(7, 5)), r.normal(size=(5, 4)), r.normal(size=(7, 4))
+    kernels = [len({launch.form.content_hash for launch in plan_of(network, *arguments, rounds).best().launches})
+               for rounds in (8, 14)]
+    assert kernels[0] == kernels[1]
+    for got, want in zip(jf.fuse(network)(*arguments, 14), network(*arguments, 14), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+def test_values_within_rows_are_not_stored(plan_of: Plan) -> None:
+    """Maxima and sums of rows are no products: a row goes through all of it in one kernel."""
+    def twice(x: Any) -> Any:
+        for _ in range(2):
+            e = np.exp(x * 2 - np.max(x, axis=1, keepdims=True))
+            x = e / e.sum(axis=1, keepdims=True)
+        return x
+
+    assert len(bodies(plan_of(twice, np.ones((64, 32))))) == 1
