@@ -31,8 +31,8 @@ RECOMPUTE_COST: Final = 24
 """Inlined values that cost at least this much (in simple vector operations) may be stored, not computed twice."""
 ROUNDS: Final = 3
 """What goes from round to round of a loop is stored in every third at least: numbers, and what is read before and after
-a product or another step that nothing joins. Computed again, each round would take the whole chain behind it, up to
-`RECOMPUTE_COST`: as many kernels that differ as rounds."""
+a product, a sum of everything, or another step that hardly anything joins. Computed again, each round would take the
+whole chain behind it, up to `RECOMPUTE_COST`: as many kernels that differ as rounds."""
 FLEXIBLE: Final = 128
 """Dear values whose readers together would spend at most this on computing them may be left unstored."""
 JOIN_COST: Final = 3
@@ -85,7 +85,7 @@ class Inlining:
         self._crossed: dict[int, int] = {}
         """How many values that are read on several levels, each from the one before, lie between."""
         self._levels: dict[int, int] = {}
-        """How many steps a value comes after that nothing joins: what several levels read is in several kernels."""
+        """How many steps a value comes after that hardly anything joins: what two levels read is in two kernels."""
         self._left = Counter(i for step in program.steps for i in step.input_ids)
         for number, step in enumerate(program.steps):
             self._visit(number, step)
@@ -151,7 +151,7 @@ class Inlining:
                     self._must.add(base)
                     continue
             rounds = max(rounds, found)
-        apart = op.kind in _APART
+        apart = op.kind in _APART or (op.kind == ops.REDUCTION and not self.program.meta[step.result_ids[0]].shape)
         for result in step.result_ids:
             self._levels[result] = level + apart
             if rounds and not apart and self.program.meta[result].shape:
