@@ -8,6 +8,7 @@ from typing import Final
 
 from numpy_programs import (
     algebra,
+    classes,
     deciding,
     dynamic,
     elements,
@@ -30,6 +31,6 @@ __all__ = ["PROGRAMS", "Program"]
 PROGRAMS: Final = tuple(
     program
     for module in (algebra, stencils, physics, networks, dynamic, images, series, geometry, sequences, searches,
-                   sampling, pivoting, deciding, scalars, elements)
+                   sampling, pivoting, deciding, scalars, elements, classes)
     for program in module.PROGRAMS
 )
