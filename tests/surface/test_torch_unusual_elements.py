@@ -55,6 +55,36 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "triplet": lambda x: F.triplet_margin_loss(x, x.flip(0), x.flip(1)),
 }
 
+MADE: dict[str, Callable[..., Any]] = {
+    "an element and numbers": lambda x: torch.tensor([x[0], 2, 3]),
+    "a number and an element": lambda x: torch.tensor([2.5, x[0]]),
+    "elements and True": lambda x: torch.tensor([[x[0], x[1]], [True, x[2]]]),
+    "an element": lambda x: torch.tensor(x[0]),
+    "items": lambda x: torch.tensor([x[0].item(), x[1].item(), 1]),
+    "floats and truths": lambda x: torch.tensor([float(x[0]), x[1] > 0]),
+    "ints": lambda x: (torch.tensor([int(x[0]), 2.5]), torch.tensor(int(x[0])), torch.tensor([bool(x[0] > 0)])),
+    "complex numbers": lambda x: torch.tensor([x[0], 1j]),
+    "taken as a tensor": lambda x: torch.as_tensor([x[0], 1]),
+    "another's": lambda x: x.new_tensor([x[0].item(), 2.5]),
+    "filled with an element": lambda x: torch.full((2,), x[0]),
+    "filled with an item": lambda x: torch.full((2,), x[0].item()),
+    "filled like": lambda x: torch.full_like(x, x[0]),
+    "a list": lambda x: torch.tensor(x.tolist()),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bool", "uint8", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", MADE)
+def test_dtypes_of_new_tensors(name: str, dtype: str) -> None:
+    f, x = MADE[name], torch.tensor([3, 0, 1, 1]).to(getattr(torch, dtype))
+    fused, want = jf.fuse(f), outcome(f, x.clone())
+    for _ in range(3):
+        got = outcome(fused, x.clone())
+        if isinstance(want, Exception):
+            assert isinstance(got, type(want)), (got, want)
+        else:
+            torch.testing.assert_close(got, want)
+
 
 @pytest.mark.parametrize(("name", "of"), [pair for pair in itertools.product(FUNCTIONS, ARGUMENTS)
                                           if pair != ("power of itself", "complex")])  # 0 to the 0 is NaN in torch

@@ -19,13 +19,15 @@ from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.casts import require_cpu
 from jitfuse.tracing.torch_like.promotion import (
+    NAMES,
+    TORCH,
     cast,
+    default_complex,
     default_float,
     dtype_named,
     numbers,
     operand,
     run_of_trace,
-    strong,
 )
 from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import by_object
@@ -56,23 +58,33 @@ def _of_value(value: float) -> Callable[..., Any]:
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return a tensor filled with one value, whose dtype it has unless another is given."""
     if dtype is None:
-        dtype = str(strong(fill_value).dtype)
+        dtype = _dtype_of_number(kind(str(operand(fill_value).dtype)))
     return _filled(extents((size,)), fill_value, dtype, device)
 
 
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
     """Return numbers, nested lists and traced values as a tensor: floats in torch's default dtype."""
     require_cpu(device)
-    x = lift(run_of_trace(), unwrap(data))
-    floats = not _holds_tensors(data) and kind(str(x.dtype)) == "float"
-    name = dtype_named(dtype) if dtype is not None else default_float() if floats else str(strong(x).dtype)
-    return wrap(cast(x, name).as_copy())
+    name = _dtype_of(data) if dtype is None else dtype_named(dtype)
+    return wrap(cast(lift(run_of_trace(), unwrap(data)), name).as_copy())
 
 
-def _holds_tensors(data: Any) -> bool:
+def _dtype_of(data: Any) -> str:
+    """Return the dtype that torch gives to a tensor of numbers, tensors and lists of these."""
     if isinstance(data, list | tuple):
-        return any(map(_holds_tensors, data))
-    return isinstance(data, Foreign) or (isinstance(data, TracedTensor) and not data.weak) or hasattr(data, "dtype")
+        names = [TORCH[_dtype_of(item)] for item in data]
+        return NAMES[functools.reduce(torch.promote_types, names)] if names else default_float()
+    x = operand(data) if isinstance(data, Foreign) else data
+    if isinstance(x, TracedTensor) and not x.weak:
+        return str(x.dtype)
+    if not isinstance(x, TracedTensor) and hasattr(x, "dtype"):
+        return dtype_named(x.dtype)
+    return _dtype_of_number(kind(str(x.dtype)) if isinstance(x, TracedTensor) else type(x).__name__)
+
+
+def _dtype_of_number(of: str) -> str:
+    """Return the dtype that torch gives to a Python number of a kind."""
+    return {"bool": "bool", "float": default_float(), "complex": default_complex()}.get(of, "int64")
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None, **options: Any) -> Any:
