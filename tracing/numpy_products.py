@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import einsum as subscripts_
 from jitfuse.ir import shape_rules
 from jitfuse.tracing import memory_order, numpy_shapes
+from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.numpy_functions import (
     NO_VALUE,
@@ -46,6 +48,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Tensor:
         result = x.call("matmul", y)
     else:
         result = _over_pairs(x, y, (x.ndim - 1, max(y.ndim - 2, 0)))
+    if isinstance(out, AbstractTensor) and str(out.dtype) != str(result.dtype):
+        raise DTypeError(f"np.dot: output array is not acceptable, it must be of {result.dtype}, at {user_line()}")
     return deliver("dot", result, out)
 
 
@@ -196,6 +200,10 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = True, dtype: Any = N
         for t in tensors:
             require_cast("einsum", str(t.dtype), dtype_name(dtype), casting)
         tensors = [t.astype(dtype, copy=False) for t in tensors]
+    if isinstance(out, AbstractTensor):  # it takes part in the promotion of the sums
+        common = dtypes.promote((*(str(t.dtype) for t in tensors), *([] if dtype is not None else [str(out.dtype)])))
+        require_cast("einsum", common, str(out.dtype), casting)
+        tensors = [t.astype(common, copy=False) for t in tensors]
     return deliver("einsum", _summed(text, tensors, optimize, order), None if out is NO_VALUE else out)
 
 

@@ -95,6 +95,17 @@ def test_casts_of_writes(name: str, into: str, values: str) -> None:
     _check(WRITES[name], lambda: [np.array([1, 0, 1, 1]).astype(into), MASK.copy(), new.copy()])
 
 
+@pytest.mark.parametrize("into", DTYPES)
+@pytest.mark.parametrize("values", DTYPES)
+def test_products_into_arrays(values: str, into: str) -> None:
+    for f in (lambda x, o: np.einsum("ij,ij->j", x, x, out=o), lambda x, o: np.dot(x, x[0], out=o)):
+        plain, ours = ((np.arange(9).reshape(3, 3).astype(values) * 15, np.zeros(3, into)) for _ in range(2))
+        want, got = outcome(f, *plain), outcome(jf.fuse(f), *ours)
+        assert isinstance(got, Exception) == isinstance(want, Exception), (got, want)
+        if not isinstance(want, Exception):
+            np.testing.assert_allclose(ours[1], plain[1], rtol=1e-3)
+
+
 @pytest.mark.parametrize("taps", [1, 2, 3, 20])
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 @pytest.mark.parametrize("function", [np.convolve, np.correlate])
