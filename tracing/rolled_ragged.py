@@ -25,6 +25,8 @@ _LENGTHS: Final = 4
 _DTYPES: Final = frozenset({"float32", "float64", "int64"})
 _ELEMENTS: Final = frozenset({"add", "subtract", "multiply", "negative", "abs", "square"})
 """What may be computed of elements that do not count: it never ends a call, and takes as long for all."""
+_DEEP: Final = 6
+"""How many of these may follow each other: what is computed in a loop of its own is no part of a row."""
 _SUMS: Final = frozenset({"sum", "einsum", "matmul"})
 _UNKNOWN: Final = -1
 
@@ -96,8 +98,11 @@ def _summed(graph: ProcessGraph, op: OpNode) -> tuple[int, ...]:
     return op.input_ids if one and metas[op.result_ids[0]].dtype == metas[op.input_ids[0]].dtype else ()
 
 
-def _form(graph: ProcessGraph, value: int, rows: dict[int, _Row]) -> Any:
-    """Return how a value is computed of parts of rows, which are added to `rows`; None where it is otherwise made."""
+def _form(graph: ProcessGraph, value: int, rows: dict[int, _Row], deep: int = _DEEP) -> Any:
+    """Return how a value is computed of parts of rows, which are added to `rows`; None where it is otherwise made.
+
+    So it is where more ops than are `deep` follow each other.
+    """
     meta, op = graph.metas[value], graph.node(value)
     if not meta.shape:
         return "number", meta
@@ -105,9 +110,9 @@ def _form(graph: ProcessGraph, value: int, rows: dict[int, _Row]) -> Any:
     if row is not None:
         rows[value] = row
         return "row", row.shape, meta.dtype
-    if op is None or op.op_name not in _ELEMENTS:
+    if op is None or op.op_name not in _ELEMENTS or not deep:
         return None
-    parts = tuple([_form(graph, i, rows) for i in op.input_ids])
+    parts = tuple([_form(graph, i, rows, deep - 1) for i in op.input_ids])
     return None if None in parts else (op.op_name, meta.dtype, parts)
 
 

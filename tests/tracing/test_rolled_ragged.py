@@ -201,3 +201,18 @@ def test_drawn_triangles(sums: list[Any], n: int, seed: int) -> None:
         mine = a.copy()
         np.testing.assert_allclose(fused(mine), want, rtol=1e-9, atol=1e-9 * float(np.abs(want).max() + 1))
         np.testing.assert_allclose(mine, plain, rtol=1e-9, atol=1e-9 * float(np.abs(plain).max() + 1))
+
+
+def test_sums_at_the_end_of_long_loops() -> None:
+    """What a thousand rounds have made of an array is summed as it is: nobody goes through all that it is made of."""
+    def drift(x: Any, v: Any) -> Any:
+        for _ in range(1000):
+            v = v - 0.01 * x * np.abs(x[0] - v[1])
+            x = x + 0.01 * v
+        return v @ v, np.sum(x * v - x), x
+
+    fused, x, v = jf.fuse(drift), np.array([1.0, 0.1, 0.3]), np.array([0.0, 0.9, 0.2])
+    for _ in range(2):
+        for got, want in zip(fused(x, v), drift(x, v), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-11)
+    assert fused.stats()["fallbacks"] == 0 and fused.stats()["launches"] > 0
