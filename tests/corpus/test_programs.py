@@ -16,6 +16,26 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from numpy_programs import PROGRAMS, Program
 from numpy_programs.judging import difference
 
+PLAIN = {
+    "crc16": "a bit of each number is a decision", "spmv": "rows of lengths that data holds",
+    "density_clusters": "a queue of points", "bootstrap": "draws one after the other",
+    "genetic": "draws one after the other",
+}
+"""Programs that plain Python runs in the end, at the size that benchmarks take, and why."""
+
+
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p.name not in PLAIN], ids=lambda p: p.name)
+def test_large_ones_are_compiled(program: Program) -> None:
+    """Limits that small inputs do not meet (loops, looks, recursion) leave none of these to plain Python."""
+    fused, arguments = jf.fuse(program.function), program.inputs(program.large, np.random.default_rng(0))
+    for _ in range(2):
+        theirs = copy.deepcopy(arguments)
+        with warnings.catch_warnings(action="ignore"):
+            result = fused(*theirs)
+    expected = program.function(*arguments)
+    assert difference((expected, arguments), (result, theirs)) <= program.tolerance
+    assert fused.stats()["fallbacks"] == 0
+
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 def test_fused_as_it_stands(program: Program) -> None:
