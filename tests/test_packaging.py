@@ -1,6 +1,7 @@
 """The source folders install under one name: checkout, wheel, source archive and editable install agree."""
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import importlib.util
 import os
@@ -144,6 +145,17 @@ def test_git_keeps_the_links_as_links() -> None:
 def test_import_loads_no_heavy_library(tmp_path: Path) -> None:
     code = f"import jitfuse, sys; print([n for n in {HEAVY} if n in sys.modules])"
     assert run(sys.executable, "-c", code, cwd=tmp_path, environment={"PYTHONPATH": str(ROOT)}) == "[]\n"
+
+
+def test_tests_are_collected_without_optional_packages() -> None:
+    """The extra `test` brings none of these: modules that need them skip."""
+    optional = {"torch", "wgpu", "dask"}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.parse(path.read_text()).body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else (
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            found = {name.partition(".")[0] for name in names} & optional
+            assert not found, f"{path.name}:{node.lineno} imports {found}: use pytest.importorskip"
 
 
 def test_a_plain_checkout_resolves_through_the_links(tmp_path: Path) -> None:

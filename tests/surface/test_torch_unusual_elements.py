@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch.nn import functional as F  # noqa: N812
+from outcomes import outcome
 
 import jitfuse as jf
-from tests.outcomes import outcome
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+F = torch.nn.functional
 
 FLOATS = torch.tensor([[np.nan, np.inf, -np.inf, 0.25], [-0.75, 1.5, -0.0, 0.5]])
 INTS, BYTES = torch.tensor([[-2, -1, 0, 1], [2, 3, -3, 5]]), torch.tensor([[200, 250, 3, 0], [100, 100, 7, 255]]).byte()

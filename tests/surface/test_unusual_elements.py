@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from outcomes import outcome
 
 import jitfuse as jf
-from tests.outcomes import outcome
 
 BYTES, SIGNED = np.array([200, 100, 250, 3], "u1"), np.array([-100, 90, 127, -128], "i1")
 COMPLEX, MASK = np.array([1 + 2j, -3j, 2.5, -1 - 1j]), np.array([True, False, True, True])
