@@ -23,7 +23,10 @@ def interpret(
     ran = ProgramRunner(trace.program)({feed: bound[feed] for feed in trace.program.feeds}, training=training)
     given = {id(value) for value in bound.values()}
     # a feed among the outputs of a program is a copy of it; results that are arguments themselves come from `bound`
-    outputs = {path: value.copy() if id(value) in given else value for path, value in ran.outputs.items()}
+    outputs = {
+        path: value.copy() if type(value) is np.ndarray and id(value) in given else value
+        for path, value in ran.outputs.items()
+    }
     for feed, value in {**ran.writes, **ran.state}.items():
         np.copyto(bound[feed], value)
     return Delivery.of(trace.result, outputs, bound)

@@ -82,3 +82,14 @@ def test_a_copy_of_an_argument_has_memory_of_its_own() -> None:
     for made, want in zip(copies, (x.copy(), np.copy(x), x.copy("F")), strict=True):
         np.testing.assert_array_equal(made, want)
         assert made.strides == want.strides and not np.shares_memory(made, x)
+
+
+def test_numbers_that_are_returned_are_interpreted() -> None:
+    """A Python number among the arguments that is a result is no array to be copied."""
+    from jitfuse.fallback import interpret
+    from jitfuse.tracing.tracer import trace_call
+
+    trace = trace_call(lambda x, n: (x + n, n), (np.ones(3), 2), {}, None)
+    made = interpret(trace, False, (np.ones(3), 2), {}, {}).to((np.ones(3), 2), {})
+    np.testing.assert_array_equal(made[0], np.full(3, 3.0))
+    assert made[1] == 2

@@ -220,7 +220,7 @@ class Body:
             shared = not self.roots[i].isdisjoint(taken) or not self._is_writable(i)
             return _np("array", value) if shared else value
         if kind == "array":
-            return _np("asarray", value)
+            return _np("array", value)  # also of read-only views
         if kind == "python":
             return value if meta.weak else ast.Call(ast.Attribute(value, "item"), [], [])
         if meta.weak:
