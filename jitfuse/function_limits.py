@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from jitfuse.ir import effort
     from jitfuse.ir.program import FusedProgram
     from jitfuse.splitting import signals
+    from jitfuse.tracing import looping_ranges
     from jitfuse.tracing.observing import Answer, Question, Site
 else:
     effort = Later("jitfuse.ir.effort")
+    looping_ranges = Later("jitfuse.tracing.looping_ranges")
     signals = Later("jitfuse.splitting.signals")
 
 MAX_VALUES: Final = 8
@@ -164,10 +166,13 @@ class Limits:
     def note_branching(self, refused: Iterable[Site] = ()) -> None:
         """Hear of a run that ends because branches are to go both ways, or Python is to decide in those refused.
 
-        After so many of them Python decides everywhere, so that nothing is left to be refused.
+        After so many of them Python decides everywhere, so that nothing is left to be refused. Loops that were tried to
+        be spread do not count: each is tried once.
         """
-        self._branchings += 1
-        self._decided.update(refused)
+        places = set(refused)
+        if not places or not looping_ranges.is_trial(places):
+            self._branchings += 1
+        self._decided |= places
 
     # ------------------------------------------------------------------ looks within a call
     def note_rounds(self, question: Question) -> None:

@@ -25,13 +25,14 @@ from jitfuse.tracing.traced import TracedTensor, from_feed
 from jitfuse.tracing.view.chain import Chain
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import branching, choosing, conversions, generators, mixed_numbers, numpy_lists
+    from jitfuse.tracing import branching, choosing, conversions, generators, looping, mixed_numbers, numpy_lists
 else:
     branching = Later("jitfuse.tracing.branching")
     choosing = Later("jitfuse.tracing.choosing")
     conversions = Later("jitfuse.tracing.conversions")
     mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
     generators = Later("jitfuse.tracing.generators")
+    looping = Later("jitfuse.tracing.looping")
     numpy_lists = Later("jitfuse.tracing.numpy_lists")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
@@ -156,9 +157,13 @@ class TracingHooks:
         """Return what a loop goes over whose variable is a counter."""
         return counting.iterated(self.run, value, name, frame)
 
-    def rounds(self, value: range, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
-        """Return what a loop goes over: with rounds that are alike recorded a few times, and copied."""
-        return rounds.watched(self.run, value, code, line, column, counted)
+    def rounds(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+        """Return what a loop goes over: a range with rounds that are alike recorded a few times, and copied."""
+        if type(value) is range:
+            return rounds.watched(self.run, value, code, line, column, counted)
+        if "jitfuse.tracing.looping" in sys.modules and type(value) is looping.Loop:
+            value.at = code, line, column, counted
+        return value
 
     def called(self, value: Any) -> Any:
         """Return what is called in place of a value: what makes numbers of Python's of traced data in place of `float`

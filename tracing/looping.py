@@ -10,18 +10,21 @@ which loops these are (`jitfuse.tracing.view.loop_statements`), nor numbers that
 """
 from __future__ import annotations
 
+import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.effort import LARGE
 from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.later import Later
 from jitfuse.records import NamedTuple
+from jitfuse.tracing import rounds
 from jitfuse.tracing.choosing import UNBOUND, as_python, is_number, refuse, truth_of
 from jitfuse.tracing.graph import OpNode
 from jitfuse.tracing.looping_numbers import BOUND, Carried
-from jitfuse.tracing.looping_ranges import Range, may_loop, range_of
+from jitfuse.tracing.looping_ranges import Range, may_loop, place_within, range_of, range_to_spread
 from jitfuse.tracing.memory import Storage
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.regions import body_of, close, program_of
@@ -29,7 +32,10 @@ from jitfuse.tracing.session import Region
 from jitfuse.tracing.traced import TracedTensor, fresh
 
 if TYPE_CHECKING:
+    from jitfuse.tracing import spreading
     from jitfuse.tracing.observing import Site
+else:
+    spreading = Later("jitfuse.tracing.spreading")
 
 _PASSES: Final = 12
 _MOST: Final = 128
@@ -46,6 +52,8 @@ class _Form(NamedTuple):
     ends: bool
     endless: bool = False
     certain: bool = False
+    spread: range | None = None
+    """What it counts over, where its iterations are to be computed side by side, or to go as in any loop of Python's."""
 
 
 class Loop:
@@ -64,7 +72,7 @@ class Loop:
             self._form = form._replace(certain=False)
         self._goes_on: tuple[int, ...] = ()
         """Of a loop that may end early: the next count, and whether there is another iteration."""
-        held = frame.f_locals
+        held = _locals_of(frame)
         self._values: dict[str, Any] = {n: held.get(n, UNBOUND) for n in names}
         """What names hold where an iteration begins, other than numbers: the same object in each."""
         self._numbers: dict[str, Carried] = {}
@@ -81,17 +89,42 @@ class Loop:
         self._drawn = run.random_calls, run.random_base, run.draws
         self._again = False
         self.region: Region | None = None
+        self.is_traced = True
+        """Whether its iteration is traced; else Python goes through it."""
+        self.at: tuple[Any, ...] = ()
+        """Where in the function's code what it goes over is asked for."""
+        self._found: Sequence[int] | None = None
+        """What comes out of it, where its iterations have been computed side by side."""
+        self._held: list[Any] | None = None
+        """What the names held before it, where Python is about to go through it."""
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._run.loops:
+        if not self._run.loops and self._form.spread is None:
             self._run.session.loops += 1
             if self._run.session.loops > _MOST:
                 refuse(self._run, self.place)
+        begun = len(self._run.graph.ops)
+        held = {**self._values, **{name: c.value for name, c in self._numbers.items()}}
         for _ in range(_PASSES):
             yield self._begin()
             if self._end():
-                return
-        refuse(self._run, self.place)
+                break
+        else:
+            refuse(self._run, self.place)
+        if self._form.spread is not None:
+            self._found = self._side_by_side(self._form.spread, begun)
+            if self._found is None:
+                self._held = [held.get(name, UNBOUND) for name in self._names]
+                yield from self._in_python(self._form.spread)
+
+    def _in_python(self, over: range) -> Iterator[int]:
+        """Go through the loop as Python does."""
+        values = rounds.watched(self._run, over, *self.at) if self.at else over
+        if not isinstance(values, rounds.Rounds):
+            yield from values
+            return
+        while (k := values.following(sys._getframe(1))) is not None:
+            yield k
 
     # ------------------------------------------------------------------ an iteration
     def _begin(self) -> TracedTensor:
@@ -141,6 +174,9 @@ class Loop:
 
     def entered(self) -> list[Any]:
         """Return what the names hold where an iteration begins."""
+        if self._held is not None:
+            held, self._held, self.is_traced = self._held, None, False
+            return held
         return [self._numbers[n].value if n in self._numbers else self._values[n] for n in self._names]
 
     def left(self, held: dict[str, Any], stop: Any) -> None:
@@ -201,34 +237,59 @@ class Loop:
         return True
 
     # ------------------------------------------------------------------ all of them
-    def finished(self) -> list[Any]:
-        """Record the loop; return what the names hold after it, and its variable last."""
+    def _starts(self) -> list[int]:
+        return [t for c in self._numbers.values() for t in c.starts] + [s.value for s in self._written]
+
+    def _program(self, starts: Sequence[int]) -> tuple[FusedProgram, list[int]]:
+        """Return the iteration as a program, and what it reads beside what is carried."""
         run, session = self._run, self._run.session
-        results: tuple[int, ...] = ()
-        starts = [t for c in self._numbers.values() for t in c.starts] + [s.value for s in self._written]
+        assert self.region is not None
+        body = body_of(session, self.region, tuple(self._outputs))
+        if self._form.spread is None and any(_goes_over_much(run, op) for op in body.ops):
+            refuse(run, self.place)
+        captured = sorted(body.captured)
+        metas = [session.graph.metas[t] for t in starts]
+        parameters = metas if self._form.ends else [_COUNT, *metas]
+        return program_of(session, body, list(zip(body.parameters, parameters, strict=True)), captured), captured
+
+    def _side_by_side(self, over: range, begun: int) -> Sequence[int] | None:
+        """Record all iterations at once; return what comes out of them, None where they go in order.
+
+        `begun` is the first op of the iteration that has been traced, which is in no loop then.
+        """
+        starts = self._starts()
+        program, captured = self._program(starts)
+        found = spreading.spread(self._run, program, 0, len(over), starts, captured)
+        closed = self._run.session.closed
+        while found is not None and closed and closed[-1][0] >= begun:
+            closed.pop()
+        return found
+
+    def _recorded(self) -> Sequence[int]:
+        """Record the loop as one of the program; return what comes out of it."""
+        run = self._run
+        starts = self._starts()
         if self._form.ends:
             starts = [self._low, run.emit("less", (self._low, self._high)), *starts]
-        if self._outputs:
-            assert self.region is not None
-            body = body_of(session, self.region, tuple(self._outputs))
-            if any(_goes_over_much(run, op) for op in body.ops):
-                refuse(run, self.place)
-            captured = sorted(body.captured)
-            metas = [session.graph.metas[t] for t in starts]
-            parameters = metas if self._form.ends else [_COUNT, *metas]
-            program = program_of(session, body, list(zip(body.parameters, parameters, strict=True)), captured)
-            if self._form.ends:
-                attrs = {"condition": self._condition(metas, captured), "body": program, "carries": len(starts)}
-                results = run.emit_all("while_loop", (*starts, *captured), attrs)
-            else:
-                attrs = {"body": program, "carries": len(starts)}
-                results = run.emit_all("fori_loop", (self._low, self._high, *starts, *captured), attrs)
-        made = iter(results)
+        if not self._outputs:
+            return ()
+        program, captured = self._program(starts)
+        attrs = {"body": program, "carries": len(starts)}
+        if not self._form.ends:
+            return run.emit_all("fori_loop", (self._low, self._high, *starts, *captured), attrs)
+        metas = [run.graph.metas[t] for t in starts]
+        return run.emit_all("while_loop", (*starts, *captured), {
+            **attrs, "condition": self._condition(metas, captured)})
+
+    def finished(self) -> list[Any]:
+        """Record the loop; return what the names hold after it, and its variable last."""
+        run = self._run
+        made = iter(self._recorded() if self._found is None else self._found)
         end = next(made) if self._form.ends else self._high
         if self._form.ends:
             next(made)
         for carried in self._numbers.values():
-            carried.finish(made, self._low, self._high)
+            carried.finish(made, self._low, self._high, self._form.certain, self._found is not None)
         for storage in self._written:
             storage.value, storage.cache = next(made), {}
         run.arms = self._arms
@@ -264,22 +325,27 @@ def _goes_over_much(run: Recorder, op: OpNode) -> bool:
 
 
 def is_loop(value: Any) -> bool:
-    """Return whether a value is a loop that becomes one of the program."""
-    return type(value) is Loop
+    """Return whether a value is a loop whose iteration stands for all."""
+    return type(value) is Loop and value.is_traced
 
 
 # ---------------------------------------------------------------- what rewritten code calls
 def _loop(
-    run: Recorder | None, frame: types.FrameType, place: Site, form: tuple[bool, bool, bool, bool],
+    run: Recorder | None, frame: types.FrameType, place: Site, form: tuple[bool, bool, bool, bool, bool],
     names: tuple[str, ...], made: Any, *args: Any,
 ) -> Any:
     """Return what a ``for`` over a range goes over: the range, or the loop that it becomes.
 
-    `form`: whether it is around a loop that becomes one or is wanted, may end early, rebinds its variable, and is to be
-    one though its range is known.
+    `form`: whether it is around a loop that becomes one or is wanted, may end early, rebinds its variable, is to be
+    one though its range is known, and may be one whose iterations are computed side by side.
     """
-    around, ends, rebinds, long = form
+    around, ends, rebinds, long, apart = form
     if run is not None and made is range:
+        if apart:
+            tried = range_to_spread(run, place, args)
+            if tried is not None:
+                site, over, values = tried
+                return Loop(run, frame, site, names, over, _Form(ends, certain=not rebinds, spread=values))
         found = range_of(run, place, around, long, args)
         if found is not None:
             site, over, certain = found
@@ -291,7 +357,7 @@ def _loop(
 
 def _during(run: Recorder | None, frame: types.FrameType, place: Site, wanted: bool, names: tuple[str, ...]) -> Any:
     """Return the loop that a ``while`` becomes; None where Python goes through it."""
-    if run is not None and (wanted or run.loops) and may_loop(run, place):
+    if run is not None and (wanted or run.loops) and may_loop(run, place := place_within(run, place)):
         over = run.scalar(0, "int64"), run.scalar(1, "int64"), None, 1
         return Loop(run, frame, place, names, over, _Form(ends=True, endless=True))
     if run is not None and (run.arms or run.loops):
@@ -304,11 +370,20 @@ def _enter(run: Recorder | None, frame: types.FrameType, loop: Loop) -> Any:
 
 
 def _leave(run: Recorder | None, frame: types.FrameType, loop: Loop, stop: Any) -> None:
-    loop.left(frame.f_locals, stop)
+    loop.left(_locals_of(frame), stop)
 
 
 def _finish(run: Recorder | None, frame: types.FrameType, loop: Loop) -> Any:
     return _as_assigned(loop.finished())
+
+
+def _locals_of(frame: types.FrameType) -> dict[str, Any]:
+    """Return what a function's names hold. The frame keeps none of it: what is of one iteration is to go with it."""
+    seen = frame.f_locals
+    held = dict(seen)
+    if type(seen) is dict:  # what CPython keeps of the last look, up to 3.12
+        seen.clear()
+    return held
 
 
 def _as_assigned(values: list[Any]) -> Any:

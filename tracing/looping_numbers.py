@@ -152,13 +152,19 @@ class Carried:
             carried._taken_for_exact = True
         return bool(around)
 
-    def finish(self, results: Iterator[int], low: int, high: int) -> None:
-        """Take what comes out of the loop."""
-        run = self._run
-        made = fresh(run, next(results))
+    def finish(self, results: Iterator[int], low: int, high: int, certain: bool, summed: bool) -> None:
+        """Take what comes out of the loop.
+
+        `certain`: it has an iteration. `summed`: what iterations add has been summed, whose bound has not been checked.
+        """
+        run, result = self._run, next(results)
+        has_bound = summed and self._weak and self._dtype == "int64"
+        made = fresh(run, within_bound(run, result, "int64") if has_bound else result)
         self.value = as_python(made) if self._weak else made
+        if has_bound:
+            run.session.ranges[self.value._id()] = -BOUND, BOUND
         truth = next(results) if self._told else None
-        if self._weak:
+        if self._weak or (certain and self._told and self.outputs[-1] == run.scalar(False, "bool")):
             return
         if truth is None and self._python is not None:  # it is where there was no iteration
             empty = run.emit("logical_not", (run.emit("less", (low, high)),))

@@ -4,6 +4,7 @@ Owns which ranges these are, and that their ends are checked. Does not own the l
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.dtypes import integer_range, is_integer
@@ -24,6 +25,9 @@ _FEW: Final = 4
 _LONG: Final = 16
 """Iterations from which on a loop that it knows is one of the program, where those of its kind are to be."""
 _LONG_LOOP: Final = "a long loop"
+_SPREAD: Final = "a loop to spread"
+_WIDEST: Final = 1 << 22
+"""Iterations up to which a loop may be computed side by side."""
 Range = tuple[int, int, int | None, int]
 """The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
 itself, and the step."""
@@ -40,6 +44,33 @@ def site_of_long(filename: str, line: int) -> Site:
     return _LONG_LOOP, filename, line
 
 
+def place_within(run: Recorder, place: Site) -> Site:
+    """Return by which site a loop is refused: within one whose iterations are to be side by side, as such a one."""
+    if run.loops and run.loops[0].place[0] == _SPREAD:
+        return _SPREAD, str(place[0]), int(place[1])
+    return place
+
+
+def is_trial(places: Iterable[Site]) -> bool:
+    """Return whether places are those of loops whose iterations turned out not to be computed side by side."""
+    return all(place[0] == _SPREAD for place in places)
+
+
+def range_to_spread(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
+    """Return as `range_of` by which site a loop is refused, and what it counts over, if its iterations may be computed
+    side by side."""
+    site = _SPREAD, str(place[0]), int(place[1])
+    if run.arms or run.loops or not may_loop(run, site) or any(type(arg) is not int for arg in args):
+        return None
+    values = range(*args)
+    if not _FEW <= len(values) <= _WIDEST or max(abs(values[0]), abs(values[-1])) >= BOUND:
+        return None
+    count = run.scalar(len(values), "int64")
+    if values.start == 0 and values.step == 1:
+        return site, (run.scalar(0, "int64"), count, None, 1), values
+    return site, (run.scalar(0, "int64"), count, run.scalar(values.start, "int64"), values.step), values
+
+
 def range_of(
     run: Recorder, place: Site, around: bool, long: bool, args: tuple[Any, ...]
 ) -> tuple[Site, Range, bool] | None:
@@ -48,6 +79,7 @@ def range_of(
 
     `long`: it is to be a loop of the program though it is known; so are those in it.
     """
+    place = place_within(run, place)
     if not may_loop(run, place):
         return None
     start, stop, step = args if len(args) == 3 else (args[0], args[1], 1) if len(args) == 2 else (0, args[0], 1)
@@ -59,7 +91,7 @@ def range_of(
         length = len(range(start, stop, step)) if max(abs(start), abs(stop)) < BOUND else 0
         if length < _FEW or not (around or (run.loops and length > _FEW) or (long and length >= _LONG)):
             return None
-        if not around and (long or run.loops[-1].place[0] == _LONG_LOOP):
+        if place[0] != _SPREAD and not around and (long or run.loops[-1].place[0] == _LONG_LOOP):
             place = site_of_long(str(place[0]), int(place[1]))
             if run.splitter is None or run.splitter.decides(place):
                 return None

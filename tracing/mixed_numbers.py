@@ -9,7 +9,7 @@ the type of a result. Results take the type that it says (`jitfuse.tracing.resul
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from jitfuse.dtypes import is_integer
 from jitfuse.ir import ops, statuses
@@ -18,6 +18,9 @@ from jitfuse.tracing import handlers, python_numbers, weak
 from jitfuse.tracing.look import python_operator
 from jitfuse.tracing.recorder import Mixed, Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
+
+
+_STORES: Final = frozenset({"scatter", "update_slice", "update_at"})
 
 
 def stands_for(dtype: str, python: str) -> bool:
@@ -64,6 +67,9 @@ def apply(op: ops.Op, inputs: Sequence[TracedTensor], attrs: dict[str, Any]) -> 
     if op.name in ("astype", "python_number") or run.mixed.keys().isdisjoint(ids):
         return None
     metas = tuple(run.graph.metas[i] for i in ids)
+    if op.name in _STORES and metas[0].dtype == metas[1].dtype and ids[1] in run.mixed and (
+            run.mixed[ids[1]].python == metas[1].dtype and run.mixed.keys().isdisjoint((ids[0], *ids[2:]))):
+        return None  # an array holds the same number, whichever it is
     plain = tuple(
         Meta((), run.mixed[i].python, m.device, weak=True) if i in run.mixed else m for i, m in zip(ids, metas)
     )

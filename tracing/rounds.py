@@ -85,17 +85,24 @@ class Rounds:
         return self
 
     def __next__(self) -> int:
+        k = self.following(sys._getframe(1))
+        if k is None:
+            raise StopIteration
+        return k
+
+    def following(self, frame: types.FrameType) -> int | None:
+        """Return what the loop's variable is in the next round that a frame runs; None where there is none."""
         k = self._next
         if k == 0:
             self._run.watched.append(self)
         if self._watching:
-            self._begins(k, sys._getframe(1))
+            self._begins(k, frame)
             k = self._next
         elif self._copied is not None and k >= len(self._range) - 1:
             self._ends(k)
         if k >= len(self._range):
             self._run.watched = [loop for loop in self._run.watched if loop is not self]
-            raise StopIteration
+            return None
         self._next = k + 1
         return self._range[k]
 

@@ -53,13 +53,17 @@ _OPERATORS: Final = {
 class Rewriter(Context):
     """One function being rewritten, with the functions in it."""
 
-    def __init__(self, filename: str, lines: Collection[int] = (), long: Collection[int] = ()) -> None:
-        """`lines`: where loops begin whose ranges are data, `long`: whose ranges are known and long.
+    def __init__(
+        self, filename: str, lines: Collection[int] = (), long: Collection[int] = (), apart: Collection[int] = (),
+        both_ways: bool = True,
+    ) -> None:
+        """`lines`: where loops begin whose ranges are data, `long`: whose ranges are known and long, `apart`: whose
+        iterations may be computed side by side.
 
-        In code without either, loops are left alone.
+        In code without any of these, loops are left alone. Without `both_ways`, so is all but the last kind.
         """
         super().__init__(filename)
-        self.lines, self.long = lines, long
+        self.lines, self.long, self.apart, self._both_ways = lines, long, apart, both_ways
         self._outer: frozenset[str] = frozenset()
         self._function: ast.FunctionDef | None = None
 
@@ -69,15 +73,30 @@ class Rewriter(Context):
         self._outer = frozenset(n for s in ast.walk(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names)
         self._function = node
         if loop_statements.catches(node):
-            self.lines = self.long = ()
+            self.lines = self.long = self.apart = ()
         if not any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) or _identifies(n) for n in ast.walk(node)):
-            node.body = self.block(node.body, loop=False)
+            node.body = self.block(node.body, loop=False) if self._both_ways else self._loops_apart(node.body)
         self._outer, self._function = before
 
     @property
     def makes_loops(self) -> bool:
         """Whether loops may be loops of the program."""
-        return bool(self.lines or self.long)
+        return bool(self.lines or self.long or self.apart)
+
+    def _loops_apart(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        """Rewrite the loops among statements whose iterations may be computed side by side, and nothing else."""
+        made: list[ast.stmt] = []
+        for s in body:
+            loop = loop_statements.as_loop(self, s) if isinstance(s, ast.For) and s.lineno in self.apart else None
+            if loop is not None:
+                made += loop
+                continue
+            if isinstance(s, ast.If | ast.For | ast.While | ast.With | ast.Try):
+                s.body = self._loops_apart(s.body)
+                if not isinstance(s, ast.With):
+                    s.orelse = self._loops_apart(s.orelse)
+            made.append(s)
+        return made
 
     def block(self, body: Sequence[ast.stmt], loop: bool) -> list[ast.stmt]:
         """Rewrite statements that follow one another; `loop`: they are the whole body of a loop."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import opcode
 import sys
 import types
 import warnings
@@ -19,12 +20,15 @@ from jitfuse.later import Later
 from jitfuse.tracing.view import gate
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.view import branch_statements, loop_statements
+    from jitfuse.tracing.view import apart, branch_statements, loop_statements
 else:
+    apart = Later("jitfuse.tracing.view.apart")
     branch_statements = Later("jitfuse.tracing.view.branch_statements")
     loop_statements = Later("jitfuse.tracing.view.loop_statements")
 
 _Place = tuple[str, int]
+_STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
+_ADD_TO: Final = opcode.opmap["BINARY_OP"], 13
 _REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
 _wanted: Final[dict[_Place, frozenset[int]]] = {}
 """File and first line of code in which branches go both ways; the lines of its loops over ranges that are data."""
@@ -109,16 +113,25 @@ def loops_around(code: types.CodeType, line: int) -> list[int]:
 
 
 def both_ways(code: types.CodeType) -> types.CodeType | None:
-    """Return a function's code with branches that go both ways, where that is wanted."""
-    if not _wanted:
+    """Return a function's code with branches that go both ways, where that is wanted, and with loops whose iterations
+    may be computed side by side; None where it has neither."""
+    if not _wanted and not _may_be_apart(code):
         return None
     known = _made.get(id(code))
     if known is not None and known[0]() is code:
         return known[1]
-    made = _compiled(code) if _is_wanted(code) else None
+    made = _compiled(code) if _is_wanted(code) or _may_be_apart(code) else None
     key = id(code)
     _made[key] = weakref.ref(code, lambda _: _made.pop(key, None)), made
     return made
+
+
+def _may_be_apart(code: types.CodeType) -> bool:
+    """Return whether a function has loops over ranges, and assigns items or adds to something."""
+    if "range" not in code.co_names:
+        return False
+    steps = code.co_code
+    return _STORE_ITEM in steps[::2] or any(pair == _ADD_TO for pair in zip(steps[::2], steps[1::2]))
 
 
 def _is_wanted(code: types.CodeType) -> bool:
@@ -163,7 +176,8 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
     tree, node = found
     place = code.co_filename, code.co_firstlineno
     lines, long = _wanted.get(place, frozenset()), _long.get(place, frozenset())
-    rewriter = branch_statements.Rewriter(code.co_filename, lines, long)
+    side_by_side = apart.lines_of(node) if _may_be_apart(code) else frozenset()
+    rewriter = branch_statements.Rewriter(code.co_filename, lines, long, side_by_side, _is_wanted(code))
     rewriter.function(node)
     made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
     return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)

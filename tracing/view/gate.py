@@ -199,9 +199,7 @@ def iterate(value: Any, name: str) -> Any:
 def rounds(value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
     """Before GET_ITER of a ``for``: of which function, its place in the source, and whether it is over a counter."""
     view = current.get()
-    if view is None or type(value) is not range:
-        return value
-    return view.hooks.rounds(value, code, line, column, counted)
+    return value if view is None else view.hooks.rounds(value, code, line, column, counted)
 
 
 def same(left: Any, right: Any) -> bool:

@@ -67,8 +67,8 @@ class Hooks(Protocol):
         """A frame begins a loop whose variable is a counter: return what it goes over."""
         ...
 
-    def rounds(self, value: range, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
-        """A function begins a loop over a range, which is at a place of its source: return what it goes over."""
+    def rounds(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+        """A function begins a loop, which is at a place of its source: return what it goes over."""
         ...
 
     def called(self, value: Any) -> Any:

@@ -78,7 +78,8 @@ def _as_for(rewriter: Rewriter, node: ast.For) -> list[ast.stmt] | None:
     arms = Arms(rewriter)
     args = [arms.value(a) for a in over.args]
     is_loop, ended = call("is_loop", load(t)), _named([*names, target.id], call("finish", load(t)))
-    form = around, stop is not None, rebound, node.lineno in rewriter.long
+    apart = stop is None and not rebound and node.lineno in rewriter.apart
+    form = around, stop is not None, rebound, node.lineno in rewriter.long, apart
     made: list[ast.stmt] = [
         assign([t], call("loop", place, constant(form), constant(tuple(names)), load("range"), *args))]
     begun = _named(names, call("enter", load(t)))

@@ -1,0 +1,213 @@
+"""What each operator of a loop's body makes of values that stand for all iterations.
+
+Owns a rule for each kind of operator: elementwise ones, reductions, views, and what adds to a number that iterations
+hand on. Does not own reads and writes at indices (`jitfuse.tracing.spread_arrays`), nor loops within the body
+(`jitfuse.tracing.spreading`). What has no rule is refused, and the loop gone through in order.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from jitfuse.dtypes import is_integer
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.tracing.looping_numbers import within_bound
+from jitfuse.tracing.spread_arrays import Arrays
+from jitfuse.tracing.spread_values import Linear, Total, Value, Within, refuse
+
+_SAME: Final = frozenset({"python_number", "astype", "require"})
+"""Operators that leave an int what it is, as long as its dtype stays int64."""
+_SUMS: Final = frozenset({"multiply", "add", "subtract"})
+_VIEWS: Final = frozenset({"slice", "transpose", "reshape", "broadcast_to"})
+_POSITIONS: Final = frozenset({"argmin", "argmax", "nanargmin", "nanargmax"})
+_OTHERS: Final = frozenset({ops.RANDOM, ops.MODE, ops.CONTROL, ops.LIBRARY, ops.CONTRACTION, ops.SCAN})
+"""Kinds without a rule."""
+
+
+class Steps(Arrays):
+    """The steps of bodies, one after the other."""
+
+    def step(self, program: FusedProgram, step: OpStep, known: Mapping[int, Value]) -> Value:
+        """Return what a step makes of values; refuses those without a rule."""
+        name, values = step.op_name, [known[i] for i in step.input_ids]
+        if name == "scatter":
+            return self.written(program, step, known)
+        if name == "gather":
+            return self.read(step, values)
+        if any(v.total is not None for v in values):
+            return self._added(step, values)
+        if any(v.is_array for v in values):
+            if name not in ("slice", "reshape", "update_slice"):
+                refuse()
+            return self.view(program, step, values)
+        made = self._plain(program, step, values)
+        if self.meta(made.tensor).dtype != program.meta[step.result_ids[0]].dtype:
+            refuse()
+        return made._replace(known=_known(step, values), within=_within(step, values), only=_only(step, values))
+
+    def _plain(self, program: FusedProgram, step: OpStep, values: Sequence[Value]) -> Value:
+        row, rank = ops.get(step.op_name), program.meta[step.result_ids[0]].ndim
+        assert row is not None
+        if row.kind in _OTHERS or step.mode_sensitive:
+            refuse()
+        if step.op_name == "full" and not rank:
+            value, dtype = step.attr("value"), step.attr("dtype")
+            return Value(self.run.literal(value) if step.attr("weak") else self.run.scalar(value, dtype))
+        if row.kind == ops.CREATION or (self.mask is None and not any(v.lanes for v in values)):
+            return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
+        if self.mask is not None and row.raises and step.op_name != "require":
+            refuse()
+        if row.kind == ops.ELEMENTWISE:
+            return self._elementwise(step, row, [program.meta[i] for i in step.input_ids], values)
+        if not values[0].lanes:
+            return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
+        if row.kind == ops.REDUCTION:
+            return self._reduced(step, values[0])
+        if step.op_name in _VIEWS:
+            return self._view(step, values[0])
+        refuse()
+
+    # ------------------------------------------------------------------ elementwise
+    def _elementwise(self, step: OpStep, row: ops.Op, metas: Sequence[Meta], values: Sequence[Value]) -> Value:
+        if step.op_name == "python_number":
+            return values[0]
+        if step.op_name == "require" and self.mask is not None:
+            off = self.among("logical_not", self.mask)
+            values = [values[0], self.among("logical_or", values[1], off)]
+        lanes, rank = max(v.lanes for v in values), max(v.rank for v in values)
+        dtypes: Sequence[str | None] = [None] * len(values)
+        if any(m.weak for m in metas) and step.op_name != "astype":
+            if row.loop is None:
+                refuse()
+            dtypes = row.loop(step.op_name, metas).inputs
+        tensors = []
+        for value, meta, dtype in zip(values, metas, dtypes, strict=True):
+            tensor = self.aligned(value, lanes, rank)
+            if meta.weak and value.lanes and dtype is not None:  # in an array it is none that gives way
+                tensor = self.cast(tensor, dtype)
+            tensors.append(tensor)
+        return Value(self.emit(step.op_name, tensors, step.attrs), lanes, rank)
+
+    # ------------------------------------------------------------------ what a loop adds up
+    def _added(self, step: OpStep, values: Sequence[Value]) -> Value:
+        """Return a total with something more added; refuses where it is used for anything else."""
+        name, (first, *others) = step.op_name, values
+        if name == "where":
+            return self._added_where(*values)
+        if name == "add" and first.total is None:
+            first, others = others[0], [first]  # the sum is the same, to the bit
+        total = first.total
+        if total is None:
+            refuse()
+        if name in ("less_equal", "greater_equal", "logical_and"):  # checks of bounds, which end in a `require`
+            return Value(-1, total=Total(total.lane, -1))
+        if name in ("python_number", "require") or (
+                name == "astype" and step.attr("dtype") == self.meta(first.tensor).dtype):
+            return first
+        if name != "add" or not others[0].is_plain or total.carry < 0:
+            refuse()
+        return self.more(first, others[0])
+
+    def more(self, first: Value, more: Value) -> Value:
+        """Return a total with something more added."""
+        total, dtype = first.total, self.meta(first.tensor).dtype
+        assert total is not None
+        if not is_integer(dtype) and (total.is_begun or self.mask is not None):
+            refuse()  # another order, or adding 0.0, which is not the same as adding nothing
+        tensor = self.cast(more.tensor, dtype)
+        if total.is_python and more.known is None:  # then no sum leaves 64 bits
+            tensor = within_bound(self.run, tensor, dtype)
+        new = Value(tensor, more.lanes, more.rank)
+        if self.mask is not None:
+            new = self.chosen(self.mask, new, Value(self.run.scalar(0, dtype)))
+        if total.is_begun:
+            new = self.among("add", first._replace(total=None), new)
+        return new._replace(total=total._replace(is_begun=True), only=first.only | more.only)
+
+    def _added_where(self, condition: Value, new: Value, old: Value) -> Value:
+        """Return a total to which something has been added where a condition holds."""
+        if not condition.is_plain or new.total is None or old.total is None or condition.only or old.only:
+            refuse()
+        if (new.total.lane, new.total.carry) != (old.total.lane, old.total.carry) or new.total.carry < 0:
+            refuse()
+        if not is_integer(self.meta(new.tensor).dtype) or new.only - {condition.tensor}:
+            refuse()  # adding 0.0 is not adding nothing
+        total = new.total._replace(is_begun=new.total.is_begun or old.total.is_begun)
+        parts = [v._replace(total=None) for v in (new, old)]
+        return self.among("where", condition, *parts)._replace(total=total)
+
+    # ------------------------------------------------------------------ over a value's own axes
+    def _reduced(self, step: OpStep, x: Value) -> Value:
+        attrs = step.attr_dict
+        axis = attrs["axis"]
+        if not x.rank or (axis is None and step.op_name in _POSITIONS and x.rank != 1):
+            refuse()
+        axes = tuple(range(x.rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        moved: Any = tuple(x.lanes + a % x.rank for a in axes)
+        if isinstance(axis, int) or step.op_name in _POSITIONS:
+            (moved,) = moved
+        made = self.emit(step.op_name, (x.tensor,), {**attrs, "axis": moved})
+        return Value(made, x.lanes, self.meta(made).ndim - x.lanes)
+
+    def _view(self, step: OpStep, x: Value) -> Value:
+        over, attrs = self.over(x), step.attr_dict
+        ones = (1,) * len(over)
+        if step.op_name == "slice":
+            attrs = {"starts": (*(0,) * len(over), *attrs["starts"]), "steps": (*ones, *attrs["steps"]),
+                     "counts": (*over, *attrs["counts"])}
+        elif step.op_name == "transpose":
+            attrs = {"axes": (*range(len(over)), *(len(over) + a % x.rank for a in attrs["axes"]))}
+        else:
+            shape = tuple(attrs["shape"])
+            if any(n < 0 for n in shape):
+                refuse()
+            attrs = {"shape": (*over, *shape)}
+            if step.op_name == "broadcast_to":
+                x = x._replace(tensor=self.aligned(x, x.lanes, len(shape)))
+        made = self.emit(step.op_name, (x.tensor,), attrs)
+        return Value(made, x.lanes, self.meta(made).ndim - x.lanes)
+
+
+# ---------------------------------------------------------------- what is known of the result
+def _known(step: OpStep, values: Sequence[Value]) -> Linear | None:
+    """Return what a step makes of ints that are known."""
+    name = step.op_name
+    if name == "full":
+        value, is_int = step.attr("value"), step.attr("dtype") == "int64" and not step.attr("shape")
+        return Linear(value) if is_int and type(value) is int else None
+    known = values[0].known if values else None
+    if known is None or values[0].rank:
+        return None
+    if name in _SAME:
+        return known if name != "astype" or step.attr("dtype") == "int64" else None
+    if name not in _SUMS or values[1].known is None:
+        return None
+    other = values[1].known
+    if name == "multiply":
+        if other.steps:
+            known, other = other, known
+        return None if other.steps else Linear(0).plus(known, other.constant)
+    return known.plus(other, 1 if name == "add" else -1)
+
+
+def _within(step: OpStep, values: Sequence[Value]) -> Within | None:
+    """Return what is known of an index in a branch, which is 0 where the branch is off."""
+    if step.op_name == "where":
+        condition, on, off = values
+        if on.known is not None and off.known == Linear(0) and not condition.rank:
+            return Within(condition.tensor, on.known)
+        return None
+    same = step.op_name in _SAME and (step.op_name != "astype" or step.attr("dtype") == "int64")
+    return values[0].within if same else None
+
+
+def _only(step: OpStep, values: Sequence[Value]) -> frozenset[int]:
+    """Return the conditions without which a step's result may be anything."""
+    if step.op_name == "where":
+        condition, on, off = values
+        return condition.only | (on.only - {condition.tensor}) | off.only
+    if step.op_name == "logical_and":  # false where one of the two is, whatever the other
+        one, two = values
+        return (one.only - {two.tensor}) | (two.only - {one.tensor})
+    return frozenset().union(*(v.only for v in values))

@@ -1,0 +1,446 @@
+"""Loops whose iterations are computed side by side: the axes of arrays, in place of one iteration after the other.
+
+``for i in ...: for j in ...: d[i, j] = f(x[i], x[j])`` computes what ``d[:, :] = f(x[:, None], x[None, :])`` does, in any
+order. A loop is spread where each iteration writes a part of its own of every array that it writes, and reads nothing of
+these but that part; where numbers that go from one iteration to the next are ints that are added up, or, in the
+outermost loop, one sum of floats, which is then added up in order; and where ranges and places are known. All operators
+of the body are then computed for all iterations at once. A loop within it is spread too, or goes on in order over
+values of all iterations; one that ends by data goes on until it has ended in all. The results are those of the
+loop, bit by bit.
+
+Owns which loops these are, and what becomes of them. Does not own what operators make of such values
+(`jitfuse.tracing.spread_steps`), nor how a loop of Python's gets here (`jitfuse.tracing.looping`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from jitfuse.dtypes import is_integer
+from jitfuse.ir import ops
+from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.regions import Body, body_of, close, program_of
+from jitfuse.tracing.session import Region
+from jitfuse.tracing.spread_steps import Steps
+from jitfuse.tracing.spread_values import Linear, NotSpreadError, PlacedError, Taken, Total, Value, refuse
+
+_MOST: Final = 1 << 22
+"""Iterations of all lanes together: each value of an iteration takes so many elements."""
+_WRITTEN_OUT: Final = 8
+_STEPS: Final = 256
+"""Iterations of a loop within, and steps of them, up to which they are written out one after the other."""
+_SHAPES: Final = 8
+"""How often a loop within is begun anew because its values turn out to differ along more lanes."""
+_COUNT: Final = Meta((), "int64")
+
+
+def spread(
+    run: Recorder, body: FusedProgram, low: int, high: int, starts: Sequence[int], captured: Sequence[int]
+) -> list[int] | None:
+    """Record what a loop of the program computes for all its iterations at once; return the tensors of its results.
+
+    `body`, `starts` and `captured` are those of a `fori_loop` that counts from `low` below `high`. None, with nothing
+    recorded that anybody needs, where its iterations go in order.
+    """
+    work = Spreading(run)
+    metas = run.graph.metas
+    first, *rest = [Value(t, 0, metas[t].ndim, _literal(run, t)) for t in (*starts, *captured)] or [None]
+    values = [] if first is None else [first, *rest]
+    try:
+        results = work.lane(body, low, high - low, values[: len(starts)], values[len(starts) :])
+        return [work.cast(v.tensor, metas[start].dtype) for v, start in zip(results, starts, strict=True)]
+    except NotSpreadError:
+        return None
+
+
+def _literal(run: Recorder, tensor: int) -> Linear | None:
+    node = run.graph.node(tensor)
+    if node is None or node.op_name != "full":
+        return None
+    attrs = dict(node.attrs)
+    value = attrs["value"]
+    return Linear(value) if type(value) is int and not attrs["shape"] and attrs["dtype"] == "int64" else None
+
+
+class Spreading(Steps):
+    """One loop while it is spread, with the loops in it."""
+
+    def body(self, program: FusedProgram, feeds: Mapping[int, Value]) -> list[Value]:
+        """Return what a body makes of the values of its feeds."""
+        values = dict(feeds)
+        for step in program.steps:
+            self.source = program.sources.get(step.step_id)
+            inputs = [values[i] for i in step.input_ids]
+            if step.op_name in ops.HOLD_PROGRAMS and any(v.only for v in inputs):
+                refuse()
+            if step.op_name == "fori_loop":
+                values.update(zip(step.result_ids, self._counted(step, inputs), strict=True))
+            elif step.op_name == "while_loop":
+                values.update(zip(step.result_ids, self._repeated(step, inputs), strict=True))
+            elif step.op_name in ops.HOLD_PROGRAMS:
+                refuse()
+            else:
+                values[step.result_ids[0]] = self.step(program, step, values)
+        return [values[i] for i in program.outputs.values()]
+
+    # ------------------------------------------------------------------ iterations side by side
+    def lane(
+        self, program: FusedProgram, low: int, count: int, starts: Sequence[Value], captured: Sequence[Value],
+        bounds: tuple[Value, Value] | None = None,
+    ) -> list[Value]:
+        """Return what a loop's carried values are in the end, its iterations being a new lane.
+
+        `bounds`: between which numbers each of the outer iterations counts, if not from `low` on.
+        """
+        lane, mask = len(self.extents), self.mask
+        size = count
+        for n in self.extents:
+            size *= n
+        if count < 1 or size > _MOST or (lane and self._adds_floats(program, starts)):
+            refuse()
+        taken: dict[int, Taken] = {}
+        while True:
+            self.extents.append(count)
+            try:
+                return self._lane(program, low, starts, captured, taken, bounds)
+            except PlacedError as found:
+                if found.lane != lane:
+                    raise
+                taken[found.carry] = Taken(found.axis, found.place)
+            finally:
+                del self.extents[lane:]
+                self.mask = mask
+
+    def _adds_floats(self, program: FusedProgram, starts: Sequence[Value]) -> bool:
+        """Return whether iterations hand on a number that is no int, so that they go in order."""
+        handed = zip(program.ordered_feeds[1:], program.outputs.values(), starts)
+        return any(
+            feed != end and feed in program.consumers and not (start.rank or start.taken)
+            and not is_integer(self.meta(start.tensor).dtype) for feed, end, start in handed)
+
+    def _lane(
+        self, program: FusedProgram, low: int, starts: Sequence[Value], captured: Sequence[Value],
+        taken: Mapping[int, Taken], bounds: tuple[Value, Value] | None,
+    ) -> list[Value]:
+        lane, outer = len(self.extents) - 1, self.mask
+        index, *feeds = program.ordered_feeds
+        carried, others = feeds[: len(starts)], feeds[len(starts) :]
+        outputs = list(program.outputs.values())
+        now = self.count(lane, low)
+        values = {index: now, **dict(zip(others, captured, strict=True))}
+        for k, (feed, start) in enumerate(zip(carried, starts, strict=True)):
+            maker = program.producers.get(outputs[k])
+            is_python = maker is not None and maker.op_name == "require"  # the bound that ints of Python's are put to
+            values[feed] = start if outputs[k] == feed else self._begun(lane, k, start, taken.get(k), is_python)
+        if bounds is not None:
+            self.mask = self._within(now, *bounds)
+        made = self.body(program, values)
+        self.mask = outer
+        return [
+            start if outputs[k] == feed else self._ended(lane, k, start, made[k], taken.get(k), bounds is not None)
+            for k, (feed, start) in enumerate(zip(carried, starts, strict=True))
+        ]
+
+    def _within(self, now: Value, low: Value, high: Value) -> Value:
+        """Return which iterations there are, of those that are on."""
+        there = self.among("logical_and", self.among("greater_equal", now, low), self.among("less", now, high))
+        return there if self.mask is None else self.among("logical_and", self.mask, there)
+
+    def _begun(self, lane: int, carry: int, start: Value, taken: Taken | None, is_python: bool) -> Value:
+        """Return what a carried value is in each iteration."""
+        if start.total is not None or not (start.rank or start.taken):
+            zero = self.run.scalar(0, self.meta(start.tensor).dtype)
+            return Value(zero, total=Total(lane, carry, is_python=is_python))
+        names = start.names or tuple(range(start.rank))
+        start = start._replace(names=names)
+        if names != tuple(range(len(names))):
+            refuse()  # a view of an array that a loop around carries
+        if taken is None:
+            return start._replace(pending=(*start.pending, (lane, carry)))
+        axis = self.axis_of(start, taken.axis)
+        if not self.is_within(taken.place, self.own(start)[axis]):
+            refuse()
+        return self.part(start, [(axis, taken.place)])._replace(taken=(*start.taken, taken))
+
+    def _ended(
+        self, lane: int, carry: int, start: Value, end: Value, taken: Taken | None, has_bounds: bool
+    ) -> Value:
+        """Return what a carried value is after the last iteration."""
+        if taken is not None:
+            if (end.taken, end.pending) != ((*start.taken, taken), start.pending) or end.only:
+                refuse()
+            start = start._replace(names=start.names or tuple(range(start.rank)))
+            if end.names != start.names:
+                refuse()
+            return self._put_back(lane, start, end, taken)
+        if end.only:
+            refuse()
+        if end.total is not None:
+            if (end.total.lane, end.total.carry) != (lane, carry):
+                refuse()
+            return self._added_up(lane, start, end) if end.total.is_begun else start
+        if not end.is_plain or has_bounds or end.rank or not start.is_plain:
+            refuse()
+        last = self._last(lane, end)
+        return last if self.mask is None else self.chosen(self.mask, last, start)
+
+    def _last(self, lane: int, value: Value) -> Value:
+        """Return a value of the last iteration."""
+        over, own = self.over(value), self.own(value)
+        if len(over) <= lane:
+            return Value(value.tensor, value.lanes, value.rank)
+        tensor, n = value.tensor, over[lane]
+        if any(m != 1 for m in over[lane + 1 :]):
+            refuse()
+        if n > 1:
+            shape = (*over, *own)
+            starts = tuple([n - 1 if k == lane else 0 for k in range(len(shape))])
+            counts = tuple([1 if k == lane else m for k, m in enumerate(shape)])
+            attrs = {"starts": starts, "counts": counts, "steps": (1,) * len(shape)}
+            tensor = self.emit("slice", (tensor,), attrs)
+        return Value(self.reshaped(tensor, (*over[:lane], *own)), lane, value.rank)
+
+    def _put_back(self, lane: int, start: Value, end: Value, taken: Taken) -> Value:
+        """Return an array with the parts of all iterations, in the place of those that it had."""
+        axis, over, own = self.axis_of(start, taken.axis), self.over(end), self.own(end)
+        if len(over) > lane + 1:
+            if any(n != 1 for n in over[lane + 1 :]):
+                refuse()
+            over = over[: lane + 1]
+        tensor = self.reshaped(end.tensor, (*over, *own))
+        order = [*range(lane), *range(lane + 1, len(over) + len(own))]
+        order.insert(lane + axis, lane)
+        if order != sorted(order):
+            tensor = self.emit("transpose", (tensor,), {"axes": order})
+        whole = self.own(start)
+        assert taken.place.lane is not None
+        step, begin = taken.place.lane[1], taken.place.constant
+        if (begin, step, over[lane]) != (0, 1, whole[axis]):
+            shape = (*over[:lane], *whole)
+            starts = tuple([begin if k == lane + axis else 0 for k in range(len(shape))])
+            counts = tuple([over[lane] if k == lane + axis else n for k, n in enumerate(shape)])
+            steps = tuple([step if k == lane + axis else 1 for k in range(len(shape))])
+            before = self.spread_to(start, over[:lane])
+            attrs = {"starts": starts, "counts": counts, "steps": steps}
+            tensor = self.emit("update_slice", (before, tensor), attrs)
+        return start._replace(tensor=tensor, lanes=lane, rank=len(whole), known=None)
+
+    def _added_up(self, lane: int, start: Value, added: Value) -> Value:
+        """Return a number with what all iterations add to it."""
+        dtype = self.meta(added.tensor).dtype
+        over = [*self.over(added), *(1,) * (lane + 1 - added.lanes)]
+        if any(n != 1 for n in over[lane + 1 :]):
+            refuse()
+        over = [*over[:lane], self.extents[lane]]
+        parts = self.spread_to(added._replace(total=None), over)
+        if not is_integer(dtype):
+            if lane or not start.is_plain:
+                refuse()
+            return self._in_order(start, parts, over[lane])
+        whole = self.cast(self.emit("sum", (parts,), {"axis": lane, "keepdims": False}), dtype)
+        more = Value(whole, lane)
+        return self.more(start, more) if start.total is not None else self.among("add", start, more)
+
+    def _in_order(self, start: Value, parts: int, count: int) -> Value:
+        """Return a float with numbers added to it one after the other."""
+        low, high = (self.run.scalar(n, "int64") for n in (0, count))
+        meta = self.meta(start.tensor)
+
+        def iteration(index: int, carried: Sequence[int]) -> list[int]:
+            part = self.emit("gather", (parts, index), {"axes": (0,), "place": 0})
+            return [self.emit("add", (carried[0], part))]
+
+        (made,) = self._looped((low, high), [start.tensor], [Meta((), meta.dtype)], iteration)
+        return Value(made)
+
+    # ------------------------------------------------------------------ loops within
+    def _counted(self, step: OpStep, values: Sequence[Value]) -> Sequence[Value]:
+        """Return the results of a loop over a range."""
+        low, high, *rest = values
+        program, carries = step.attr("body"), step.attr("carries")
+        starts, captured = rest[:carries], rest[carries:]
+        if not (low.lanes or high.lanes) and (low.known is None or high.known is None):
+            return self._one_by_one(program, low, high, starts, captured, None)
+        if low.known is None or high.known is None:
+            refuse()
+        least, most = low.known.ends(self.extents)[0], high.known.ends(self.extents)[1]
+        count, bounds = most - least, (low, high) if low.known.steps or high.known.steps else None
+        if count < 1:
+            return starts
+        source = self.source
+        try:
+            return self.lane(program, least, count, starts, captured, bounds)
+        except NotSpreadError:
+            self.source = source
+        if bounds is None and count <= _WRITTEN_OUT and count * len(program.steps) <= _STEPS:
+            return self._written_out(program, least, count, starts, captured)
+        ends = self.constant(least), self.constant(most)
+        return self._one_by_one(program, *ends, starts, captured, bounds)
+
+    def _written_out(
+        self, program: FusedProgram, low: int, count: int, starts: Sequence[Value], captured: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Return what a few iterations leave, one after the other."""
+        index, *feeds = program.ordered_feeds
+        for k in range(low, low + count):
+            starts = self.body(program, {index: self.constant(k), **dict(zip(feeds, (*starts, *captured)))})
+        return starts
+
+    def _one_by_one(
+        self, program: FusedProgram, low: Value, high: Value, starts: Sequence[Value], captured: Sequence[Value],
+        bounds: tuple[Value, Value] | None,
+    ) -> Sequence[Value]:
+        """Return the results of a loop that goes in order, over values of all iterations around it.
+
+        `bounds`: between which numbers each of these counts, as in `lane`.
+        """
+        index, *feeds = program.ordered_feeds
+        outputs = list(program.outputs.values())
+        moving = [k for k, start in enumerate(starts) if outputs[k] != feeds[k]]
+        fixed = {feeds[k]: start for k, start in enumerate(starts) if k not in moving}
+        fixed.update(zip(feeds[len(starts) :], captured, strict=True))
+
+        def iteration(now: Value, carried: Sequence[Value]) -> list[Value]:
+            if bounds is not None:
+                self.mask = self._within(now, *bounds)
+            made = self.body(program, {index: now, **fixed, **{feeds[k]: v for k, v in zip(moving, carried)}})
+            return [self._kept(made[k], old) if bounds is not None else made[k] for k, old in zip(moving, carried)]
+
+        def loop(carried: Sequence[Value], tensors: Sequence[int]) -> Sequence[int]:
+            def in_region(index: int, parameters: Sequence[int]) -> list[int]:
+                now = [v._replace(tensor=t) for v, t in zip(carried, parameters)]
+                return self._alike(now, iteration(Value(index), now))
+
+            return self._looped((low.tensor, high.tensor), tensors, self._strong(tensors), in_region)
+
+        made = dict(zip(moving, self._settled([starts[k] for k in moving], loop)))
+        return [made.get(k, start) for k, start in enumerate(starts)]
+
+    def _kept(self, new: Value, old: Value) -> Value:
+        """Return a number where iterations are on, and what it was elsewhere; arrays are written where they are on."""
+        if new.taken or old.taken:
+            return new
+        return self.chosen(self.mask, new, old)
+
+    def _alike(self, before: Sequence[Value], after: Sequence[Value]) -> list[int]:
+        """Return the tensors of values that an iteration leaves, of the shapes that it began with."""
+        for old, new in zip(before, after, strict=True):
+            if (new.taken, new.pending, new.names, new.rank) != (old.taken, old.pending, old.names, old.rank):
+                refuse()
+            if new.total is not None or new.only:
+                refuse()
+        overs = [self.joint(both) for both in zip(before, after)]
+        if overs != [self.over(v) for v in before]:
+            raise _WiderError(overs)
+        return [self.cast(self.spread_to(v, over), self.meta(old.tensor).dtype)
+                for old, v, over in zip(before, after, overs)]
+
+    def _settled(
+        self, starts: Sequence[Value],
+        loop: Callable[[Sequence[Value], Sequence[int]], Sequence[int]],
+    ) -> list[Value]:
+        """Return what a loop leaves of carried values, once these have the lanes that they have after an iteration."""
+        if any(v.total is not None for v in starts):
+            refuse()
+        mask, source = self.mask, self.source
+        overs: Sequence[tuple[int, ...]] = [self.over(v) for v in starts]
+        for _ in range(_SHAPES):
+            tensors = [self.spread_to(v, over) for v, over in zip(starts, overs)]
+            carried = [v._replace(tensor=t, lanes=len(over), known=None) for v, t, over in zip(starts, tensors, overs)]
+            try:
+                results = loop(carried, tensors)
+                return [v._replace(tensor=t) for v, t in zip(carried, results, strict=True)]
+            except _WiderError as wider:
+                overs = wider.overs
+            finally:
+                self.mask, self.source = mask, source
+        refuse()
+
+    def _repeated(self, step: OpStep, values: Sequence[Value]) -> Sequence[Value]:
+        """Return the results of a loop that ends by data: it goes on until it has ended in all iterations around it."""
+        condition, program, carries = step.attr("condition"), step.attr("body"), step.attr("carries")
+        starts, captured = values[:carries], values[carries:]
+        feeds, outputs = program.ordered_feeds, list(program.outputs.values())
+        moving = [k for k in range(carries) if outputs[k] != feeds[k]]
+
+        def holds(now: Sequence[Value]) -> Value:
+            (made,) = self.body(condition, dict(zip(condition.ordered_feeds, (*now, *captured), strict=True)))
+            if made.rank or not made.is_plain or made.only:
+                refuse()
+            return made if self.mask is None else self.among("logical_and", self.mask, made)
+
+        def all_of(carried: Sequence[Value]) -> list[Value]:
+            moved = dict(zip(moving, carried))
+            return [moved.get(k, start) for k, start in enumerate(starts)]
+
+        def iteration(on: Value, carried: Sequence[Value]) -> list[Value]:
+            self.mask = on
+            made = self.body(program, dict(zip(feeds, (*all_of(carried), *captured), strict=True)))
+            kept = [self._kept(made[k], old) for k, old in zip(moving, carried)]
+            return [holds(all_of(kept)), *kept]
+
+        def loop(carried: Sequence[Value], tensors: Sequence[int]) -> Sequence[int]:
+            def in_region(parameters: Sequence[int]) -> list[int]:
+                now = [v._replace(tensor=t) for v, t in zip(carried, parameters[1:])]
+                made = self._alike(now, iteration(now[0], now[1:]))
+                return [self._any(made[0]), *made]
+
+            goes_on = self._any(tensors[0])
+            metas = self._strong((goes_on, *tensors))
+            body = self._region(metas, in_region)
+            ends = self._region(metas, lambda parameters: [parameters[0]])
+            captured = sorted(body.captured)
+            slots = list(zip(body.parameters, metas))
+            attrs = {
+                "body": program_of(self.run.session, body, slots, captured), "carries": len(metas),
+                "condition": program_of(
+                    self.run.session, ends, [(t if k == 0 else None, m) for k, (t, m) in enumerate(
+                        zip(ends.parameters, metas))], captured),
+            }
+            return self.run.emit_all("while_loop", (goes_on, *tensors, *captured), attrs)[1:]
+
+        made = dict(zip(moving, self._settled([holds(starts), *(starts[k] for k in moving)], loop)[1:]))
+        return [made.get(k, start) for k, start in enumerate(starts)]
+
+    def _any(self, tensor: int) -> int:
+        """Return whether an iteration is on."""
+        return tensor if not self.meta(tensor).ndim else self.emit("any", (tensor,), {"axis": None, "keepdims": False})
+
+    def _strong(self, tensors: Sequence[int]) -> list[Meta]:
+        return [Meta(m.shape, m.dtype) for m in map(self.meta, tensors)]
+
+    # ------------------------------------------------------------------ their bodies
+    def _looped(
+        self, ends: tuple[int, int], starts: Sequence[int], metas: Sequence[Meta],
+        iteration: Callable[[int, Sequence[int]], list[int]],
+    ) -> Sequence[int]:
+        """Record a loop over a range, whose iteration is recorded by what is given."""
+        body = self._region((_COUNT, *metas), lambda parameters: iteration(parameters[0], parameters[1:]))
+        captured = sorted(body.captured)
+        slots = list(zip(body.parameters, (_COUNT, *metas), strict=True))
+        attrs = {"body": program_of(self.run.session, body, slots, captured), "carries": len(starts)}
+        return self.run.emit_all("fori_loop", (*ends, *starts, *captured), attrs)
+
+    def _region(self, metas: Sequence[Meta], record: Callable[[Sequence[int]], list[int]]) -> Body:
+        """Return the body that is recorded over parameters that look so."""
+        session = self.run.session
+        region = session.region = Region("a loop", len(session.graph.ops), session.region, is_python=True)
+        try:
+            for meta in metas:
+                tensor = session.graph.add_feed(meta, "carried")
+                region.parameters.append(tensor)
+                session.parameters[tensor] = region
+            outputs = tuple(record(region.parameters))
+        finally:
+            session.region = region.outer
+            close(session, region.start, len(session.graph.ops))
+        return body_of(session, region, outputs)
+
+
+class _WiderError(Exception):
+    """Values that a loop carries differ along more lanes than those that it began with."""
+
+    def __init__(self, overs: Sequence[tuple[int, ...]]) -> None:
+        super().__init__()
+        self.overs = overs
