@@ -33,8 +33,11 @@ MAX_STATES: Final = 20_000
 """Looks in a tree; past that the function starts over."""
 MAX_STEPS: Final = 16_384
 """Steps of a program, loops counted as one and those of complex numbers as several: more take many seconds to plan."""
-MAX_STEPS_BETWEEN_LOOKS: Final = 4096
-"""The same for the segments that one call adds, which share little."""
+MAX_EFFORT: Final = 1_000_000
+"""What one call may come to that looks at data, as its operators, looks and steps are estimated (in µs) by"""
+EFFORT: Final = 15, 4000, 300
+"""what recording an operator takes, in each run of the function, a look that is new, and planning and compiling a step
+between looks. A call that takes longer is seldom made up for: ever new looks are what most of it goes into."""
 MAX_REFUSALS: Final = 3
 """Calls in a row that cannot be traced before the function runs as plain Python without another try."""
 WATCHED: Final = 16
@@ -71,6 +74,8 @@ class Limits:
         """Branches in which Python decides, because both ways cannot be computed."""
         self._branchings = 0
         self._changes = 0
+        self._spent = 0
+        """Estimated microseconds that earlier runs of the function have taken in this call."""
         self._values: dict[tuple[str, str], set[Hashable]] = {}
         self._run_through: dict[str, int] = {}
         """How often the rounds of a loop at a place had to be run through to find another end."""
@@ -209,6 +214,22 @@ class Limits:
             self.give_up(f"its calls come to more than {most:,} steps that are no equal rounds of loops, and each is "
                           "planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
+    def begin_call(self) -> None:
+        """Hear of a call that nothing has been recorded for."""
+        self._spent = 0
+
+    def note_run(self, operators: int, looks: int, steps: int) -> None:
+        """Hear of a run that has ended before the call had its answer, and what it came to."""
+        self._spent += _effort(operators, looks, steps)
+
+    def note_effort(self, question: Question, operators: int, looks: int, steps: int) -> None:
+        """Hear of what a run has come to, at a look; raises GiveUpSignal where the call is not worth compiling."""
+        if self._spent + _effort(operators, looks, steps) > MAX_EFFORT:
+            self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {looks} looks at data, "
+                          f"last at {question.place}, not counting what had to be traced again, and each is traced, "
+                          "planned and compiled. Work on whole arrays (np.where, masks), or use jf.cond, jf.fori_loop "
+                          "and jf.while_loop.")
+
     def is_one_too_many(self, question: Question, answer: Answer) -> bool:
         """Count an answer at its place; return whether there have been too many different ones."""
         values = self._values.setdefault((question.place, question.what), set())
@@ -228,3 +249,8 @@ class Limits:
         """Have the function be plain Python from now on."""
         self.plain = why
         raise signals.GiveUpSignal
+
+
+def _effort(operators: int, looks: int, steps: int) -> int:
+    """Return the microseconds that a run is estimated to take."""
+    return sum(n * each for n, each in zip((operators, looks, steps), EFFORT, strict=True))

@@ -125,6 +125,7 @@ class Route:
             if self._building is not None:
                 self.position = self._building.position
                 self.rerun += self._building.recorded if self._returns else 0
+                function._limits.note_run(*self._building.effort)
                 self._building.close()
         if self.began:
             raise signals.ChangedSignal

@@ -47,7 +47,10 @@ class Signatures(Draws):
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn = fn
         self._options = options
-        self._declares_training, self._training_position = _training_parameter(fn)
+        declared = _training_parameter(fn)
+        self._declares_training = declared is not None
+        self._training_position, self._after_training, default = declared or (None, (), False)
+        self._training = default if options.training is None else options.training
         self._lock = threading.RLock()
         self._specs: list[Any] = []
         self._state: Any = None
@@ -211,7 +214,7 @@ class Signatures(Draws):
     def _prepend(self, entry: Any) -> bool:
         """Have native code try an entry; return whether it did not before."""
         if self._state is None:
-            self._state = StateBlock(_on_miss, training=self._options.training)
+            self._state = StateBlock(_on_miss, training=self._training)
             self.attach(compiler.native_runtime().address("jf_fastcall"), self._state.address, keep=self._state)
         known = entry in self._state.entries
         if not known:
@@ -251,14 +254,23 @@ class Signatures(Draws):
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
         """Return (mode, positional and keyword arguments without the flag)."""
-        kwargs = dict(kwargs)
-        mode = kwargs.pop("training", self._options.training)
-        at = self._training_position
-        if at is not None and len(args) > at:
-            raise ArgumentError(f"{self.name}: pass training= by keyword; it is the mode of the call, not an array")
+        args, kwargs = self._with_mode_by_name(args, dict(kwargs))
+        mode = kwargs.pop("training", self._training)
         if not isinstance(mode, bool | np.bool_):
             raise ArgumentError(f"{self.name}: training= is True or False, not {mode!r}")
         return bool(mode), args, kwargs
+
+    def _with_mode_by_name(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return a call's arguments with ``training``, and what follows it, by their names."""
+        at = self._training_position
+        if at is None or len(args) <= at:
+            return args, kwargs
+        names = ("training", *self._after_training)
+        if len(args) - at > len(names) or not kwargs.keys().isdisjoint(names[: len(args) - at]):
+            raise ArgumentError(f"{self.name}: pass training= by keyword; it is the mode of the call, not an array")
+        return args[:at], {**kwargs, **dict(zip(names, args[at:]))}
 
     def _note_fallback(self, where: str, error: Exception) -> None:
         """Count a call that runs elsewhere and warn once of each reason; raise it where `strict`."""
@@ -311,15 +323,20 @@ def _on_miss(owner: Any, *args: Any, **kwargs: Any) -> Any:
     return owner.__call__(*args, **kwargs)
 
 
-def _training_parameter(fn: Callable[..., Any]) -> tuple[bool, int | None]:
-    """Return whether a function has a parameter ``training``, and at which position it may be given."""
+def _training_parameter(fn: Callable[..., Any]) -> tuple[int | None, tuple[str, ...], bool] | None:
+    """Return of a function's parameter ``training`` its position, the names of those after it, and its default.
+
+    The position is None where it can only be given by its name. None for a function without such a parameter.
+    """
     if type(fn) is types.FunctionType and not fn.__dict__ and "training" not in fn.__code__.co_varnames:
-        return False, None  # nothing about it says otherwise, as a decorator may; asking `inspect` takes longer
+        return None  # nothing about it says otherwise, as a decorator may; asking `inspect` takes longer
     try:
-        parameters = inspect.signature(fn).parameters
+        parameters = list(inspect.signature(fn).parameters.values())
     except (TypeError, ValueError):
-        return False, None
-    for k, parameter in enumerate(parameters.values()):
+        return None
+    for k, parameter in enumerate(parameters):
         if parameter.name == "training":
-            return True, None if parameter.kind is inspect.Parameter.KEYWORD_ONLY else k
-    return False, None
+            default = parameter.default if isinstance(parameter.default, bool) else False
+            after = tuple(p.name for p in parameters[k + 1 :] if p.kind is p.POSITIONAL_OR_KEYWORD)
+            return None if parameter.kind is parameter.KEYWORD_ONLY else k, after, default
+    return None

@@ -67,6 +67,7 @@ class Splits(Signatures):
         if self._limits.tree_is_full:
             with self._lock:
                 self._forget_segments()
+        self._limits.begin_call()
         return self._along(Route(self, training, args, kwargs))
 
     def _along(self, route: Route) -> Any:

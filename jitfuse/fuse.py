@@ -55,13 +55,14 @@ _NATIVE_NOW: Final = object()
 
 
 def fuse(
-    fn: Callable[..., Any] | None = None, *, training: bool = False, device: str | None = None, strict: bool = False,
+    fn: Callable[..., Any] | None = None, *, training: bool | None = None, device: str | None = None, strict: bool = False,
     schedule: str = "slack", static_argnames: Collection[str] = (), donate: Collection[str] = (),
     fastmath: bool = False, cache: bool = True, name: str | None = None,
 ) -> Any:
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.
 
-    training         default mode of calls; ``f(..., training=True)`` overrides it for one call
+    training         default mode of calls; ``f(..., training=True)`` overrides it for one call. None: the default of
+                     the function's own parameter ``training`` where it has one, else False
     device           None: run where the inputs live; "gpu": take host arrays there, and leave results there
     strict           raise instead of falling back to plain Python or the interpreter
     schedule         "slack", "asap" or "alap": how steps and kernels are ordered; "ilp" takes the order of least
@@ -314,7 +315,8 @@ class FusedFunction(Faces):
     def _run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
         inlined = _in_trace()
-        training = kwargs.get("training", is_training() if inlined else self._options.training)
+        args, kwargs = self._with_mode_by_name(args, kwargs)
+        training = kwargs.get("training", is_training() if inlined else self._training)
         kwargs = {name: value for name, value in kwargs.items() if name != "training"}
         args, kwargs = callers_own(self._tensor_places, args, kwargs)
         if self._declares_training:

@@ -19,7 +19,6 @@ from jitfuse.tracing.look import python_operator
 from jitfuse.tracing.recorder import Mixed, Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
 
-
 _STORES: Final = frozenset({"scatter", "update_slice", "update_at"})
 
 

@@ -30,6 +30,8 @@ def _operator(name: str, reflected: bool) -> Callable[[Operators, Any], Any]:
     def operator(self: Operators, other: Any) -> Any:
         nonlocal row
         if not isinstance(other, AbstractTensor):
+            if name == "multiply" and isinstance(other, list | tuple) and self._scalar:
+                return NotImplemented  # a number repeats a sequence, or raises; an array of rank 0 multiplies its items
             try:
                 other = self._lift(other)
             except ArgumentError:

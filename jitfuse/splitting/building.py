@@ -17,7 +17,7 @@ import numpy as np
 from jitfuse.compile.delivery import Delivery
 from jitfuse.compile.matching import Conditions
 from jitfuse.errors import OverlapError
-from jitfuse.function_limits import MAX_STEPS_BETWEEN_LOOKS, Limits
+from jitfuse.function_limits import Limits
 from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import (
@@ -92,6 +92,11 @@ class Building:
     def recorded(self) -> int:
         """How many operators the run has recorded, as far as it has been looked at."""
         return self._ops
+
+    @property
+    def effort(self) -> tuple[int, int, int]:
+        """How many operators the run has recorded, looks it has added, and steps between these."""
+        return self._ops, max(0, self._count - len(self._known)), self._steps
 
     def close(self) -> None:
         """Let go of what has ended the run, whose traceback holds the call: the run is over."""
@@ -211,6 +216,7 @@ class Building:
         )
         self._attach(edge)
         self._host.count_split()
+        self._limits.note_effort(question, *self.effort)
         answer = self._call.run(edge)
         assert answer is not None
         self.position = Position(target, answer, answer.key)
@@ -298,7 +304,6 @@ class Building:
         """Return the segment of a part, unless the call comes to more than is worth compiling."""
         segment = self._host.segment_of(part, self._training)
         self._steps += segment.steps
-        self._limits.note_steps(self._steps, MAX_STEPS_BETWEEN_LOOKS)
         self._limits.note_writes(segment.spec.trace.program)
         return segment
 

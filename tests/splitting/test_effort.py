@@ -32,7 +32,7 @@ def looking(x: Any) -> Any:
     ("jitfuse.tracing.recorder.MAX_OPS", 20, chain, "more than 20 operators, last at "),
     ("jitfuse.tracing.recorder.MAX_OPS", 20, looking, "more than 20 operators, last at "),
     ("jitfuse.function_splits.MAX_STEPS", 20, chain, "more than 20 steps"),
-    ("jitfuse.splitting.building.MAX_STEPS_BETWEEN_LOOKS", 20, looking, "more than 20 steps"),
+    ("jitfuse.function_limits.MAX_EFFORT", 20_000, looking, "looks at data, last at "),
 ])
 def test_plain_python_takes_over(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, fn: Any, what: str) -> None:
     monkeypatch.setattr(limit, value)

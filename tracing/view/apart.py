@@ -10,7 +10,6 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-
 from jitfuse.tracing.view.loop_names import assignments, begun_in, names_in
 
 _NO: Final = (ast.Break, ast.Return, ast.Raise, ast.Try, ast.With, ast.FunctionDef, ast.Lambda, ast.ListComp)
