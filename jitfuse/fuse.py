@@ -55,8 +55,8 @@ _NATIVE_NOW: Final = object()
 
 
 def fuse(
-    fn: Callable[..., Any] | None = None, *, training: bool | None = None, device: str | None = None, strict: bool = False,
-    schedule: str = "slack", static_argnames: Collection[str] = (), donate: Collection[str] = (),
+    fn: Callable[..., Any] | None = None, *, training: bool | None = None, device: str | None = None,
+    strict: bool = False, schedule: str = "slack", static_argnames: Collection[str] = (), donate: Collection[str] = (),
     fastmath: bool = False, cache: bool = True, name: str | None = None,
 ) -> Any:
     """Compile an array function: ``@jf.fuse`` or ``@jf.fuse(training=True, ...)``.

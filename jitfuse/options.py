@@ -15,8 +15,8 @@ class Options:
     __slots__ = ("cache", "device", "name", "schedule", "static", "strict", "training")
 
     def __init__(
-        self, training: bool | None, device: str | None, strict: bool, schedule: str, static: frozenset[str], cache: bool,
-        name: str | None,
+        self, training: bool | None, device: str | None, strict: bool, schedule: str, static: frozenset[str],
+        cache: bool, name: str | None,
     ) -> None:
         self.training = training
         self.device = device

@@ -15,11 +15,15 @@ import numpy as np
 
 from jitfuse.dtypes import kind
 from jitfuse.ir import op, ops
+from jitfuse.tracing import looping_ranges
 from jitfuse.tracing.choosing import ApartError, chosen, holds, is_number, refuse
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.traced import TracedTensor, fresh
+from jitfuse.tracing.view import branches
 from jitfuse.tracing.view.steady import METHODS
+from jitfuse.tracing.view.swap import original_code
+from jitfuse.tracing.view.userland import is_user_function
 
 _BUILTINS: Final = frozenset({
     abs, min, max, len, int, float, bool, round, sum, range, enumerate, zip, divmod, pow, tuple, isinstance, slice,
@@ -121,12 +125,25 @@ def _apart(name: str) -> Callable[[Any, Any], Any]:
 
 def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords: tuple[str, ...]) -> Any:
     """Return a function that an arm or a loop calls: one that computes and does nothing else."""
-    if run is not None and (run.arms or run.loops) and not ("out" not in keywords and _only_computes(function)):
+    if run is not None and (run.arms or run.loops) and not (
+            ("out" not in keywords and _only_computes(function)) or _is_inner(run, function)):
         refuse(run)
     if run is None:
         return function
     function = run.view.hooks.called(function)
     return _with_lasting(run, function) if run.arms or run.loops else function
+
+
+def _is_inner(run: Recorder, function: Any) -> bool:
+    """Return whether a function of the user's may be part of a loop; end the run to have it be so from now on."""
+    fn = function.__func__ if type(function) is types.MethodType else function
+    if not is_user_function(fn):
+        return False
+    code = original_code(fn)
+    if run.loops and branches.want_inner(code):
+        assert run.splitter is not None
+        run.splitter.decide((looping_ranges.site_of_inner(code.co_filename, code.co_firstlineno),))
+    return branches.is_inner(code)
 
 
 def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:

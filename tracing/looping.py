@@ -53,7 +53,7 @@ class _Form(NamedTuple):
     endless: bool = False
     certain: bool = False
     spread: range | None = None
-    """What it counts over, where its iterations are to be computed side by side, or to go as in any loop of Python's."""
+    """What it counts over, where its iterations are to be computed side by side, or to go as in any Python loop."""
 
 
 class Loop:

@@ -4,6 +4,7 @@ Owns which ranges these are, and that their ends are checked. Does not own the l
 """
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +52,11 @@ def place_within(run: Recorder, place: Site) -> Site:
     return place
 
 
+def site_of_inner(filename: str, line: int) -> Site:
+    """Return the site of a function that is to be part of the loops that call it."""
+    return _SPREAD, filename, line
+
+
 def is_trial(places: Iterable[Site]) -> bool:
     """Return whether places are those of loops whose iterations turned out not to be computed side by side."""
     return all(place[0] == _SPREAD for place in places)
@@ -60,9 +66,12 @@ def range_to_spread(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[
     """Return as `range_of` by which site a loop is refused, and what it counts over, if its iterations may be computed
     side by side."""
     site = _SPREAD, str(place[0]), int(place[1])
-    if run.arms or run.loops or not may_loop(run, site) or any(type(arg) is not int for arg in args):
+    if run.arms or run.loops or not may_loop(run, site):
         return None
-    values = range(*args)
+    ends = [_guarded(run, arg) for arg in args]
+    if any(type(end) is not int for end in ends) or (len(ends) == 3 and not ends[2]):
+        return None
+    values = range(*ends)
     if not _FEW <= len(values) <= _WIDEST or max(abs(values[0]), abs(values[-1])) >= BOUND:
         return None
     count = run.scalar(len(values), "int64")
@@ -105,6 +114,13 @@ def range_of(
     apart = run.emit("add", (apart, run.scalar(abs(step) - 1, "int64")))
     count = run.emit("floor_divide", (apart, run.scalar(abs(step), "int64")))
     return place, (run.scalar(0, "int64"), count, low, step), certain
+
+
+def _guarded(run: Recorder, value: Any) -> Any:
+    """Return a number that the range will look at as it is: a Python int that is an argument, or known."""
+    feed = run.session.feeds.get(value._id()) if type(value) is TracedTensor else None
+    return operator.index(value) if feed is not None and feed.kind == "python" and feed.meta.dtype == "int64" else (
+        _known(run, value))
 
 
 def _known(run: Recorder, value: Any) -> Any:

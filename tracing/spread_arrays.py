@@ -56,7 +56,7 @@ class Arrays(Lanes):
         return low >= 0 and high < extent
 
     def part(self, x: Value, places: Sequence[tuple[int, Linear]]) -> Value:
-        """Return the part of an array at places that are fixed, or go on by a step in a lane each, which axes become."""
+        """Return the part of an array at places that are fixed, or go on by a step in a lane: the axis becomes it."""
         own, over = self.own(x), self.over(x)
         starts, counts, steps = [0] * len(own), list(own), [1] * len(own)
         axes, dropped = {}, []
@@ -158,9 +158,9 @@ class Arrays(Lanes):
             refuse()
         mask = self.mask
         for condition in conditions:
-            (on,) = [v for v in known.values() if v.tensor == condition][:1] or [None]
-            if on is None or not self._is_kept(program, step, known, condition):
+            if not self._is_kept(program, step, known, condition):
                 refuse()
+            on = next(v for v in known.values() if v.tensor == condition)
             mask = on if mask is None else self.among("logical_and", mask, on)
         return self._stored(x, value._replace(only=frozenset()), pairs, mask)
 

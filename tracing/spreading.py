@@ -1,11 +1,11 @@
 """Loops whose iterations are computed side by side: the axes of arrays, in place of one iteration after the other.
 
-``for i in ...: for j in ...: d[i, j] = f(x[i], x[j])`` computes what ``d[:, :] = f(x[:, None], x[None, :])`` does, in any
-order. A loop is spread where each iteration writes a part of its own of every array that it writes, and reads nothing of
-these but that part; where numbers that go from one iteration to the next are ints that are added up, or, in the
-outermost loop, one sum of floats, which is then added up in order; and where ranges and places are known. All operators
-of the body are then computed for all iterations at once. A loop within it is spread too, or goes on in order over
-values of all iterations; one that ends by data goes on until it has ended in all. The results are those of the
+``for i in ...: for j in ...: d[i, j] = f(x[i], x[j])`` computes what ``d[:, :] = f(x[:, None], x[None, :])`` does, in
+any order. A loop is spread where each iteration writes a part of its own of every array that it writes, and reads
+nothing of these but that part; where numbers that go from one iteration to the next are ints that are added up, or, in
+the outermost loop, one sum of floats, which is then added up in order; and where ranges and places are known. All
+operators of the body are then computed for all iterations at once. A loop within it is spread too, or goes on in order
+over values of all iterations; one that ends by data goes on until it has ended in all. The results are those of the
 loop, bit by bit.
 
 Owns which loops these are, and what becomes of them. Does not own what operators make of such values
@@ -45,8 +45,7 @@ def spread(
     """
     work = Spreading(run)
     metas = run.graph.metas
-    first, *rest = [Value(t, 0, metas[t].ndim, _literal(run, t)) for t in (*starts, *captured)] or [None]
-    values = [] if first is None else [first, *rest]
+    values = [Value(t, 0, metas[t].ndim, _literal(run, t)) for t in (*starts, *captured)]
     try:
         results = work.lane(body, low, high - low, values[: len(starts)], values[len(starts) :])
         return [work.cast(v.tensor, metas[start].dtype) for v, start in zip(results, starts, strict=True)]

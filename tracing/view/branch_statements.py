@@ -36,9 +36,10 @@ from jitfuse.tracing.view.branch_expressions import (
 )
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.view import loop_statements
+    from jitfuse.tracing.view import loop_statements, single_exit
 else:
     loop_statements = Later("jitfuse.tracing.view.loop_statements")
+    single_exit = Later("jitfuse.tracing.view.single_exit")
 
 __all__ = ["MARK", "Rewriter"]
 
@@ -66,6 +67,8 @@ class Rewriter(Context):
         self.lines, self.long, self.apart, self._both_ways = lines, long, apart, both_ways
         self._outer: frozenset[str] = frozenset()
         self._function: ast.FunctionDef | None = None
+        self._is_inner = False
+        """Whether the function is part of loops that call it."""
 
     def function(self, node: ast.FunctionDef) -> None:
         """Rewrite a function's body in place."""
@@ -81,7 +84,29 @@ class Rewriter(Context):
     @property
     def makes_loops(self) -> bool:
         """Whether loops may be loops of the program."""
-        return bool(self.lines or self.long or self.apart)
+        return bool(self.lines or self.long or self.apart or self._is_inner)
+
+    def inner(self, node: ast.FunctionDef) -> bool:
+        """Rewrite a function that loops of the program call: all that it does goes through gates, as in an arm.
+
+        False where it does more than compute, or returns in a way that cannot be put at its end.
+        """
+        self._outer = frozenset(n for s in ast.walk(node) if isinstance(s, ast.Global | ast.Nonlocal) for n in s.names)
+        self._function, self._is_inner = node, True
+        if loop_statements.catches(node) or any(isinstance(n, ast.FunctionDef | ast.ClassDef) or _identifies(n)
+                                                for n in ast.walk(node) if n is not node):
+            return False
+        body = single_exit.rewritten(node.body)
+        if body is None:
+            return False
+        *steps, end = node.body = body
+        assert isinstance(end, ast.Return) and end.value is not None
+        if has(end.value, *FORBIDDEN) or (steps and not self.fits(steps)):
+            return False
+        arms = Arms(self)
+        node.body = [*arms.block(steps), located(ast.Return(arms.value(end.value)), end)]
+        self.count += 1
+        return True
 
     def _loops_apart(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         """Rewrite the loops among statements whose iterations may be computed side by side, and nothing else."""

@@ -20,11 +20,12 @@ from jitfuse.later import Later
 from jitfuse.tracing.view import gate
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.view import apart, branch_statements, loop_statements
+    from jitfuse.tracing.view import apart, branch_statements, loop_statements, single_exit
 else:
     apart = Later("jitfuse.tracing.view.apart")
     branch_statements = Later("jitfuse.tracing.view.branch_statements")
     loop_statements = Later("jitfuse.tracing.view.loop_statements")
+    single_exit = Later("jitfuse.tracing.view.single_exit")
 
 _Place = tuple[str, int]
 _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
@@ -34,6 +35,8 @@ _wanted: Final[dict[_Place, frozenset[int]]] = {}
 """File and first line of code in which branches go both ways; the lines of its loops over ranges that are data."""
 _long: Final[dict[_Place, frozenset[int]]] = {}
 """The same for the lines of its loops over ranges that are known, and long."""
+_inner: Final[dict[_Place, bool]] = {}
+"""By file and first line, whether functions that loops of the program call may be part of these."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
 """By the id of a function's own code: a weak reference to it, and the code that goes both ways, if there is any."""
 
@@ -104,6 +107,23 @@ def want_long(code: types.CodeType, line: int) -> bool:
     return True
 
 
+def want_inner(code: types.CodeType) -> bool:
+    """Have a function be part of the loops of the program that call it. False where it is already, or cannot be."""
+    place = code.co_filename, code.co_firstlineno
+    if place in _inner:
+        return False
+    found = _read(code)
+    _inner[place] = found is not None and branch_statements.Rewriter(code.co_filename).inner(found[1])
+    if _inner[place]:
+        _made.clear()
+    return _inner[place]
+
+
+def is_inner(code: types.CodeType) -> bool:
+    """Return whether a function may be part of loops of the program that call it."""
+    return _inner.get((code.co_filename, code.co_firstlineno), False)
+
+
 def loops_around(code: types.CodeType, line: int) -> list[int]:
     """Return the lines of the loops that a line of a frame's code is in, from the outside in."""
     tree = _parsed(code.co_filename)
@@ -115,7 +135,7 @@ def loops_around(code: types.CodeType, line: int) -> list[int]:
 def both_ways(code: types.CodeType) -> types.CodeType | None:
     """Return a function's code with branches that go both ways, where that is wanted, and with loops whose iterations
     may be computed side by side; None where it has neither."""
-    if not _wanted and not _may_be_apart(code):
+    if not _wanted and not _inner and not _may_be_apart(code):
         return None
     known = _made.get(id(code))
     if known is not None and known[0]() is code:
@@ -136,7 +156,7 @@ def _may_be_apart(code: types.CodeType) -> bool:
 
 def _is_wanted(code: types.CodeType) -> bool:
     inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return (code.co_filename, code.co_firstlineno) in _wanted or any(map(_is_wanted, inner))
+    return (code.co_filename, code.co_firstlineno) in _wanted or is_inner(code) or any(map(_is_wanted, inner))
 
 
 def _sites_in(
@@ -178,7 +198,10 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
     lines, long = _wanted.get(place, frozenset()), _long.get(place, frozenset())
     side_by_side = apart.lines_of(node) if _may_be_apart(code) else frozenset()
     rewriter = branch_statements.Rewriter(code.co_filename, lines, long, side_by_side, _is_wanted(code))
-    rewriter.function(node)
+    if is_inner(code):
+        rewriter.inner(node)
+    else:
+        rewriter.function(node)
     made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
     return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)
 
