@@ -10,8 +10,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from jitfuse.tracing.view.loop_names import assignments, begun_in, names_in
+from jitfuse.tracing.view.loop_names import assignments, begun_in, chain_of, names_in
+from jitfuse.tracing.view.steady import METHODS
 
+_MODULES: Final = frozenset({"np", "numpy", "math", "jf", "jitfuse", "scipy", "special"})
 _NO: Final = (ast.Break, ast.Return, ast.Raise, ast.Try, ast.With, ast.FunctionDef, ast.Lambda, ast.ListComp)
 
 
@@ -34,6 +36,8 @@ def _is_apart(loop: ast.For) -> bool:
     if not isinstance(loop.target, ast.Name) or any(isinstance(n, _NO) for n in ast.walk(loop)):
         return False
     variable, body = loop.target.id, loop.body
+    if not all(map(_may_be_called, (n.func for s in body for n in ast.walk(s) if isinstance(n, ast.Call)))):
+        return False
     slices = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Slice)]
     if any(not names_in(n).isdisjoint(_changing(loop)) for n in slices):
         return False  # their extents would have to be the same in all rounds
@@ -45,6 +49,14 @@ def _is_apart(loop: ast.For) -> bool:
         return False
     added = {t.id for _, t in assignments(body)} - made
     return bool(arrays or added) and all(_only_added_to(name, body) for name in added)
+
+
+def _may_be_called(function: ast.expr) -> bool:
+    """Return whether what is called is a function, or a method that arrays have: others may keep a state."""
+    if isinstance(function, ast.Name):
+        return True
+    chain = chain_of(function)
+    return bool(chain) and (chain[0] in _MODULES or chain[-1] in METHODS)
 
 
 def _changing(loop: ast.For) -> set[str]:
