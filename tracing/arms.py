@@ -137,7 +137,7 @@ def called(run: Recorder | None, frame: types.FrameType, function: Any, keywords
 def _is_inner(run: Recorder, function: Any) -> bool:
     """Return whether a function of the user's may be part of a loop; end the run to have it be so from now on."""
     fn = function.__func__ if type(function) is types.MethodType else function
-    if not is_user_function(fn):
+    if not isinstance(fn, types.FunctionType) or not is_user_function(fn):
         return False
     code = original_code(fn)
     if run.loops and branches.want_inner(code):

@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Final
 
-from jitfuse.dtypes import is_integer, kind
+from jitfuse.dtypes import SUPPORTED, is_integer, kind, numpy_dtype
 from jitfuse.ir import statuses
 from jitfuse.tracing import python_numbers
 from jitfuse.tracing.choosing import as_python
@@ -52,7 +52,32 @@ def type_of(*values: Any, **options: Any) -> Any:
     return type(*values, **options)
 
 
-CALLED: Final[dict[Any, Callable[..., Any]]] = {float: as_float, int: as_int, type: type_of}
+def _as_numpys(scalar: type, dtype: str) -> Callable[..., Any]:
+    """Return what is called in place of one of NumPy's types: traced values are cast, as NumPy's are."""
+    def made(*values: Any, **options: Any) -> Any:
+        value = values[0] if len(values) == 1 and not options else None
+        if type(value) is not TracedTensor or not _is_cast(value, dtype):
+            return scalar(*values, **options)
+        return value.call("astype", dtype=dtype) if value.shape else (
+            fresh(value._run, value._run.emit("astype", (value._id(),), {"dtype": dtype})))
+
+    return made
+
+
+def _is_cast(value: TracedTensor, dtype: str) -> bool:
+    """Return whether a type of NumPy's makes of a value what a cast does, and says nothing about it."""
+    before, after = kind(value._meta.dtype), kind(dtype)
+    if value.weak:  # of Python's ints, those that do not fit raise
+        return (before, after) in (("float", "float"), ("bool", "float"), ("int", "float")) or dtype in (
+            value._meta.dtype, "bool")
+    return before != "complex" or after in ("complex", "bool")
+
+
+CALLED: Final[dict[Any, Callable[..., Any]]] = {
+    float: as_float, int: as_int, type: type_of,
+    **{scalar: _as_numpys(scalar, dtype) for dtype in SUPPORTED if dtype != "bfloat16"
+       and (scalar := numpy_dtype(dtype).type)},
+}
 """What user code calls in place of a type; as a value, the type stays what it is."""
 
 

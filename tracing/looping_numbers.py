@@ -156,9 +156,10 @@ class Carried:
         """Take what comes out of the loop.
 
         `certain`: it has an iteration. `summed`: what iterations add has been summed, whose bound has not been checked.
+        In a loop around, too, ints of Python's are small from now on: nobody could look at them there.
         """
         run, result = self._run, next(results)
-        has_bound = summed and self._weak and self._dtype == "int64"
+        has_bound = (summed or bool(run.loops)) and self._weak and self._dtype == "int64"
         made = fresh(run, within_bound(run, result, "int64") if has_bound else result)
         self.value = as_python(made) if self._weak else made
         if has_bound:

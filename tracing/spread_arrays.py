@@ -205,6 +205,21 @@ class Arrays(Lanes):
                 made = self.emit("broadcast_to", (made,), {"shape": shape})
         return x._replace(tensor=made, lanes=len(over))
 
+    def updated(self, step: OpStep, x: Value, value: Value) -> Value:
+        """Return an array that the iteration has made, with a region replaced."""
+        over = self.joint([x, value, *([] if self.mask is None else [self.mask])])
+        attrs, ones = step.attr_dict, (1,) * len(over)
+        here = {"starts": (*(0,) * len(over), *attrs["starts"]), "counts": (*over, *attrs["counts"]),
+                "steps": (*ones, *attrs["steps"])}
+        whole = self.spread_to(x, over)
+        tensor = self.cast(value.tensor, self.meta(x.tensor).dtype)
+        new = Value(self.aligned(value._replace(tensor=tensor), len(over), x.rank), len(over), x.rank)
+        if not value.lanes:
+            new = new._replace(lanes=0, rank=value.rank)
+        if self.mask is not None:
+            new = self.among("where", self.mask, new, Value(self.emit("slice", (whole,), here), len(over), x.rank))
+        return Value(self.emit("update_slice", (whole, new.tensor), here), len(over), x.rank)
+
     # ------------------------------------------------------------------ views of carried arrays
     def view(self, program: FusedProgram, step: OpStep, values: Sequence[Value]) -> Value:
         """Return a view of an array that a loop carries, or the array with a view of it put back."""

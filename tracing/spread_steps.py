@@ -13,6 +13,7 @@ from jitfuse.dtypes import is_integer
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.looping_numbers import within_bound
+from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.spread_arrays import Arrays
 from jitfuse.tracing.spread_values import Linear, Total, Value, Within, refuse
 
@@ -27,6 +28,11 @@ _OTHERS: Final = frozenset({ops.RANDOM, ops.MODE, ops.CONTROL, ops.LIBRARY, ops.
 
 class Steps(Arrays):
     """The steps of bodies, one after the other."""
+
+    def __init__(self, run: Recorder) -> None:
+        super().__init__(run)
+        self.negations: dict[int, int] = {}
+        """The conditions that have been negated, by their negations."""
 
     def step(self, program: FusedProgram, step: OpStep, known: Mapping[int, Value]) -> Value:
         """Return what a step makes of values; refuses those without a rule."""
@@ -44,7 +50,10 @@ class Steps(Arrays):
         made = self._plain(program, step, values)
         if self.meta(made.tensor).dtype != program.meta[step.result_ids[0]].dtype:
             refuse()
-        return made._replace(known=_known(step, values), within=_within(step, values), only=_only(step, values))
+        if name == "logical_not":
+            self.negations[made.tensor] = values[0].tensor
+        only = self._only_chosen(*values) if name == "where" else _only(step, values)
+        return made._replace(known=_known(step, values), within=_within(step, values), only=only)
 
     def _plain(self, program: FusedProgram, step: OpStep, values: Sequence[Value]) -> Value:
         row, rank = ops.get(step.op_name), program.meta[step.result_ids[0]].ndim
@@ -60,7 +69,9 @@ class Steps(Arrays):
             refuse()
         if row.kind == ops.ELEMENTWISE:
             return self._elementwise(step, row, [program.meta[i] for i in step.input_ids], values)
-        if not values[0].lanes:
+        if step.op_name == "update_slice":
+            return self.updated(step, *values)
+        if not any(v.lanes for v in values):
             return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
         if row.kind == ops.REDUCTION:
             return self._reduced(step, values[0])
@@ -127,15 +138,25 @@ class Steps(Arrays):
 
     def _added_where(self, condition: Value, new: Value, old: Value) -> Value:
         """Return a total to which something has been added where a condition holds."""
-        if not condition.is_plain or new.total is None or old.total is None or condition.only or old.only:
+        if not condition.is_plain or new.total is None or old.total is None:
             refuse()
         if (new.total.lane, new.total.carry) != (old.total.lane, old.total.carry) or new.total.carry < 0:
             refuse()
-        if not is_integer(self.meta(new.tensor).dtype) or new.only - {condition.tensor}:
+        if not is_integer(self.meta(new.tensor).dtype):
             refuse()  # adding 0.0 is not adding nothing
         total = new.total._replace(is_begun=new.total.is_begun or old.total.is_begun)
         parts = [v._replace(total=None) for v in (new, old)]
-        return self.among("where", condition, *parts)._replace(total=total)
+        made = self.among("where", condition, *parts)
+        return made._replace(total=total, only=self._only_chosen(condition, new, old))
+
+    def _only_chosen(self, condition: Value, on: Value, off: Value) -> frozenset[int]:
+        """Return the conditions without which what is chosen may be anything."""
+        return condition.only | (on.only - {condition.tensor}) | (off.only - self.opposites(condition.tensor))
+
+    def opposites(self, condition: int) -> set[int]:
+        """Return the conditions that hold where another one does not."""
+        found = {other for other, of in self.negations.items() if of == condition}
+        return found | {self.negations[condition]} if condition in self.negations else found
 
     # ------------------------------------------------------------------ over a value's own axes
     def _reduced(self, step: OpStep, x: Value) -> Value:
@@ -204,9 +225,6 @@ def _within(step: OpStep, values: Sequence[Value]) -> Within | None:
 
 def _only(step: OpStep, values: Sequence[Value]) -> frozenset[int]:
     """Return the conditions without which a step's result may be anything."""
-    if step.op_name == "where":
-        condition, on, off = values
-        return condition.only | (on.only - {condition.tensor}) | off.only
     if step.op_name == "logical_and":  # false where one of the two is, whatever the other
         one, two = values
         return (one.only - {two.tensor}) | (two.only - {one.tensor})

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from jitfuse.dtypes import is_integer
+from jitfuse.errors import JitfuseError
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.recorder import Recorder
@@ -49,7 +50,7 @@ def spread(
     try:
         results = work.lane(body, low, high - low, values[: len(starts)], values[len(starts) :])
         return [work.cast(v.tensor, metas[start].dtype) for v, start in zip(results, starts, strict=True)]
-    except NotSpreadError:
+    except (NotSpreadError, JitfuseError):
         return None
 
 

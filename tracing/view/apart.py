@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from jitfuse.tracing.view.loop_names import assignments, begun_in, chain_of, names_in
+from jitfuse.tracing.view.loop_statements import breaks
 from jitfuse.tracing.view.steady import METHODS
 
-_MODULES: Final = frozenset({"np", "numpy", "math", "jf", "jitfuse", "scipy", "special"})
-_NO: Final = (ast.Break, ast.Return, ast.Raise, ast.Try, ast.With, ast.FunctionDef, ast.Lambda, ast.ListComp)
+_MODULES: Final = frozenset({("np",), ("numpy",), ("math",), ("jf",), ("jitfuse",), ("scipy",), ("special",)})
+_NO: Final = (ast.Return, ast.Raise, ast.Try, ast.With, ast.FunctionDef, ast.Lambda, ast.ListComp)
 
 
 def lines_of(function: ast.FunctionDef) -> frozenset[int]:
@@ -33,7 +34,7 @@ def _outermost(body: Sequence[ast.stmt]) -> Iterator[ast.For]:
 
 
 def _is_apart(loop: ast.For) -> bool:
-    if not isinstance(loop.target, ast.Name) or any(isinstance(n, _NO) for n in ast.walk(loop)):
+    if not isinstance(loop.target, ast.Name) or any(isinstance(n, _NO) for n in ast.walk(loop)) or breaks(loop.body):
         return False
     variable, body = loop.target.id, loop.body
     if not all(map(_may_be_called, (n.func for s in body for n in ast.walk(s) if isinstance(n, ast.Call)))):
@@ -53,10 +54,9 @@ def _is_apart(loop: ast.For) -> bool:
 
 def _may_be_called(function: ast.expr) -> bool:
     """Return whether what is called is a function, or a method that arrays have: others may keep a state."""
-    if isinstance(function, ast.Name):
+    if isinstance(function, ast.Name) or (isinstance(function, ast.Attribute) and function.attr in METHODS):
         return True
-    chain = chain_of(function)
-    return bool(chain) and (chain[0] in _MODULES or chain[-1] in METHODS)
+    return chain_of(function)[:1] in _MODULES
 
 
 def _changing(loop: ast.For) -> set[str]:
