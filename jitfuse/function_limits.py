@@ -33,7 +33,7 @@ MAX_STATES: Final = 20_000
 """Looks in a tree; past that the function starts over."""
 MAX_STEPS: Final = 16_384
 """Steps of a program, loops counted as one and those of complex numbers as several: more take many seconds to plan."""
-MAX_EFFORT: Final = 1_000_000
+MAX_EFFORT: Final = 1_500_000
 """What one call may come to that looks at data, as its operators, looks and steps are estimated (in µs) by"""
 EFFORT: Final = 15, 4000, 300
 """what recording an operator takes, in each run of the function, a look that is new, and planning and compiling a step

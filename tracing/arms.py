@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, Final
@@ -140,10 +141,24 @@ def _is_inner(run: Recorder, function: Any) -> bool:
     if not isinstance(fn, types.FunctionType) or not is_user_function(fn):
         return False
     code = original_code(fn)
+    if _is_running(code):  # one that calls itself would be traced without an end, both ways
+        return False
     if run.loops and branches.want_inner(code):
         assert run.splitter is not None
         run.splitter.decide((looping_ranges.site_of_inner(code.co_filename, code.co_firstlineno),))
     return branches.is_inner(code)
+
+
+def _is_running(code: types.CodeType) -> bool:
+    """Return whether a function is among those that have been called and not returned yet."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        other = frame.f_code
+        if (other.co_filename, other.co_firstlineno, other.co_name) == (
+                code.co_filename, code.co_firstlineno, code.co_name):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _with_lasting(run: Recorder, function: Any) -> Callable[..., Any]:

@@ -78,6 +78,8 @@ class Rewriter(Context):
         if loop_statements.catches(node):
             self.lines = self.long = self.apart = ()
         if not any(isinstance(n, ast.Yield | ast.YieldFrom | ast.Await) or _identifies(n) for n in ast.walk(node)):
+            if self._both_ways:
+                node.body = single_exit.rewritten(node.body) or node.body
             node.body = self.block(node.body, loop=False) if self._both_ways else self._loops_apart(node.body)
         self._outer, self._function = before
 
