@@ -22,7 +22,8 @@ _SAME: Final = frozenset({"python_number", "astype", "require"})
 _SUMS: Final = frozenset({"multiply", "add", "subtract"})
 _VIEWS: Final = frozenset({"slice", "transpose", "reshape", "broadcast_to"})
 _POSITIONS: Final = frozenset({"argmin", "argmax", "nanargmin", "nanargmax"})
-_OTHERS: Final = frozenset({ops.RANDOM, ops.MODE, ops.CONTROL, ops.LIBRARY, ops.CONTRACTION, ops.SCAN})
+_JOINS: Final = frozenset({"concat", "stack"})
+_OTHERS: Final = frozenset({ops.RANDOM, ops.MODE, ops.CONTROL, ops.LIBRARY, ops.SCAN})
 """Kinds without a rule."""
 
 
@@ -75,6 +76,10 @@ class Steps(Arrays):
             return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
         if row.kind == ops.REDUCTION:
             return self._reduced(step, values[0])
+        if row.kind == ops.CONTRACTION:
+            return self._product(step, *values)
+        if step.op_name in _JOINS:
+            return self._joined(step, values)
         if step.op_name in _VIEWS:
             return self._view(step, values[0])
         refuse()
@@ -170,6 +175,32 @@ class Steps(Arrays):
             (moved,) = moved
         made = self.emit(step.op_name, (x.tensor,), {**attrs, "axis": moved})
         return Value(made, x.lanes, self.meta(made).ndim - x.lanes)
+
+    def _product(self, step: OpStep, *values: Value) -> Value:
+        """Return a product of vectors, or of a vector and a matrix."""
+        if step.op_name != "matmul" and step.attr("subscripts") not in ("A,A->", "i,i->"):
+            refuse()
+        x, y = values
+        if (x.rank, y.rank) == (1, 1):
+            if x.lanes and y.lanes:
+                both = self.among("multiply", x, y)
+                made = self.emit("sum", (both.tensor,), {"axis": both.lanes, "keepdims": False})
+                return Value(self.cast(made, self.meta(both.tensor).dtype), both.lanes)
+            many, one = (x, y) if x.lanes else (y, x)
+            return Value(self.emit("matmul", (many.tensor, one.tensor)), many.lanes)
+        if (x.rank, y.rank) == (2, 1) and not x.lanes:
+            x = x._replace(tensor=self.emit("transpose", (x.tensor,), {"axes": (1, 0)}))
+            return Value(self.emit("matmul", (y.tensor, x.tensor)), y.lanes, 1)
+        if (x.rank, y.rank) == (1, 2) and not y.lanes:
+            return Value(self.emit("matmul", (x.tensor, y.tensor)), x.lanes, 1)
+        refuse()
+
+    def _joined(self, step: OpStep, values: Sequence[Value]) -> Value:
+        over, attrs = self.joint(values), step.attr_dict
+        rank = values[0].rank + (step.op_name == "stack")
+        parts = [self.spread_to(v, over) for v in values]
+        made = self.emit(step.op_name, parts, {**attrs, "axis": len(over) + attrs["axis"] % rank})
+        return Value(made, len(over), rank)
 
     def _view(self, step: OpStep, x: Value) -> Value:
         over, attrs = self.over(x), step.attr_dict
