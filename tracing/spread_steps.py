@@ -6,10 +6,11 @@ hand on. Does not own reads and writes at indices (`jitfuse.tracing.spread_array
 """
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from jitfuse.dtypes import is_integer
+from jitfuse.dtypes import is_integer, kind
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.tracing.looping_numbers import within_bound
@@ -22,6 +23,7 @@ _SAME: Final = frozenset({"python_number", "astype", "require"})
 _SUMS: Final = frozenset({"multiply", "add", "subtract"})
 _VIEWS: Final = frozenset({"slice", "transpose", "reshape", "broadcast_to"})
 _POSITIONS: Final = frozenset({"argmin", "argmax", "nanargmin", "nanargmax"})
+_TRUTHS: Final = {"logical_and": "all", "logical_or": "any"}
 _JOINS: Final = frozenset({"concat", "stack"})
 _OTHERS: Final = frozenset({ops.RANDOM, ops.MODE, ops.CONTROL, ops.LIBRARY, ops.SCAN})
 """Kinds without a rule."""
@@ -66,7 +68,7 @@ class Steps(Arrays):
             return Value(self.run.literal(value) if step.attr("weak") else self.run.scalar(value, dtype))
         if row.kind == ops.CREATION or (self.mask is None and not any(v.lanes for v in values)):
             return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
-        if self.mask is not None and row.raises and step.op_name != "require":
+        if self.mask is not None and values and kind(self.meta(values[0].tensor).dtype) in row.raises:
             refuse()
         if row.kind == ops.ELEMENTWISE:
             return self._elementwise(step, row, [program.meta[i] for i in step.input_ids], values)
@@ -111,27 +113,39 @@ class Steps(Arrays):
         name, (first, *others) = step.op_name, values
         if name == "where":
             return self._added_where(*values)
-        if name == "add" and first.total is None:
+        if name in ("add", *_TRUTHS) and first.total is None:
             first, others = others[0], [first]  # the sum is the same, to the bit
+            values = [first, *others]
         total = first.total
         if total is None:
             refuse()
+        if name in _TRUTHS and total.carry >= 0 and self.meta(first.tensor).dtype == "bool":
+            if first is not values[0]:
+                refuse()
+            return self.held(first, others[0], _TRUTHS[name])
         if name in ("less_equal", "greater_equal", "logical_and"):  # checks of bounds, which end in a `require`
             return Value(-1, total=Total(total.lane, -1))
         if name in ("python_number", "require") or (
                 name == "astype" and step.attr("dtype") == self.meta(first.tensor).dtype):
             return first
-        if name != "add" or not others[0].is_plain or total.carry < 0:
+        if name not in ("add", "subtract") or not others[0].is_plain or total.carry < 0:
             refuse()
-        return self.more(first, others[0])
+        (more,) = others
+        if name == "subtract":
+            more = Value(self.emit("negative", (more.tensor,)), more.lanes, more.rank, only=more.only)
+        return self.more(first, more)
 
     def more(self, first: Value, more: Value) -> Value:
         """Return a total with something more added."""
         total, dtype = first.total, self.meta(first.tensor).dtype
         assert total is not None
-        if not is_integer(dtype) and (total.is_begun or self.mask is not None):
-            refuse()  # another order, or adding 0.0, which is not the same as adding nothing
         tensor = self.cast(more.tensor, dtype)
+        if kind(dtype) == "float":
+            part = self.chosen(self.mask, Value(tensor, more.lanes, more.rank), self._nothing(dtype))
+            total = total._replace(is_begun=True, parts=(*total.parts, part))
+            return first._replace(total=total, only=first.only | more.only)
+        if not is_integer(dtype):
+            refuse()
         if total.is_python and more.known is None:  # then no sum leaves 64 bits
             tensor = within_bound(self.run, tensor, dtype)
         new = Value(tensor, more.lanes, more.rank)
@@ -141,18 +155,44 @@ class Steps(Arrays):
             new = self.among("add", first._replace(total=None), new)
         return new._replace(total=total._replace(is_begun=True), only=first.only | more.only)
 
+    def held(self, first: Value, more: Value, how: str) -> Value:
+        """Return whether something still holds, or has held once."""
+        total = first.total
+        if total is None or not more.is_plain or total.how not in ("", how):
+            refuse()
+        new = Value(more.tensor, more.lanes, more.rank)
+        new = self.chosen(self.mask, new, Value(self.run.scalar(how == "all", "bool")))
+        if total.is_begun:
+            new = self.among("logical_and" if how == "all" else "logical_or", first._replace(total=None), new)
+        return new._replace(total=total._replace(is_begun=True, how=how), only=first.only | more.only)
+
     def _added_where(self, condition: Value, new: Value, old: Value) -> Value:
         """Return a total to which something has been added where a condition holds."""
         if not condition.is_plain or new.total is None or old.total is None:
             refuse()
         if (new.total.lane, new.total.carry) != (old.total.lane, old.total.carry) or new.total.carry < 0:
             refuse()
-        if not is_integer(self.meta(new.tensor).dtype):
-            refuse()  # adding 0.0 is not adding nothing
         total = new.total._replace(is_begun=new.total.is_begun or old.total.is_begun)
-        parts = [v._replace(total=None) for v in (new, old)]
-        made = self.among("where", condition, *parts)
-        return made._replace(total=total, only=self._only_chosen(condition, new, old))
+        only = self._only_chosen(condition, new, old)
+        if kind(dtype := self.meta(new.tensor).dtype) == "float":
+            same = sum(itertools.takewhile(bool, (a is b for a, b in zip(new.total.parts, old.total.parts))))
+            nothing = self._nothing(dtype)
+            parts = [self.among("where", condition, p, nothing) for p in new.total.parts[same:]]
+            parts += [self.among("where", condition, nothing, p) for p in old.total.parts[same:]]
+            return new._replace(total=total._replace(parts=(*new.total.parts[:same], *parts)), only=only)
+        how = new.total.how or old.total.how
+        if dtype == "bool" and how and {new.total.how, old.total.how} <= {"", how}:
+            neutral = Value(self.run.scalar(how == "all", "bool"))
+            ways = [v._replace(total=None) if v.total is not None and v.total.is_begun else neutral for v in (new, old)]
+            return self.among("where", condition, *ways)._replace(total=total._replace(how=how), only=only)
+        if not is_integer(dtype):
+            refuse()
+        made = self.among("where", condition, *[v._replace(total=None) for v in (new, old)])
+        return made._replace(total=total, only=only)
+
+    def _nothing(self, dtype: str) -> Value:
+        """Return the float that leaves every other one as it is when it is added: 0.0 would make 0.0 of -0.0."""
+        return Value(self.run.scalar(-0.0, dtype))
 
     def _only_chosen(self, condition: Value, on: Value, off: Value) -> frozenset[int]:
         """Return the conditions without which what is chosen may be anything."""

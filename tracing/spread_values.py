@@ -91,7 +91,8 @@ class Value(NamedTuple):
     pending    the lanes, and which carried value it is in each, of loops that carry an array of which no iteration has
                read or written anything yet
     names      of such an array, or a view of one, which of the array's axes its own axes are, those taken included
-    total      whether it is what a loop adds up, less what it began with: tensor is what this iteration has added to it
+    total      whether it is what a loop adds up, less what it began with: of ints, tensor is what this iteration has
+               added to it
     """
 
     tensor: int
@@ -117,13 +118,21 @@ class Value(NamedTuple):
 
 
 class Total(NamedTuple):
-    """A number that iterations of a lane add to: which carried value, whether anything has been added yet, and whether
-    it is an int of Python's, which does not wrap."""
+    """A number that iterations of a lane add to.
+
+    carry      which carried value it is
+    is_begun   whether anything has been added yet
+    is_python  whether it is an int of Python's, which does not wrap
+    parts      of floats, what has been added, in order: each a number, or an axis of them
+    how        of truths, "all" or "any": whether it holds as long as all hold, or once one has held
+    """
 
     lane: int
     carry: int
     is_begun: bool = False
     is_python: bool = False
+    parts: tuple[Any, ...] = ()
+    how: str = ""
 
 
 class Lanes:

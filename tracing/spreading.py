@@ -13,10 +13,11 @@ Owns which loops these are, and what becomes of them. Does not own what operator
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from jitfuse.dtypes import is_integer
+from jitfuse.dtypes import kind
 from jitfuse.errors import JitfuseError
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
@@ -61,6 +62,12 @@ def _literal(run: Recorder, tensor: int) -> Linear | None:
     attrs = dict(node.attrs)
     value = attrs["value"]
     return Linear(value) if type(value) is int and not attrs["shape"] and attrs["dtype"] == "int64" else None
+
+
+def _is_literal(program: FusedProgram, value: int) -> bool:
+    """Return whether a number is the same in all iterations."""
+    maker = program.producers.get(value)
+    return maker is not None and maker.op_name == "full" and not program.meta[value].shape
 
 
 class Spreading(Steps):
@@ -113,11 +120,12 @@ class Spreading(Steps):
                 self.mask = mask
 
     def _adds_floats(self, program: FusedProgram, starts: Sequence[Value]) -> bool:
-        """Return whether iterations hand on a number that is no int, so that they go in order."""
+        """Return whether iterations hand on a number of their own that is no int, so that they go in order."""
         handed = zip(program.ordered_feeds[1:], program.outputs.values(), starts)
         return any(
-            feed != end and feed in program.consumers and not (start.rank or start.taken)
-            and not is_integer(self.meta(start.tensor).dtype) for feed, end, start in handed)
+            feed != end and feed in program.consumers and start.total is None and not (start.rank or start.taken)
+            and not _is_literal(program, end) and kind(self.meta(start.tensor).dtype) in ("float", "complex")
+            for feed, end, start in handed)
 
     def _lane(
         self, program: FusedProgram, low: int, starts: Sequence[Value], captured: Sequence[Value],
@@ -131,16 +139,29 @@ class Spreading(Steps):
         values = {index: now, **dict(zip(others, captured, strict=True))}
         for k, (feed, start) in enumerate(zip(carried, starts, strict=True)):
             maker = program.producers.get(outputs[k])
-            is_python = maker is not None and maker.op_name == "require"  # the bound that ints of Python's are put to
-            values[feed] = start if outputs[k] == feed else self._begun(lane, k, start, taken.get(k), is_python)
+            if outputs[k] == feed:
+                values[feed] = start
+            elif _is_literal(program, outputs[k]) and start.is_plain:
+                assert maker is not None
+                first = self.among("equal", now, self.constant(low) if bounds is None else bounds[0])
+                values[feed] = self.chosen(first, start, self.step(program, maker, {}))
+            else:
+                is_python = maker is not None and maker.op_name == "require"  # their bound, to which no others are put
+                values[feed] = self._begun(lane, k, start, taken.get(k), is_python)
         if bounds is not None:
             self.mask = self._within(now, *bounds)
         made = self.body(program, values)
         self.mask = outer
-        return [
-            start if outputs[k] == feed else self._ended(lane, k, start, made[k], taken.get(k), bounds is not None)
-            for k, (feed, start) in enumerate(zip(carried, starts, strict=True))
-        ]
+        there = None if bounds is None else self.among("less", *bounds)
+        ended = []
+        for k, (feed, start) in enumerate(zip(carried, starts, strict=True)):
+            if outputs[k] == feed:
+                ended.append(start)
+            elif there is not None and _is_literal(program, outputs[k]) and start.is_plain:
+                ended.append(self.chosen(self.mask, self.chosen(there, made[k], start), start))
+            else:
+                ended.append(self._ended(lane, k, start, made[k], taken.get(k), bounds is not None))
+        return ended
 
     def _within(self, now: Value, low: Value, high: Value) -> Value:
         """Return which iterations there are, of those that are on."""
@@ -228,19 +249,48 @@ class Spreading(Steps):
 
     def _added_up(self, lane: int, start: Value, added: Value) -> Value:
         """Return a number with what all iterations add to it."""
+        assert added.total is not None
         dtype = self.meta(added.tensor).dtype
-        over = [*self.over(added), *(1,) * (lane + 1 - added.lanes)]
+        if added.total.parts:
+            parts = self._one_after_the_other(lane, added.total.parts)
+            if start.total is not None:
+                return self.more(start, parts)
+            if lane:
+                refuse()
+            return self._in_order(start, parts.tensor, self.own(parts)[0])
+        if added.total.how:
+            how = added.total.how
+            found = self.emit(how, (self._over_lane(lane, added._replace(total=None)),), {
+                "axis": lane, "keepdims": False})
+            both = "logical_and" if how == "all" else "logical_or"
+            more = Value(found, lane)
+            return self.held(start, more, how) if start.total is not None else self.among(both, start, more)
+        whole = self.emit("sum", (self._over_lane(lane, added._replace(total=None)),), {
+            "axis": lane, "keepdims": False})
+        more = Value(self.cast(whole, dtype), lane)
+        return self.more(start, more) if start.total is not None else self.among("add", start, more)
+
+    def _over_lane(self, lane: int, value: Value) -> int:
+        """Return a value's tensor with all iterations of the innermost lane along it."""
+        over = [*self.over(value), *(1,) * (lane + 1 - value.lanes)]
         if any(n != 1 for n in over[lane + 1 :]):
             refuse()
-        over = [*over[:lane], self.extents[lane]]
-        parts = self.spread_to(added._replace(total=None), over)
-        if not is_integer(dtype):
-            if lane or not start.is_plain:
-                refuse()
-            return self._in_order(start, parts, over[lane])
-        whole = self.cast(self.emit("sum", (parts,), {"axis": lane, "keepdims": False}), dtype)
-        more = Value(whole, lane)
-        return self.more(start, more) if start.total is not None else self.among("add", start, more)
+        return self.spread_to(value, (*over[:lane], self.extents[lane]))
+
+    def _one_after_the_other(self, lane: int, parts: Sequence[Value]) -> Value:
+        """Return what the iterations of the innermost lane add to a number, along an axis in their order."""
+        tensors = []
+        for part in parts:
+            many = part if part.rank else part._replace(
+                tensor=self.reshaped(part.tensor, (*self.meta(part.tensor).shape, 1)), rank=1)
+            tensors.append(Value(self._over_lane(lane, many), lane + 1, 1))
+        over = self.joint(tensors)
+        spread = [self.spread_to(v, over) for v in tensors]
+        joined = spread[0] if len(spread) == 1 else self.emit("concat", spread, {"axis": lane + 1})
+        shape = self.meta(joined).shape
+        if math.prod(shape) > _MOST:
+            refuse()
+        return Value(self.reshaped(joined, (*shape[:lane], shape[lane] * shape[lane + 1])), lane, 1)
 
     def _in_order(self, start: Value, parts: int, count: int) -> Value:
         """Return a float with numbers added to it one after the other."""

@@ -300,7 +300,41 @@ def conditional(x: Any, y: Any) -> Any:
     return out
 
 
+def energy(x: Any, y: Any) -> Any:
+    e = 0.0
+    for i in range(len(x) - 1):
+        for j in range(i + 1, len(x)):
+            r = abs(x[i] - x[j]) + 0.1
+            e += y[i] * y[j] / r
+            if r < 0.5:
+                e -= 0.01 * r
+    return e
+
+
+def sums_in_turn(x: Any, y: Any) -> Any:
+    t, u = -0.0, np.float32(1.5)
+    for i in range(len(x)):
+        t += x[i]
+        for j in range(3):
+            t += y[i] * j
+            if x[i] > 0:
+                u += np.float32(y[i])
+        t -= 0.5 if y[i] > 0 else x[i]
+    return t, u
+
+
+def rows_times(x: Any, y: Any) -> Any:
+    a = np.outer(x, y)
+    out, g = np.zeros((len(x), 2)), np.zeros((len(x), len(x)))
+    for i in range(len(x)):
+        out[i] = np.array([x[i] + 1, y[i] * 2])
+        for j in range(len(x)):
+            g[i, j] = np.dot(a[i], a[j]) + np.linalg.norm(a[i] - a[j]) + a[i] @ y
+    return np.round(out, 9), np.round(g, 9)
+
+
 SPREAD = [
+    energy, sums_in_turn, rows_times,
     table, product, accumulated, stencil, pairs, nearest, counted, triangle, lower, summed, summed_downwards, windows,
     wrapped, picked, last_values, halves, columns, rows, temporary, escaping, newton, helped, conditional,
 ]

@@ -94,8 +94,9 @@ def _uses(node: ast.AST, name: str) -> int:
 
 
 def _only_added_to(name: str, body: Sequence[ast.stmt]) -> bool:
-    """Return whether a name is met where something is added to it, and nowhere else."""
-    steps = [n for s in body for n in ast.walk(s) if isinstance(n, ast.AugAssign) and isinstance(n.op, ast.Add)]
+    """Return whether a name is met where something is added to it, or subtracted, and nowhere else."""
+    steps = [n for s in body for n in ast.walk(s) if isinstance(n, ast.AugAssign)]
     added = [n for n in steps if isinstance(n.target, ast.Name) and n.target.id == name]
     met = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
-    return len(added) == len(met) and all(name not in names_in(n.value) for n in added)
+    return len(added) == len(met) and all(
+        isinstance(n.op, ast.Add | ast.Sub) and name not in names_in(n.value) for n in added)
