@@ -55,6 +55,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_TEMPORARY], ignore_errors=True)
 
 
+@pytest.fixture
+def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have loops go in order that otherwise would be computed side by side."""
+    monkeypatch.setattr("jitfuse.tracing.view.branches._may_be_apart", lambda code: False)
+    monkeypatch.setattr("jitfuse.tracing.view.branches._made", {})
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     stash = session.config.stash

@@ -26,10 +26,8 @@ NOISE: list[int] = []
 
 
 @pytest.fixture
-def copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def copies(monkeypatch: pytest.MonkeyPatch, in_order: None) -> Iterator[list[int]]:
     """How many rounds have been copied, loop by loop; none is spread that otherwise would be."""
-    monkeypatch.setattr("jitfuse.tracing.view.branches._may_be_apart", lambda code: False)
-    monkeypatch.setattr("jitfuse.tracing.view.branches._made", {})
     found: list[int] = []
     copy = CopiedRound.copy
 

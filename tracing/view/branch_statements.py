@@ -238,9 +238,7 @@ class Rewriter(Context):
 
     def _goes_on(self, loop: ast.For | ast.While, depth: int) -> bool:
         """Return whether the body of a loop within does nothing else."""
-        body: Sequence[ast.stmt] = loop.body
-        if self.makes_loops and (isinstance(loop, ast.While) or loop_statements.breaks(body)):
-            body = loop_statements.straight(body, NAME)
+        body = loop_statements.straight(loop.body, NAME) if self.makes_loops else loop.body
         return self.fits(body, depth + 1)
 
     def is_target(self, target: ast.expr) -> bool:
@@ -269,7 +267,8 @@ class Arms:
             if made is not None:
                 return made
             assert isinstance(s, ast.For)
-            s.iter, s.body = call("goes_over", self.value(s.iter)), self.block(s.body)
+            s.iter = call("goes_over", self.value(s.iter))
+            s.body = self.block(loop_statements.without_continue(s.body))
             return [s]
         if isinstance(s, ast.AugAssign):
             return [self._augmented(s)]
