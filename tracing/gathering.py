@@ -192,6 +192,9 @@ def _scattered(view: Tensor, value: Tensor, found: Selection, combine: str) -> T
         raise ShapeError(f"shape mismatch: value array of shape {value.shape} could not be broadcast to "
                          f"indexing result of shape {region}, at {user_line()}")
     if combine == "set":
+        are_scalars = all(not a.ndim and getattr(a, "_scalar", True) for a in found.arrays)
+        if are_scalars and getattr(view, "_run", None) is not None:  # else NumPy casts as it casts arrays
+            value = view._check_assigned(value, of_scalars=True)
         value = indexing.cast(value, view)
     return view.call("scatter", strong(value), *found.arrays, combine=combine, **found.attrs)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
-from jitfuse.tracing.looping_numbers import within_bound
+from jitfuse.tracing.looping_numbers import BOUND, within_bound
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.spread_arrays import Arrays
 from jitfuse.tracing.spread_values import Linear, Total, Value, Within, refuse
@@ -102,7 +102,7 @@ class Steps(Arrays):
         tensors = []
         for value, meta, dtype in zip(values, metas, dtypes, strict=True):
             tensor = self.aligned(value, lanes, rank)
-            if meta.weak and value.lanes and dtype is not None:  # in an array it is none that gives way
+            if meta.weak and dtype is not None and not self.meta(tensor).weak:  # it gives way here, which no array does
                 tensor = self.cast(tensor, dtype)
             tensors.append(tensor)
         return Value(self.emit(step.op_name, tensors, step.attrs), lanes, rank)
@@ -146,7 +146,7 @@ class Steps(Arrays):
             return first._replace(total=total, only=first.only | more.only)
         if not is_integer(dtype):
             refuse()
-        if total.is_python and more.known is None:  # then no sum leaves 64 bits
+        if total.is_python and not self._is_small(more.known):  # then no sum leaves 64 bits
             tensor = within_bound(self.run, tensor, dtype)
         new = Value(tensor, more.lanes, more.rank)
         if self.mask is not None:
@@ -154,6 +154,10 @@ class Steps(Arrays):
         if total.is_begun:
             new = self.among("add", first._replace(total=None), new)
         return new._replace(total=total._replace(is_begun=True), only=first.only | more.only)
+
+    def _is_small(self, known: Linear | None) -> bool:
+        """Return whether an int is known to be within `BOUND` in all iterations."""
+        return known is not None and max(map(abs, known.ends(self.extents))) <= BOUND
 
     def held(self, first: Value, more: Value, how: str) -> Value:
         """Return whether something still holds, or has held once."""

@@ -473,6 +473,44 @@ def test_arguments_that_share_memory() -> None:
         np.testing.assert_array_equal(seen, plain)
 
 
+def halved(x: Any, y: Any) -> Any:
+    for i in range(len(x)):
+        s = 1.0
+        for k in range(i + 1):
+            if x[i] > k * 0.1:
+                s = s * 0.5 + 1
+        y[i] = s
+    return y
+
+
+def test_numbers_give_way_under_a_mask(spread: list[bool]) -> None:
+    """What is the same in all iterations is a number of Python's or NumPy's under a mask as without one."""
+    check(halved, np.arange(12, dtype=np.float32) * np.float32(0.1), np.zeros(12))
+    assert spread == [True]
+
+
+def large(x: Any, y: Any) -> Any:
+    s = 0
+    for _ in range(1 << 16):
+        s += 1 << 46
+        s += 1 << 46
+    return s
+
+
+def stored(x: Any, y: Any) -> Any:
+    for i in range(len(x)):
+        y[i] = x[i]
+    return y
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_numbers_that_do_not_fit() -> None:
+    check(large, np.zeros(3), np.zeros(3))
+    check(stored, np.full(6, np.inf), np.zeros(6, np.int64))
+    check(stored, np.full(6, 600), np.zeros(6, np.int8))
+    check(stored, np.full(6, 100), np.zeros(6, np.int8))
+
+
 # ---------------------------------------------------------------- drawn
 _READS = ("x[i]", "y[i]", "a[i, j]", "b[i, j]", "b[j, i]", "x[j]", "y[i - 1]", "x[(i + j) % n]", "b[i, k[j]]",
           "x[k[i]]", "float(i)", "s", "1.5", "b[i].sum()", "b[0, j]")
