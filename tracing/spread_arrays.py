@@ -141,10 +141,14 @@ class Arrays(Lanes):
         return Value(self.reshaped(made, (*over, *shape[len(shape) - rank :])), lanes, rank)
 
     def _on(self, index: Value) -> Value:
-        """Return an index that is 0 in iterations that are off."""
-        if self.mask is None or not index.lanes:
+        """Return an index that is 0 in iterations that are off.
+
+        One that is the same in all is that of an iteration that is on, if not all may be off that it goes up to.
+        """
+        if self.mask is None or not (index.lanes or self.may_end):
             return index
-        return self.chosen(self.mask, index, Value(self.run.scalar(0, self.meta(index.tensor).dtype)))
+        on = self.mask if index.lanes else Value(self.any_of(self.mask.tensor))
+        return self.chosen(on, index, Value(self.run.scalar(0, self.meta(index.tensor).dtype)))
 
     # ------------------------------------------------------------------ writes
     def written(self, program: FusedProgram, step: OpStep, known: Mapping[int, Value]) -> Value:
@@ -160,7 +164,7 @@ class Arrays(Lanes):
         for condition in conditions:
             if not self._is_kept(program, step, known, condition):
                 refuse()
-            on = next(v for v in known.values() if v.tensor == condition)
+            on = next(v for v in known.values() if v.tensor == condition and not v.rank)
             mask = on if mask is None else self.among("logical_and", mask, on)
         return self._stored(x, value._replace(only=frozenset()), pairs, mask)
 

@@ -132,7 +132,8 @@ class Steps(Arrays):
             refuse()
         (more,) = others
         if name == "subtract":
-            more = Value(self.emit("negative", (more.tensor,)), more.lanes, more.rank, only=more.only)
+            tensor = self.cast(more.tensor, self.meta(first.tensor).dtype)  # first: small ints have other negatives
+            more = Value(self.emit("negative", (tensor,)), more.lanes, more.rank, only=more.only)
         return self.more(first, more)
 
     def more(self, first: Value, more: Value) -> Value:

@@ -143,6 +143,8 @@ class Lanes:
         self.extents: list[int] = []
         self.mask: Value | None = None
         """Which iterations are on; None: all."""
+        self.may_end = False
+        """Whether iterations may be off because a loop has ended in them."""
         self.source: str | None = None
         """The user's line of the step that is being spread."""
 
@@ -238,6 +240,10 @@ class Lanes:
     def constant(self, value: int) -> Value:
         """Return an int64 that is the same in all iterations."""
         return Value(self.run.scalar(value, "int64"), known=Linear(value))
+
+    def any_of(self, tensor: int) -> int:
+        """Return whether a truth holds in an iteration."""
+        return tensor if not self.meta(tensor).ndim else self.emit("any", (tensor,), {"axis": None, "keepdims": False})
 
     def among(self, op_name: str, *values: Value) -> Value:
         """Return what an elementwise operator makes of strong values of one dtype."""

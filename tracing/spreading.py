@@ -393,7 +393,7 @@ class Spreading(Steps):
         """Return what a loop leaves of carried values, once these have the lanes that they have after an iteration."""
         if any(v.total is not None for v in starts):
             refuse()
-        mask, source = self.mask, self.source
+        mask, source, may_end = self.mask, self.source, self.may_end
         overs: Sequence[tuple[int, ...]] = [self.over(v) for v in starts]
         for _ in range(_SHAPES):
             tensors = [self.spread_to(v, over) for v, over in zip(starts, overs)]
@@ -404,7 +404,7 @@ class Spreading(Steps):
             except _WiderError as wider:
                 overs = wider.overs
             finally:
-                self.mask, self.source = mask, source
+                self.mask, self.source, self.may_end = mask, source, may_end
         refuse()
 
     def _repeated(self, step: OpStep, values: Sequence[Value]) -> Sequence[Value]:
@@ -425,7 +425,7 @@ class Spreading(Steps):
             return [moved.get(k, start) for k, start in enumerate(starts)]
 
         def iteration(on: Value, carried: Sequence[Value]) -> list[Value]:
-            self.mask = on
+            self.mask, self.may_end = on, True
             made = self.body(program, dict(zip(feeds, (*all_of(carried), *captured), strict=True)))
             kept = [self._kept(made[k], old) for k, old in zip(moving, carried)]
             return [holds(all_of(kept)), *kept]
@@ -434,9 +434,9 @@ class Spreading(Steps):
             def in_region(parameters: Sequence[int]) -> list[int]:
                 now = [v._replace(tensor=t) for v, t in zip(carried, parameters[1:])]
                 made = self._alike(now, iteration(now[0], now[1:]))
-                return [self._any(made[0]), *made]
+                return [self.any_of(made[0]), *made]
 
-            goes_on = self._any(tensors[0])
+            goes_on = self.any_of(tensors[0])
             metas = self._strong((goes_on, *tensors))
             body = self._region(metas, in_region)
             ends = self._region(metas, lambda parameters: [parameters[0]])
@@ -452,10 +452,6 @@ class Spreading(Steps):
 
         made = dict(zip(moving, self._settled([holds(starts), *(starts[k] for k in moving)], loop)[1:]))
         return [made.get(k, start) for k, start in enumerate(starts)]
-
-    def _any(self, tensor: int) -> int:
-        """Return whether an iteration is on."""
-        return tensor if not self.meta(tensor).ndim else self.emit("any", (tensor,), {"axis": None, "keepdims": False})
 
     def _strong(self, tensors: Sequence[int]) -> list[Meta]:
         return [Meta(m.shape, m.dtype) for m in map(self.meta, tensors)]

@@ -157,6 +157,7 @@ def test_carried_vectors_and_several_kernels() -> None:
     compare(fn, np.random.default_rng(4).random((60, 5)))
 
 
+@pytest.mark.usefixtures("in_order")
 @pytest.mark.parametrize("places", [[], [40], [40, 50], [0, 1], [99]])
 def test_the_first_iteration_that_fails_says_so(places: list[int]) -> None:
     def fn(x: Any, index: Any, out: Any) -> Any:

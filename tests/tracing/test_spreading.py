@@ -503,6 +503,21 @@ def stored(x: Any, y: Any) -> Any:
     return y
 
 
+def subtracted(x: Any, y: Any) -> Any:
+    t, u = np.int64(0), 0.0
+    for i in range(len(x)):
+        t -= x[i]
+        for j in range(i):
+            u -= x[j]
+        y[i] = 1
+    return t, u
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float32"])
+def test_what_is_subtracted_does_not_wrap(dtype: str) -> None:
+    check(subtracted, np.array([1, 2, -128, 7, 0, 3]).astype(dtype), np.zeros(6))
+
+
 @pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
 def test_numbers_that_do_not_fit() -> None:
     check(large, np.zeros(3), np.zeros(3))
