@@ -68,7 +68,8 @@ class Steps(Arrays):
             return Value(self.run.literal(value) if step.attr("weak") else self.run.scalar(value, dtype))
         if row.kind == ops.CREATION or (self.mask is None and not any(v.lanes for v in values)):
             return Value(self.emit(step.op_name, [v.tensor for v in values], step.attrs), 0, rank)
-        if self.mask is not None and values and kind(self.meta(values[0].tensor).dtype) in row.raises:
+        if self.mask is not None and step.op_name != "require" and values and (
+                kind(self.meta(values[0].tensor).dtype) in row.raises):
             refuse()
         if row.kind == ops.ELEMENTWISE:
             return self._elementwise(step, row, [program.meta[i] for i in step.input_ids], values)

@@ -323,6 +323,17 @@ def sums_in_turn(x: Any, y: Any) -> Any:
     return t, u
 
 
+def triples(x: Any, y: Any) -> Any:
+    n = m = 0
+    for i in range(len(x)):
+        for j in range(i):
+            for k in range(j):
+                n += 1
+                if x[i] + x[j] > x[k]:
+                    m += k
+    return n, m
+
+
 def rows_times(x: Any, y: Any) -> Any:
     a = np.outer(x, y)
     out, g = np.zeros((len(x), 2)), np.zeros((len(x), len(x)))
@@ -334,7 +345,7 @@ def rows_times(x: Any, y: Any) -> Any:
 
 
 SPREAD = [
-    energy, sums_in_turn, rows_times,
+    energy, sums_in_turn, triples, rows_times,
     table, product, accumulated, stencil, pairs, nearest, counted, triangle, lower, summed, summed_downwards, windows,
     wrapped, picked, last_values, halves, columns, rows, temporary, escaping, newton, helped, conditional,
 ]
