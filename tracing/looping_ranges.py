@@ -27,8 +27,8 @@ _LONG: Final = 16
 """Iterations from which on a loop that it knows is one of the program, where those of its kind are to be."""
 _LONG_LOOP: Final = "a long loop"
 _SPREAD: Final = "a loop to spread"
-_WIDEST: Final = 1 << 22
-"""Iterations up to which a loop may be computed side by side."""
+WIDEST: Final = 1 << 22
+"""Iterations of all loops together up to which they are computed side by side: each value takes so many elements."""
 Range = tuple[int, int, int | None, int]
 """The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
 itself, and the step."""
@@ -72,7 +72,7 @@ def range_to_spread(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[
     if any(type(end) is not int for end in ends) or (len(ends) == 3 and not ends[2]):
         return None
     values = range(*ends)
-    if not _FEW <= len(values) <= _WIDEST or max(abs(values[0]), abs(values[-1])) >= BOUND:
+    if not _FEW <= len(values) <= WIDEST or max(abs(values[0]), abs(values[-1])) >= BOUND:
         return None
     count = run.scalar(len(values), "int64")
     if values.start == 0 and values.step == 1:
