@@ -75,6 +75,8 @@ class Loop:
         held = _locals_of(frame)
         self._values: dict[str, Any] = {n: held.get(n, UNBOUND) for n in names}
         """What names hold where an iteration begins, other than numbers: the same object in each."""
+        self._held: list[Any] = list(self._values.values()) if form.spread is not None else []
+        """What the names held before it, where Python may have to go through it."""
         self._numbers: dict[str, Carried] = {}
         for name, value in self._values.items():
             if is_number(value):
@@ -91,12 +93,12 @@ class Loop:
         self.region: Region | None = None
         self.is_traced = True
         """Whether its iteration is traced; else Python goes through it."""
+        self._is_given_up = False
+        """Whether Python is about to go through it."""
         self.at: tuple[Any, ...] = ()
         """Where in the function's code what it goes over is asked for."""
         self._found: Sequence[int] | None = None
         """What comes out of it, where its iterations have been computed side by side."""
-        self._held: list[Any] | None = None
-        """What the names held before it, where Python is about to go through it."""
 
     def __iter__(self) -> Iterator[Any]:
         if not self._run.loops and self._form.spread is None:
@@ -104,7 +106,6 @@ class Loop:
             if self._run.session.loops > _MOST:
                 refuse(self._run, self.place)
         begun = len(self._run.graph.ops)
-        held = {**self._values, **{name: c.value for name, c in self._numbers.items()}}
         for _ in range(_PASSES):
             yield self._begin()
             if self._end():
@@ -114,7 +115,7 @@ class Loop:
         if self._form.spread is not None:
             self._found = self._side_by_side(self._form.spread, begun)
             if self._found is None:
-                self._held = [held.get(name, UNBOUND) for name in self._names]
+                self._is_given_up = True
                 yield from self._in_python(self._form.spread)
 
     def _in_python(self, over: range) -> Iterator[int]:
@@ -174,8 +175,8 @@ class Loop:
 
     def entered(self) -> list[Any]:
         """Return what the names hold where an iteration begins."""
-        if self._held is not None:
-            held, self._held, self.is_traced = self._held, None, False
+        if self._is_given_up:
+            held, self._held, self.is_traced = self._held, [], False
             return held
         return [self._numbers[n].value if n in self._numbers else self._values[n] for n in self._names]
 

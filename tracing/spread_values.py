@@ -14,7 +14,7 @@ from jitfuse.ir.program import Meta
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.recorder import Recorder
 
-WIDEST: Final = 1 << 40
+LARGEST: Final = 1 << 40
 """Beyond this nothing is known of an int."""
 
 
@@ -47,7 +47,7 @@ class Linear(NamedTuple):
         for lane, step in other.steps:
             steps[lane] = steps.get(lane, 0) + times * step
         constant = self.constant + times * other.constant
-        if abs(constant) > WIDEST or any(abs(s) > WIDEST for s in steps.values()):
+        if abs(constant) > LARGEST or any(abs(s) > LARGEST for s in steps.values()):
             return None
         return Linear(constant, tuple(sorted((k, s) for k, s in steps.items() if s)))
 
