@@ -21,7 +21,7 @@ from jitfuse.cache import default_store
 from jitfuse.cache.inspect import list_entries
 from jitfuse.cache.sources import sources_digest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `outcomes`
+sys.path.insert(0, str(Path(__file__).parent))  # for `outcomes` and `adapters`
 
 # a busy machine is no failure; tests that ask for a deadline set one
 # CI draws the same examples for the same code; people draw new ones

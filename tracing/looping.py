@@ -116,6 +116,7 @@ class Loop:
             self._found = self._side_by_side(self._form.spread, begun)
             if self._found is None:
                 self._is_given_up = True
+                self._run.session.in_order.add(self.place)
                 yield from self._in_python(self._form.spread)
 
     def _in_python(self, over: range) -> Iterator[int]:

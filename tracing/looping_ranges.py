@@ -66,7 +66,7 @@ def range_to_spread(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[
     """Return as `range_of` by which site a loop is refused, and what it counts over, if its iterations may be computed
     side by side."""
     site = _SPREAD, str(place[0]), int(place[1])
-    if run.arms or run.loops or not may_loop(run, site):
+    if run.arms or run.loops or site in run.session.in_order or not may_loop(run, site):
         return None
     ends = [_guarded(run, arg) for arg in args]
     if any(type(end) is not int for end in ends) or (len(ends) == 3 and not ends[2]):

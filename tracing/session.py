@@ -59,6 +59,8 @@ class Session:
         """What Python looked at and each call must have again: numbers, and the bytes of small arrays."""
         self.loops = 0
         """How many loops of the program have been traced, those in others aside."""
+        self.in_order: set[Any] = set()
+        """The sites of loops whose iterations could not be computed side by side, and are not tried again."""
         self.int_ranges: dict[int, tuple[int, int]] = {}
         self.ranges: dict[int, tuple[int, int] | None] = {}
         """What Python ints may be, where that has been asked for."""

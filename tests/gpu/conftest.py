@@ -2,15 +2,9 @@
 from __future__ import annotations
 
 import pytest
-
-from jitfuse.errors import DeviceError
+from adapters import device_or_skip
 
 
 @pytest.fixture(autouse=True, scope="session")
 def device() -> None:
-    try:
-        from jitfuse.backends.wgsl.runtime.device import default_device
-
-        default_device()
-    except DeviceError as error:
-        pytest.skip(f"no GPU: {error}")
+    device_or_skip()

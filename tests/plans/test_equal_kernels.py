@@ -11,6 +11,7 @@ import jitfuse as jf
 from jitfuse.plans import equal_kernels
 from jitfuse.plans.launch import Launch
 
+pytestmark = pytest.mark.usefixtures("in_order")
 RNG = np.random.default_rng(3)
 N = 12
 

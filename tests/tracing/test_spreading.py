@@ -537,6 +537,19 @@ def test_numbers_that_do_not_fit() -> None:
     check(stored, np.full(6, 100), np.zeros(6, np.int8))
 
 
+def steps(x: Any, y: Any) -> Any:
+    view = x[1:]
+    for _ in range(6):
+        for i in range(len(view)):
+            view[i] = x[i] * 0.5 + y[i]
+    return x
+
+
+def test_a_loop_that_cannot_be_spread_is_tried_once(spread: list[bool]) -> None:
+    check(steps, *np.random.default_rng(3).normal(size=(2, 12)))
+    assert spread == [False]
+
+
 # ---------------------------------------------------------------- drawn
 _READS = ("x[i]", "y[i]", "a[i, j]", "b[i, j]", "b[j, i]", "x[j]", "y[i - 1]", "x[(i + j) % n]", "b[i, k[j]]",
           "x[k[i]]", "float(i)", "s", "1.5", "b[i].sum()", "b[0, j]")

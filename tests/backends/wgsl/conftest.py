@@ -5,18 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
-from jitfuse.errors import DeviceError
+from adapters import device_or_skip
 
 
 @pytest.fixture(scope="session")
 def device() -> Any:
-    try:
-        from jitfuse.backends.wgsl.runtime.device import default_device
-
-        return default_device()
-    except DeviceError as error:
-        pytest.skip(f"no GPU: {error}")
+    return device_or_skip()
 
 
 @pytest.fixture(scope="session")
