@@ -15,6 +15,7 @@ Python's gets here (`jitfuse.tracing.looping`).
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -46,7 +47,11 @@ def spread(
     try:
         results = work.lane(body, low, high - low, values[: len(starts)], values[len(starts) :])
         return [work.cast(v.tensor, metas[start].dtype) for v, start in zip(results, starts, strict=True)]
-    except (NotSpreadError, JitfuseError):
+    except NotSpreadError:
+        return None
+    except JitfuseError:  # Python raises it, or another one, where the loop comes to it
+        if os.environ.get("JITFUSE_DEBUG") == "1":
+            raise
         return None
 
 

@@ -353,8 +353,12 @@ SPREAD = [
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("function", SPREAD)
-def test_spread(function: Callable[..., Any], size: int, spread: list[bool]) -> None:
+def test_spread(
+    function: Callable[..., Any], size: int, spread: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(size)
+    if size == 17:
+        monkeypatch.setenv("JITFUSE_DEBUG", "1")  # an error within is ours
     check(function, rng.normal(size=size), rng.normal(size=size))
     if size == 17:
         assert True in spread
