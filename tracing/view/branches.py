@@ -8,6 +8,7 @@ gives the function's very code. Owns which code that is, and what it calls. How 
 from __future__ import annotations
 
 import ast
+import functools
 import linecache
 import opcode
 import sys
@@ -140,7 +141,7 @@ def both_ways(code: types.CodeType) -> types.CodeType | None:
     known = _made.get(id(code))
     if known is not None and known[0]() is code:
         return known[1]
-    made = _compiled(code) if _is_wanted(code) or _may_be_apart(code) else None
+    made = _compiled(code) if _is_wanted(code) or _lines_apart(code) else None
     key = id(code)
     _made[key] = weakref.ref(code, lambda _: _made.pop(key, None)), made
     return made
@@ -152,6 +153,27 @@ def _may_be_apart(code: types.CodeType) -> bool:
         return False
     steps = code.co_code
     return _STORE_ITEM in steps[::2] or any(pair == _ADD_TO for pair in zip(steps[::2], steps[1::2]))
+
+
+def _lines_apart(code: types.CodeType) -> frozenset[int]:
+    """Return the lines of a function's loops that may be computed side by side."""
+    if not _may_be_apart(code):
+        return frozenset()
+    return _apart_in("".join(linecache.getlines(code.co_filename))).get(code.co_firstlineno, frozenset())
+
+
+@functools.lru_cache(maxsize=64)
+def _apart_in(source: str) -> dict[int, frozenset[int]]:
+    """Return, by the first lines of the functions of a module, the lines of such loops."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return {}
+    return {_first_line(node): apart.lines_of(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
+def _first_line(node: ast.FunctionDef) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
 
 
 def _is_wanted(code: types.CodeType) -> bool:
@@ -181,10 +203,8 @@ def _parsed(filename: str) -> ast.Module | None:
 
 def _function_at(tree: ast.Module, line: int) -> ast.FunctionDef | None:
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef):
-            first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            if first == line:
-                return node
+        if isinstance(node, ast.FunctionDef) and _first_line(node) == line:
+            return node
     return None
 
 
@@ -196,8 +216,7 @@ def _compiled(code: types.CodeType) -> types.CodeType | None:
     tree, node = found
     place = code.co_filename, code.co_firstlineno
     lines, long = _wanted.get(place, frozenset()), _long.get(place, frozenset())
-    side_by_side = apart.lines_of(node) if _may_be_apart(code) else frozenset()
-    rewriter = branch_statements.Rewriter(code.co_filename, lines, long, side_by_side, _is_wanted(code))
+    rewriter = branch_statements.Rewriter(code.co_filename, lines, long, _lines_apart(code), _is_wanted(code))
     if is_inner(code):
         rewriter.inner(node)
     else:
