@@ -69,9 +69,7 @@ class Arrays(Lanes):
                 counts[axis], axes[lane] = self.extents[lane], axis
         tensor = x.tensor
         if (starts, counts, steps) != ([0] * len(own), list(own), [1] * len(own)):
-            tensor = self.emit("slice", (tensor,), {
-                "starts": (*(0,) * len(over), *starts), "counts": (*over, *counts),
-                "steps": (*(1,) * len(over), *steps)})
+            tensor = self.emit("slice", (tensor,), self.region(over, starts, counts, steps))
         return self.moved(x._replace(tensor=tensor), axes, dropped)
 
     # ------------------------------------------------------------------ reads
@@ -212,9 +210,7 @@ class Arrays(Lanes):
     def updated(self, step: OpStep, x: Value, value: Value) -> Value:
         """Return an array that the iteration has made, with a region replaced."""
         over = self.joint([x, value, *([] if self.mask is None else [self.mask])])
-        attrs, ones = step.attr_dict, (1,) * len(over)
-        here = {"starts": (*(0,) * len(over), *attrs["starts"]), "counts": (*over, *attrs["counts"]),
-                "steps": (*ones, *attrs["steps"])}
+        here = self.region(over, **step.attr_dict)
         whole = self.spread_to(x, over)
         tensor = self.cast(value.tensor, self.meta(x.tensor).dtype)
         new = Value(self.aligned(value._replace(tensor=tensor), len(over), x.rank), len(over), x.rank)
@@ -238,8 +234,7 @@ class Arrays(Lanes):
             refuse()
         starts, counts, steps = ([v for k, v in enumerate(vs) if k not in gone] for vs in region)
         over = self.over(x)
-        ones = (1,) * len(over)
-        here = {"starts": (*(0,) * len(over), *starts), "counts": (*over, *counts), "steps": (*ones, *steps)}
+        here = self.region(over, starts, counts, steps)
         if step.op_name == "slice":
             names = tuple([name if full else None for name, full in zip(x.names, whole)])
             return x._replace(tensor=self.emit("slice", (x.tensor,), here), names=names)

@@ -116,13 +116,10 @@ class Steps(Arrays):
             return self._added_where(*values)
         if name in ("add", *_TRUTHS) and first.total is None:
             first, others = others[0], [first]  # the sum is the same, to the bit
-            values = [first, *others]
         total = first.total
         if total is None:
             refuse()
         if name in _TRUTHS and total.carry >= 0 and self.meta(first.tensor).dtype == "bool":
-            if first is not values[0]:
-                refuse()
             return self.held(first, others[0], _TRUTHS[name])
         if name in ("less_equal", "greater_equal", "logical_and"):  # checks of bounds, which end in a `require`
             return Value(-1, total=Total(total.lane, -1))
@@ -250,10 +247,8 @@ class Steps(Arrays):
 
     def _view(self, step: OpStep, x: Value) -> Value:
         over, attrs = self.over(x), step.attr_dict
-        ones = (1,) * len(over)
         if step.op_name == "slice":
-            attrs = {"starts": (*(0,) * len(over), *attrs["starts"]), "steps": (*ones, *attrs["steps"]),
-                     "counts": (*over, *attrs["counts"])}
+            attrs = self.region(over, **attrs)
         elif step.op_name == "transpose":
             attrs = {"axes": (*range(len(over)), *(len(over) + a % x.rank for a in attrs["axes"]))}
         else:

@@ -230,6 +230,14 @@ class Lanes:
         tensor = self.reshaped(tensor, (*over, *(shape[a] for a in rest)))
         return value._replace(tensor=tensor, lanes=lanes, rank=len(rest))
 
+    @staticmethod
+    def region(
+        over: Sequence[int], starts: Sequence[int], counts: Sequence[int], steps: Sequence[int]
+    ) -> dict[str, Any]:
+        """Return the attributes of a region of a value's own axes, in all iterations."""
+        zeros, ones = (0,) * len(over), (1,) * len(over)
+        return {"starts": (*zeros, *starts), "counts": (*over, *counts), "steps": (*ones, *steps)}
+
     # ------------------------------------------------------------------ numbers
     def count(self, lane: int, low: int) -> Value:
         """Return the number of the iteration along a lane."""

@@ -2,8 +2,8 @@
 
 ``for i in ...: for j in ...: d[i, j] = f(x[i], x[j])`` computes what ``d[:, :] = f(x[:, None], x[None, :])`` does, in
 any order. A loop is spread where each iteration writes a part of its own of every array that it writes, and reads
-nothing of these but that part; where numbers that go from one iteration to the next are ints that are added up, or, in
-the outermost loop, one sum of floats, which is then added up in order; and where ranges and places are known. All
+nothing of these but that part; where numbers that go from one iteration to the next are added up, floats in the order
+of the loops; and where ranges and places are known. All
 operators of the body are then computed for all iterations at once. A loop within it is spread too, or goes on in order
 over values of all iterations; one that ends by data goes on until it has ended in all. The results are those of the
 loop, bit by bit.

@@ -45,8 +45,10 @@ def same(a: Any, b: Any) -> None:
     one, two = np.asarray(a), np.asarray(b)
     assert (one.dtype, one.shape) == (two.dtype, two.shape)
     if one.dtype.kind in "fc":
+        np.testing.assert_array_equal(np.isnan(one), np.isnan(two))
         np.testing.assert_array_max_ulp(*(np.nan_to_num(v.view(v.real.dtype)) for v in (one, two)), maxulp=2)
-    np.testing.assert_array_equal(one, two) if one.dtype.kind not in "fc" else None
+    else:
+        np.testing.assert_array_equal(one, two)
 
 
 def check(function: Callable[..., Any], *arguments: Any) -> None:

@@ -21,12 +21,11 @@ from jitfuse.later import Later
 from jitfuse.tracing.view import gate
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.view import apart, branch_statements, loop_statements, single_exit
+    from jitfuse.tracing.view import apart, branch_statements, loop_statements
 else:
     apart = Later("jitfuse.tracing.view.apart")
     branch_statements = Later("jitfuse.tracing.view.branch_statements")
     loop_statements = Later("jitfuse.tracing.view.loop_statements")
-    single_exit = Later("jitfuse.tracing.view.single_exit")
 
 _Place = tuple[str, int]
 _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
