@@ -233,13 +233,10 @@ class Spreading(InOrder):
         assert taken.place.lane is not None
         step, begin = taken.place.lane[1], taken.place.constant
         if (begin, step, over[lane]) != (0, 1, whole[axis]):
-            shape = (*over[:lane], *whole)
-            starts = tuple([begin if k == lane + axis else 0 for k in range(len(shape))])
-            counts = tuple([over[lane] if k == lane + axis else n for k, n in enumerate(shape)])
-            steps = tuple([step if k == lane + axis else 1 for k in range(len(shape))])
+            starts, counts, steps = [0] * len(whole), list(whole), [1] * len(whole)
+            starts[axis], counts[axis], steps[axis] = begin, over[lane], step
             before = self.spread_to(start, over[:lane])
-            attrs = {"starts": starts, "counts": counts, "steps": steps}
-            tensor = self.emit("update_slice", (before, tensor), attrs)
+            tensor = self.emit("update_slice", (before, tensor), self.region(over[:lane], starts, counts, steps))
         return start._replace(tensor=tensor, lanes=lane, rank=len(whole), known=None)
 
     def _added_up(self, lane: int, start: Value, added: Value) -> Value:
