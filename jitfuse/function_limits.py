@@ -25,8 +25,8 @@ else:
 
 MAX_VALUES: Final = 8
 """Different values at one place that a function may look at; past that it runs as plain Python."""
-MAX_SHAPES: Final = 64
-"""The same for shapes that depend on data."""
+MAX_EXTENTS: Final = 64
+"""The same for extents of arrays that depend on data."""
 MAX_SEGMENTS: Final = 512
 """Segments that a function keeps ready; past that it starts over, with every kernel still cached."""
 MAX_STATES: Final = 20_000
@@ -234,13 +234,13 @@ class Limits:
         """Count an answer at its place; return whether there have been too many different ones."""
         values = self._values.setdefault((question.place, question.what), set())
         values.add(answer.key)
-        return len(values) > (MAX_SHAPES if answer.arrays else MAX_VALUES)
+        return len(values) > (MAX_EXTENTS if question.extent else MAX_VALUES)
 
     def note_answer(self, question: Question, answer: Answer) -> None:
         """Count an answer at its place; raises GiveUpSignal where there have been too many different ones."""
         if self.is_one_too_many(question, answer):
-            limit = MAX_SHAPES if answer.arrays else MAX_VALUES
-            what = "shapes" if answer.arrays else "values"
+            limit = MAX_EXTENTS if question.extent else MAX_VALUES
+            what = "extents" if question.extent else "values"
             self.give_up(f"{question.what} at {question.place} has looked at more than {limit} different {what} of "
                           f"traced data, and each is traced anew. {way_out(question.what)} Or use jf.cond and "
                           "jf.while_loop.")

@@ -157,7 +157,7 @@ class Route:
         signal = self._branching or (self._building.signal if self._building is not None else None)
         return error if signal is None else signal
 
-    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
         """Answer a look at data, as a `jitfuse.tracing.observing.Splitter`."""
         if self._building is None:
             from jitfuse.splitting.building import Building

@@ -4,19 +4,23 @@ A counter (`jitfuse.tracing.view.counters`) is a plain int until data has been l
 loop that might come back to the same state but for its counters (`Recorder.repeats`). From then on it is a traced
 Python int that is kept from look to look, so that a loop which only counts comes back to the same state of Python. A
 ``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. Does not own how states
-are compared (`jitfuse.tracing.python_state`).
+are compared (`jitfuse.tracing.python_state`). Tells too whether the user's code is in a loop.
 """
 from __future__ import annotations
 
 import contextlib
+import dis
+import sys
 import types
 import weakref
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.observing import may_split
 from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.traced import TracedTensor, fresh
 from jitfuse.tracing.view import reader
 
@@ -29,6 +33,26 @@ _RANGE: Final = -(1 << 53), 1 << 53
 def is_of_traced_function(frame: types.FrameType) -> bool:
     """Return whether a frame is that of the traced function, not of a helper that it calls."""
     return frame.f_back is not None and frame.f_back.f_code is reader.View.run.__code__
+
+
+def is_in_loop() -> bool:
+    """Return whether user code that is at work, of the traced function or what it calls, is in a loop of its source."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_user_code(frame.f_code.co_filename):
+            if any(first <= frame.f_lasti <= last for first, last in _loops(frame.f_code)):
+                return True
+            if is_of_traced_function(frame):
+                return False
+        frame = frame.f_back
+    return False
+
+
+@lru_cache(maxsize=256)
+def _loops(code: types.CodeType) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last instruction of each loop."""
+    jumps = (i for i in dis.get_instructions(code) if i.opcode in dis.hasjrel or i.opcode in dis.hasjabs)
+    return tuple((i.argval, i.offset) for i in jumps if i.argval < i.offset)
 
 
 def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameType) -> Any:

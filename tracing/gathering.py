@@ -122,9 +122,9 @@ def _nonzero(x: Tensor, mask: Any, axis: int) -> list[Any]:
                           f"{axis} on, at {user_line()}")
     if not isinstance(mask, AbstractTensor):
         return list(np.asarray(mask).nonzero())
-    from jitfuse.tracing.numpy_observed import observed  # it needs the table, and few programs need it
+    from jitfuse.tracing.numpy_observed import places_by_axis  # it needs the table, and few programs need it
 
-    return list(observed("x[mask]", (mask,), np.nonzero))
+    return list(places_by_axis("x[mask]", mask))
 
 
 def _index_array(x: Tensor, item: Any, axis: int) -> Tensor:

@@ -1,19 +1,21 @@
 """NumPy's functions whose results have shapes that depend on data: the program is split where they are called.
 
-Owns their entries in the table of `jitfuse.tracing.numpy_functions`, each with NumPy's name and parameters, and
-`observed`, by which NumPy computes places or values from the data of a call. What picks elements by these places stays
-part of the program. Does not own splitting (`jitfuse.tracing.observing`).
+Owns their entries in the table of `jitfuse.tracing.numpy_functions`, each with NumPy's name and parameters. Python
+looks at how many elements there are, and nothing else: what they are, and what they pick, is part of the program
+(`jitfuse.ir.operators.counted`). Does not own splitting (`jitfuse.tracing.observing`).
 """
 from __future__ import annotations
 
+import inspect
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jitfuse.errors import UnsupportedError
-from jitfuse.ir import shape_rules
-from jitfuse.tracing import observing
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.ir import counted, ops, shape_rules
+from jitfuse.tracing import observing, selection
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.look import UnknownValueError, known_value
 from jitfuse.tracing.numpy_functions import Tensor, implements, lifted, strong
@@ -21,33 +23,72 @@ from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor, fresh
 
 _KEEP = "Keep the shape: np.where(mask, x, 0), or reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
+_OUTSIDE = "Call it outside the fused function."
 Arrays = tuple[np.ndarray[Any, Any], ...]
 
 
-def observed(
-    name: str, tensors: Sequence[Tensor], compute: Callable[..., Arrays], way_out: str = _KEEP
-) -> tuple[Tensor, ...]:
-    """Return what `compute` gives for the values of some tensors, as tensors.
+# ---------------------------------------------------------------- how many there are
+def extent(name: str, count: Tensor, way_out: str) -> int:
+    """Return how many parts an array has, which Python looks at; raises UnsupportedError where nobody can tell.
 
-    Raises what `compute` raises, and UnsupportedError where the program cannot be split; `name` and `way_out` are for
-    that error.
+    `name` is what has as many, and `way_out` what to do instead.
     """
-    first: Any = tensors[0]
-    if not isinstance(first, TracedTensor):
-        return tuple(first.as_tensor(a) for a in compute(*(t.array for t in tensors)))
-    run, ids = first._run, tuple(t._id() for t in tensors)
+    run: Any = count._run
+    if not observing.may_split(run):
+        raise UnsupportedError(f"{name} has a shape that depends on data, at {user_line()}. {way_out}")
+    return int(observing.look(run, count._id(), name, operator.index, extent=True))
+
+
+def values_of(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]] | None:
+    """Return the values of arrays that compute at once, and of those that are known while tracing; None for others."""
+    if not isinstance(tensors[0], TracedTensor):
+        return [t.array for t in tensors]
     try:
-        values = [np.asarray(known_value(run.session, t)) for t in ids]
+        return [np.asarray(known_value(t._run.session, t._id())) for t in tensors]
     except UnknownValueError:
-        if not observing.may_split(run):
-            raise UnsupportedError(f"{name} has a shape that depends on data, at {user_line()}. {way_out}") from None
-        found = run.session.found.get((name, ids))
-        if found is None or any(t not in run.session.kept for t in found):
-            found = observing.observe(run, name, ids, compute)
-            if compute is np.nonzero:
-                run.session.found[name, ids] = found
-        return tuple(fresh(run, t, scalar=False) for t in found)
-    return tuple(lift(run, a) for a in compute(*values))
+        return None
+
+
+def made_of(first: Tensor, arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Tensor, ...]:
+    """Return arrays as tensors beside another."""
+    if isinstance(first, TracedTensor):
+        return tuple(lift(first._run, a) for a in arrays)
+    return tuple(first.as_tensor(a) for a in arrays)
+
+
+def places_in(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
+    """Return the places of elements that are not zero: a row of indices for each axis."""
+    values = values_of((x,))
+    if values is not None:
+        return made_of(x, [counted.nonzero(values[0], size=int(np.count_nonzero(values[0])))])[0]
+    assert isinstance(x, TracedTensor)
+    known, tensor = x._run.session.places, x._id()
+    if tensor not in known:
+        size = extent(name, x.call("count_nonzero"), way_out)
+        known[tensor] = x.call("nonzero_counted", size=size)._id()
+    return fresh(x._run, known[tensor], scalar=False)
+
+
+def distinct(
+    name: str, op_name: str, tensors: Sequence[Tensor], attrs: dict[str, Any], axes: Sequence[int | None],
+    way_out: str = _OUTSIDE,
+) -> tuple[Tensor, ...]:
+    """Return what an operator gives whose results have room for more, without that.
+
+    `axes` are those along which they have (None: they have not).
+    """
+    op, values = ops.get(op_name), values_of(tensors)
+    assert op is not None
+    if values is None:
+        *made, count = tensors[0].call(op_name, *tensors[1:], **attrs)
+        size = extent(name, count, way_out)
+    else:
+        *arrays, size = op.numpy(*values, **op.check_attrs(attrs))
+        made = list(made_of(tensors[0], arrays))
+    return tuple(
+        m if axis is None else m[(*(slice(None),) * axis, slice(0, size))].as_copy()
+        for m, axis in zip(made, axes, strict=True)
+    )
 
 
 def _picked(x: Tensor, places: Tensor, axis: int) -> Tensor:
@@ -68,7 +109,15 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
     x = strong(lifted(a)[0])
     if not x.ndim:
         np.nonzero(np.zeros(()))  # raises
-    return observed("nonzero", (x,), np.nonzero)
+    if x.ndim == 1 and isinstance(x, TracedTensor) and values_of((x,)) is None:
+        return (selection.places(x if x.dtype == "bool" else x.call("not_equal", 0)),)
+    return places_by_axis("nonzero", x)
+
+
+def places_by_axis(name: str, x: Tensor, way_out: str = _KEEP) -> tuple[Tensor, ...]:
+    """Return the places of elements that are not zero, one array for each axis."""
+    found = places_in(name, x, way_out)
+    return tuple(found[k] for k in range(x.ndim))
 
 
 @implements("flatnonzero")
@@ -80,12 +129,13 @@ def flatnonzero(a: Any) -> Tensor:
 @implements("argwhere")
 def argwhere(a: Any) -> Tensor:
     """Return the places of elements that are not zero, one row for each."""
-    places: Any = observed("argwhere", (strong(lifted(a)[0]),), _argwhere)[0]
-    return places.ordered("argwhere", "F")
+    return rows_of_places("argwhere", strong(lifted(a)[0]))
 
 
-def _argwhere(array: np.ndarray[Any, Any]) -> Arrays:
-    return (np.argwhere(array),)
+def rows_of_places(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
+    """Return the places of elements that are not zero, one row for each: of no columns for an array of rank 0."""
+    found: Tensor = places_in(name, x if x.ndim else x.reshape((1,)), way_out).T
+    return found if x.ndim else found[:, :0]
 
 
 # ---------------------------------------------------------------- elements
@@ -111,39 +161,54 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Tenso
 
 def repeat_each(x: Tensor, counts: Tensor, axis: int) -> Tensor:
     """Return each part of an array along an axis as often as traced counts say."""
-    extent = x.shape[axis]
-
-    def places(often: np.ndarray[Any, Any]) -> Arrays:
-        return (np.repeat(np.arange(extent), often),)
-
-    return _picked(x, observed("repeat", (counts,), places, "Pass Python integers.")[0], axis)
+    often = counts.call("broadcast_to", shape=(x.shape[axis],)) if counts.size == 1 else counts
+    if often.shape != (x.shape[axis],):
+        raise ShapeError(f"np.repeat: counts of shape {counts.shape} for an axis of extent {x.shape[axis]}, at "
+                         f"{user_line()}")
+    values = values_of((often,))
+    if values is None:
+        size = extent("repeat", often.call("sum"), "Pass Python integers.")
+        places = often.call("repeat_counted", size=size)
+    else:
+        (places,) = made_of(x, [np.repeat(np.arange(x.shape[axis]), values[0])])
+    return _picked(x, places, axis)
 
 
 # ---------------------------------------------------------------- sets
 @implements("unique")
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: int | None = None, **options: Any) -> Any:
+           axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
     """Return the distinct elements in order, and where they are and how often where asked."""
-    asked = {"return_index": return_index, "return_inverse": return_inverse, "return_counts": return_counts,
-             "axis": axis, **options}
+    x = strong(lifted(ar)[0])
+    asked = {"return_index": bool(return_index), "return_inverse": bool(return_inverse),
+             "return_counts": bool(return_counts)}
+    made = unique_of("unique", x, {**asked, "axis": axis, "equal_nan": bool(equal_nan), "sorted": bool(sorted)})
+    return made if any(asked.values()) else made[0]
 
-    def compute(array: np.ndarray[Any, Any]) -> Arrays:
-        found = np.unique(array, **asked)
-        return found if isinstance(found, tuple) else (found,)
 
-    made = observed("unique", (strong(lifted(ar)[0]),), compute, "Call it outside the fused function.")
-    return made if return_index or return_inverse or return_counts else made[0]
+def unique_of(name: str, x: Tensor, attrs: dict[str, Any]) -> tuple[Tensor, ...]:
+    """Return NumPy's `unique` under a name, as a tuple."""
+    row = ops.get("unique_padded")
+    assert row is not None
+    full = row.check_attrs(attrs)
+    if full["axis"] is not None:
+        full["axis"] = shape_rules.normalize_axis(name, full["axis"], x.ndim)
+    return distinct(name, "unique_padded", (x,), full, counted.unique_axes(full))
 
 
 def _of_sets(name: str) -> None:
-    def function(ar1: Any, ar2: Any, **options: Any) -> Any:
-        def compute(*arrays: np.ndarray[Any, Any]) -> Arrays:
-            found = getattr(np, name)(*arrays, **options)
-            return found if isinstance(found, tuple) else (found,)
+    plain: Callable[..., Any] = getattr(np, name)
 
-        made = observed(name, [strong(t) for t in lifted(ar1, ar2)], compute, "Call it outside the fused function.")
-        return made if options.get("return_indices") else made[0]
+    def function(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+        attrs = {"assume_unique": bool(assume_unique), "return_indices": bool(return_indices)}
+        if not all(attrs[k] is False or k in taken for k in attrs):
+            plain(np.zeros(1), np.zeros(1), **attrs)  # raises
+        given = {k: v for k, v in attrs.items() if k in taken}
+        made = distinct(name, f"{name}_padded", [strong(t) for t in lifted(ar1, ar2)], given,
+                        [0] * (3 if return_indices else 1))
+        return made if return_indices else made[0]
 
+    taken = inspect.signature(plain).parameters.keys()
     function.__name__ = name
     function.__doc__ = f"NumPy's {name}, over the data of the call."
     implements(name)(function)
@@ -154,9 +219,31 @@ for _name in ("intersect1d", "setdiff1d", "setxor1d", "union1d"):
 
 
 @implements("trim_zeros")
-def trim_zeros(filt: Any, trim: Any = "fb", **options: Any) -> Tensor:
-    """Return an array without the zeros at its ends."""
-    def compute(array: np.ndarray[Any, Any]) -> Arrays:
-        return (np.trim_zeros(array, trim, **options),)
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
+    """Return the part of an array between the first and the last of its elements that are not zero."""
+    x = strong(lifted(filt)[0])
+    if trim.lower() not in ("f", "b", "fb", "bf"):
+        raise ArgumentError(f"np.trim_zeros: trim is 'f', 'b' or 'fb', not {trim!r}, at {user_line()}")
+    there = x.call("not_equal", 0)
+    index = [slice(None)] * x.ndim
+    for k in shape_rules.normalize_axes("trim_zeros", axis, x.ndim):
+        index[k] = _between(there, k, trim.lower())
+    return x[tuple(index)]
 
-    return observed("trim_zeros", (strong(lifted(filt)[0]),), compute, "Call it outside the fused function.")[0]
+
+def _between(there: Tensor, axis: int, trim: str) -> slice:
+    """Return the slice along an axis from the first to the last place where anything is there; an empty one of none."""
+    others = tuple(k for k in range(there.ndim) if k != axis)
+    along = there.call("any", axis=others) if others else there
+    size = along.shape[0]
+    if not size:
+        return slice(0, 0)
+    count = along.call("any").call("astype", dtype="int64")  # of nothing both ends are the beginning
+    first = along.call("argmax") if "f" in trim else 0
+    last = size - along[::-1].call("argmax") if "b" in trim else size
+    begin, end = (
+        bound if isinstance(bound, int) else extent("trim_zeros", bound * count, _OUTSIDE) for bound in (first, last)
+    )
+    if isinstance(last, int) and not extent("trim_zeros", count, _OUTSIDE):
+        end = 0
+    return slice(begin, end)

@@ -12,7 +12,7 @@ import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from jitfuse.tracing import gathering, numpy_library, numpy_products, numpy_scans, numpy_shapes
+from jitfuse.tracing import gathering, numpy_library, numpy_observed, numpy_products, numpy_scans, numpy_shapes
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import Tensor, implements, lifted, refuse, require_cast, strong
 from jitfuse.tracing.numpy_reduce import cast, given
@@ -123,8 +123,15 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Tensor:
     if not values.size:  # counts, whatever the weights, as in NumPy
         return values.create("zeros", shape=(length,), dtype="int64")
     values = values.call("require", values.call("greater_equal", 0))
-    length = max(length, int(values.call("max")) + 1)
+    length = _length(values, length)
     return counted(values, values, heavy, length, "int64" if heavy is None else "float64")
+
+
+def _length(values: Tensor, least: int) -> int:
+    """Return how many counts there are: at least so many."""
+    most = (values.call("max") + 1).call("maximum", least)
+    found = numpy_observed.values_of((most,))
+    return int(found[0]) if found is not None else numpy_observed.extent("bincount", most, "Pass minlength.")
 
 
 # ---------------------------------------------------------------- histograms

@@ -6,7 +6,7 @@ Does not own splitting (`jitfuse.splitting`) or values that are known while trac
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, NoReturn, Protocol
 
 import numpy as np
@@ -23,26 +23,26 @@ MAX_LOOKED_AT: Final = 4096
 
 
 class Answer(NamedTuple):
-    """What a question found: a key that tells answers apart, what Python gets, and arrays that the trace goes on with.
-
-    The key of a value is the value itself, bit by bit; that of arrays their shapes and dtypes.
-    """
+    """What a question found: a key that tells answers apart, the value itself bit by bit, and what Python gets."""
 
     key: Hashable
     value: Any
-    arrays: tuple[np.ndarray[Any, Any], ...] = ()
 
 
 class Question(Record, frozen=True):
     """A look at traced data: what it is called, the user's line, and how its answer comes from the arrays' values.
 
     `number` is the Python type of the answer where it is nothing but the one value asked for, as that type has it.
+    `extent` says that the value is one, or bounds one, of arrays whose shapes depend on data. `looks` says that the
+    answer is what Python sees of one array in C order, and that nothing else happens where it is asked.
     """
 
     what: str
     place: str
     ask: Callable[..., Answer]
     number: type | None = None
+    extent: bool = False
+    looks: bool = False
 
 
 Site = tuple[str, int, int] | tuple[str, str, int]
@@ -72,12 +72,12 @@ class Splitter(Protocol):
         """Whether anything has been asked."""
         ...
 
-    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
-        """Return what Python gets, and the tensors that stand for the answer's arrays from now on."""
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
+        """Return what Python gets."""
         ...
 
 
-def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any]) -> Any:
+def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any], *, extent: bool = False) -> Any:
     """Return what Python sees when it looks at a tensor's value; raises TracedValueError where nobody can tell."""
     if run.graph.metas[tensor].size > MAX_LOOKED_AT:
         raise look_error(run.graph.describe(tensor), what)
@@ -88,7 +88,10 @@ def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any]) -
             value = value.copy()  # it is kept, and the array may be an argument
         return Answer((what, exact(value)), value)
 
-    return ask(run, what, (tensor,), answer, _number(run.graph.metas[tensor], convert))[0]
+    number = _number(run.graph.metas[tensor], convert)
+    if number is None and tensor in run.session.feeds and may_split(run):
+        tensor = run.emit("copy", (tensor,))  # whatever the argument's strides are
+    return ask(run, Question(what, user_line(), answer, number, extent, looks=True), (tensor,))
 
 
 def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:
@@ -96,19 +99,6 @@ def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:
     as_it_is = {"bool": bool, "int32": int, "int64": int, "float32": float, "float64": float}.get(meta.dtype)
     wanted = int if convert is operator.index else convert
     return as_it_is if meta.size == 1 and wanted is as_it_is else None
-
-
-def observe(
-    run: Recorder, what: str, tensors: Sequence[int], compute: Callable[..., tuple[np.ndarray[Any, Any], ...]]
-) -> tuple[int, ...]:
-    """Return tensors for what a function of arrays gives whose shapes depend on the values of these tensors."""
-
-    def answer(*arrays: np.ndarray[Any, Any]) -> Answer:
-        made = tuple(np.array(a, order="C", copy=None if a.base is None else True) for a in compute(*arrays))
-        metas = tuple(Meta(a.shape, a.dtype.name) for a in made)
-        return Answer((what, metas), metas, made)
-
-    return ask(run, what, tuple(tensors), answer)[1]
 
 
 def may_split(run: Recorder) -> bool:
@@ -122,13 +112,11 @@ def may_put_off(run: Recorder) -> bool:
     return may_split(run) or bool(run.splitter is not None and loops and run.session.region is loops[-1].region)
 
 
-def ask(
-    run: Recorder, what: str, tensors: tuple[int, ...], answer: Callable[..., Answer], number: type | None = None
-) -> tuple[Any, tuple[int, ...]]:
-    """Split the program at a question; return its answer's value, and the tensors that stand for its arrays."""
+def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
+    """Split the program at a question; return its answer's value."""
     splitter = run.splitter
     if splitter is None or not may_split(run):
-        raise look_error(run.graph.describe(tensors[0]), what)
+        raise look_error(run.graph.describe(tensors[0]), question.what)
     if run.unproved:
         run.refuse_copies()
     if run.arms:
@@ -138,7 +126,7 @@ def ask(
             run.mode_matters = True
             raise ModeMattersError
         run.mode = splitter.training
-    found = splitter.answer(run, Question(what, user_line(), answer, number), tensors)
+    found = splitter.answer(run, question, tensors)
     run.looks += 1
     return found
 

@@ -22,8 +22,9 @@ import numpy as np
 
 from jitfuse.tracing import observing, output
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.observing import Answer
+from jitfuse.tracing.observing import Answer, Question
 from jitfuse.tracing.recorder import Recorder, active
+from jitfuse.tracing.source import user_line
 
 _SHOWN: Final = ("print()",)
 _FORMATS: Final = {opcode.opmap.get(n) for n in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")}
@@ -48,7 +49,7 @@ def printed(
         output.hold(text, stream, bool(flush))
         return Answer(_SHOWN, None)
 
-    observing.ask(run, "print()", tuple(tensors), ask)
+    observing.ask(run, Question("print()", user_line(), ask), tuple(tensors))
 
 
 _Piece = Callable[[tuple[np.ndarray[Any, Any], ...]], str]

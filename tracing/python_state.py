@@ -27,6 +27,7 @@ from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.paths import steps
 from jitfuse.tracing.python_numbers import is_of_data
 from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.selection import Selection
 from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.view.counters import DECIDES
@@ -163,7 +164,12 @@ class _Telling:
             return "id", tensor
         place = self.values.setdefault(tensor, len(self.values))
         mixed = self.run.mixed.get(tensor)
-        return "kept", place, meta, None if mixed is None else (self.tensor(mixed.truth), mixed.python)
+        return "kept", place, meta, self._count(tensor), mixed and (self.tensor(mixed.truth), mixed.python)
+
+    def _count(self, tensor: int) -> int | None:
+        """Tell how many elements are not zero, where Python has looked at that."""
+        places = self.run.session.places.get(tensor)
+        return None if places is None else self.run.graph.metas[places].shape[1]
 
     def told(self, value: Any) -> Hashable:
         """Tell any value."""
@@ -172,6 +178,8 @@ class _Telling:
             return kind.__name__, repr(value)
         if kind is TracedTensor:
             return self._traced(value)
+        if kind is Selection:
+            return self._selection(value)
         if kind is ModeFlag:
             return "mode"
         if kind in _CONSTANT or isinstance(value, type | np.dtype):
@@ -195,6 +203,11 @@ class _Telling:
             raise _Untold  # an index that nobody holds is not kept
         told = tuple((s.name, repr(s.attrs), s.before, tuple(map(self.tensor, s.others))) for s in path)
         return "traced", storage, value._meta, told, value._layout, value._scalar, self._number(value)
+
+    def _selection(self, value: Selection) -> Hashable:
+        whole, mask, axis = value.parts
+        picked = None if value.is_open else self._traced(value.picked())
+        return "selection", self._traced(whole), self._traced(mask), axis, value.are_places, picked
 
     def _number(self, value: Any) -> int:
         self.met.append(value)

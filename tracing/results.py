@@ -9,6 +9,7 @@ import contextlib
 import enum
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -20,13 +21,14 @@ from jitfuse.errors import ArgumentError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
 from jitfuse.records import Record
-from jitfuse.tracing import layout
+from jitfuse.tracing import layout, observing
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.foreign import Foreign, is_torch_constant
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.paths import Path, steps
 from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.selection import Selection
 from jitfuse.tracing.traced import TracedTensor
 
 if TYPE_CHECKING:
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 NAMESPACE: Final = "jitfuse"
 _NOBODYS: Final = -(1 << 48)
 """Identities of leaves that are no object of the user's count down from here."""
-_NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {"bool": bool, "int64": int, "float64": float, "complex128": complex}
+NUMBERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex,
+}
+"""What makes a number of Python's, by the dtype that it has in programs."""
 
 
 class OutputLeaf(Record, frozen=True):
@@ -103,6 +108,30 @@ class PickedView(Record, frozen=True):
         return found
 
 
+class PickedCopy(Record, frozen=True):
+    """A leaf that holds the elements of an array where a mask holds, both of which the program computes.
+
+    `at` is the leaf's position, `whole` and `mask` those of the leaves that are the array and the mask, whose axes
+    begin at an axis. `dtype` is the array's, `extent` how many elements the mask has; `is_whole`: it is of all axes.
+    """
+
+    at: int
+    whole: int
+    mask: int
+    axis: int
+    dtype: str
+    extent: int
+    is_whole: bool
+
+    count = 2
+    """How many leaves it needs."""
+
+    def of(self, values: Sequence[Any]) -> Any:
+        """Return the elements, from the values of all leaves."""
+        mask = values[self.mask]
+        return values[self.whole][(*(slice(None),) * self.axis, mask) if self.axis else mask]
+
+
 class _Place(Record, frozen=True):
     """What a leaf holds, in an index."""
 
@@ -141,8 +170,8 @@ class ResultTree(Record, frozen=True):
     chosen: tuple[tuple[int, str], ...] = ()
     """The leaves that are numbers of NumPy's or Python's, and the dtype of Python's; the truths that they are Python's
     are the last leaves but for those of `picked`."""
-    picked: tuple[PickedView, ...] = ()
-    """The leaves that are views at computed places: the arrays and the places are the last leaves."""
+    picked: tuple[PickedView | PickedCopy, ...] = ()
+    """The leaves that are picked at computed places: the arrays, places and masks are the last leaves."""
 
     @property
     def _others(self) -> int:
@@ -165,13 +194,13 @@ class ResultTree(Record, frozen=True):
         return self.leaves[: len(self.leaves) - self._others - sum(effect.count for effect in self.effects)]
 
     def settled(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the values of the leaves with Python's numbers where they are these, and views at computed places."""
+        """Return the values of the leaves with Python's numbers where they are these, and what is picked at places."""
         if not self.needs_settling:
             return values
         found = list(values)
         for (at, python), truth in zip(self.chosen, values[len(self.leaves) - self._others :]):
             if truth:
-                found[at] = _NUMBERS[python](found[at])
+                found[at] = NUMBERS[python](found[at])
         for view in self.picked:
             found[view.at] = view.of(values)
         return found
@@ -194,7 +223,7 @@ def rebuilding(tree: ResultTree) -> Callable[[Sequence[Any]], Any]:
         return tree.rebuild
     if tree.picked:
         return tree.picked[0].of
-    number = _NUMBERS[tree.chosen[0][1]]
+    number = NUMBERS[tree.chosen[0][1]]
 
     def one(values: Sequence[Any]) -> Any:
         value, truth = values
@@ -314,6 +343,8 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
         run.session.torch, value = True, value.tensor
     if type(value) is np.ndarray:
         value = lift(run, value)
+    if type(value) is Selection and value.is_open:
+        return RawLeaf(ConstantLeaf(None), None, "object", id(value))  # elements are picked when a call ends
     if isinstance(value, TracedTensor):
         return _classify_tensor(run, value)
     if type(value) in (bool, int, float, complex):
@@ -341,11 +372,35 @@ def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
     return RawLeaf(leaf, tensor, kind, id(x), _order_in_memory(x) if moved else None)
 
 
-def picked(run: Recorder, values: Sequence[Any], leaves: list[RawLeaf], paths: list[str]) -> tuple[PickedView, ...]:
-    """Return which of a result's values are views of arguments at computed places, and add what they need as leaves."""
-    found: list[PickedView] = []
-    for at, value in enumerate(values):
-        x = value.tensor if isinstance(value, Foreign) else value
+def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
+    """Have the elements that masks pick be picked by the program where a call cannot pick them when it ends.
+
+    It can where they are results, each one object; `values` are these and then what is put into places of Python's, and
+    hold what is picked from then on.
+    """
+    numbers = Counter(id(_tensor(value)) for value in values)
+    for k, value in enumerate(values):
+        x = _tensor(value)
+        if type(x) is not Selection:
+            continue
+        if k >= returned or numbers[id(x)] > 1 or not observing.may_split(run):
+            x.picked()
+        if not x.is_open and x is value:
+            values[k] = x.picked()
+
+
+def _tensor(value: Any) -> Any:
+    return value.tensor if isinstance(value, Foreign) else value
+
+
+def picked(
+    run: Recorder, values: Sequence[Any], leaves: list[RawLeaf], paths: list[str]
+) -> tuple[PickedView | PickedCopy, ...]:
+    """Return which of a result's values are picked from arrays at computed places, and add what they need as leaves."""
+    found: list[PickedView | PickedCopy] = []
+    for at, x in enumerate(map(_tensor, values)):
+        if type(x) is Selection and x.is_open:
+            found.append(_selected(run, at, x, leaves, paths))
         if type(x) is not TracedTensor or x._scalar or leaves[at].leaf is not None or x._storage.feed is None:
             continue
         way = steps(x._path)
@@ -356,6 +411,22 @@ def picked(run: Recorder, values: Sequence[Any], leaves: list[RawLeaf], paths: l
         paths.append(f"{paths[at]}: array")
         found.append(PickedView(at, whole, tuple([_step(step, leaves, paths) for step in way])))
     return tuple(found)
+
+
+def _selected(run: Recorder, at: int, x: Selection, leaves: list[RawLeaf], paths: list[str]) -> PickedCopy:
+    """Return a leaf that holds what a mask picks; the array and the mask become leaves."""
+    whole, mask, axis = x.parts
+    number, writes = len(leaves), any(held.value != feed for feed, held in run.storages.items())
+    for name, part in ("array", whole), ("mask", mask):
+        tensor = part._id()
+        feed, identity = run.session.feeds.get(tensor), 2 * _NOBODYS - tensor
+        if feed is not None and type(feed.value) is np.ndarray and not writes:  # which are there when it is picked
+            leaves.append(RawLeaf(SameLeaf(tensor), tensor, "array", identity))
+        else:
+            axes = _order_in_memory(part) if part._layout is not None else None
+            leaves.append(RawLeaf(None, tensor, "array", identity, axes))
+        paths.append(f"{paths[at]}: {name}")
+    return PickedCopy(at, number, number + 1, axis, str(whole.dtype), mask.size, mask.ndim == whole.ndim)
 
 
 def _step(step: Path, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:

@@ -3,21 +3,32 @@
 How many elements a mask picks is known only when the program runs. Most programs do not need to know: they compute
 with what was picked and write it back under the same mask (`x[m] = f(x[m]) + y[m]`, `x[m] *= 2`), or reduce it. A
 `Selection` computes on all elements and remembers the mask; writing back is a choice between old and new elements, a
-sum is one of the elements where the mask holds. Whatever else is asked of it picks the elements first, as
-`jitfuse.tracing.gathering` does or refuses. Owns what is computed without picking. Does not own indices that are known.
+sum is one of the elements where the mask holds, and a result is picked when the call ends. The places where a mask of
+one axis holds (`np.nonzero(m)[0]`) are a selection too, which picks from other arrays what its mask does. Whatever else
+is asked picks the elements first, as `jitfuse.tracing.gathering` does or refuses. Owns what is computed without
+picking. Does not own indices that are known.
 """
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from jitfuse import dtypes
 from jitfuse.errors import BoundsError, DTypeError
-from jitfuse.ir import ops, shape_rules
+from jitfuse.ir import ops, shape_rules, statuses
+from jitfuse.later import Later
 from jitfuse.tracing import gathering, indexing, numpy_moments, numpy_reductions
 from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.counting import is_in_loop
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from jitfuse.tracing import numpy_observed
+else:
+    numpy_observed = Later("jitfuse.tracing.numpy_observed")
 
 _REDUCTIONS: Final = {
     "sum": numpy_reductions.sum_, "prod": numpy_reductions.prod, "any": numpy_reductions.any_,
@@ -25,28 +36,43 @@ _REDUCTIONS: Final = {
     "std": numpy_moments.std,
 }
 """Reductions that NumPy defines for no elements too, by what computes them where a mask holds."""
+_EXTREMES: Final = {"max": statuses.NO_LARGEST, "min": statuses.NO_SMALLEST}
+"""Reductions that NumPy does not define for no elements, by the status that says so."""
 _DEPTH: Final = 4
 
 
 class Selection(TracedTensor):
     """Elements of `whole` where a mask holds; the mask's axes begin at axis `place`, and are one axis of the result."""
 
-    __slots__ = ("_known_mask", "_picked", "_place", "_whole")
+    __slots__ = ("_known_mask", "_picked", "_place", "_whole", "are_places")
 
-    def __init__(self, whole: TracedTensor, mask: TracedTensor, place: int) -> None:
+    def __init__(self, whole: TracedTensor, mask: TracedTensor, place: int, *, are_places: bool = False) -> None:
         self._run = whole._run
         self._whole = whole
         self._known_mask = mask
         self._place = place
+        self.are_places = are_places
         self._picked: TracedTensor | None = None
 
     # ------------------------------------------------------------------ picking
     def picked(self, *_: Any) -> Any:
         """Return the elements as a tensor; raises what indexing by a mask raises."""
+        if self._picked is None and self.are_places:
+            self._picked = numpy_observed.places_in("nonzero", self._known_mask)[0]
         if self._picked is None:
             key = (*(slice(None),) * self._place, self._known_mask)
             self._picked = gathering.picked_by_mask(self._whole, key if self._place else self._known_mask)
         return self._picked
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no elements have been picked so far."""
+        return self._picked is None
+
+    @property
+    def parts(self) -> tuple[TracedTensor, TracedTensor, int]:
+        """What is picked from, the mask, and the axis where the mask's axes begin."""
+        return self._whole, self._known_mask, self._place
 
     _meta = property(lambda self: self.picked()._meta)
     _storage = property(lambda self: self.picked()._storage)
@@ -54,6 +80,14 @@ class Selection(TracedTensor):
     _spot = property(lambda self: self.picked()._spot)
     _layout = property(lambda self: self.picked()._layout)
     _scalar = False
+    shape = property(lambda self: self.picked().shape, lambda self, new: setattr(self.picked(), "shape", new))
+
+    def _where(self) -> Any:
+        return self.picked()._where()
+
+    def laid_out(self, axes: Any) -> Any:
+        """Return the elements in this order in memory."""
+        return self.picked().laid_out(axes)
 
     @property
     def dtype(self) -> DTypeName:
@@ -73,7 +107,9 @@ class Selection(TracedTensor):
     # ------------------------------------------------------------------ without picking
     def as_copy(self, scalar: bool = False) -> Any:
         """Return the same elements in memory of their own."""
-        return self.picked().as_copy() if self._picked is not None else self._of(self._whole.as_copy())
+        if self._picked is not None:
+            return self.picked().as_copy()
+        return Selection(self._whole.as_copy(), self._known_mask, self._place, are_places=self.are_places)
 
     def _of(self, whole: TracedTensor, place: int | None = None) -> Selection:
         return Selection(whole, self._known_mask, self._place if place is None else place)
@@ -116,10 +152,23 @@ class Selection(TracedTensor):
         if self._place not in chosen:
             whole = self._whole.call(op.name, **{**attrs, "axis": axes if len(axes) > 1 else axes[0]})
             return self._of(whole, self._place - sum(a < self._place for a in axes))
+        if op.name in _EXTREMES and dtypes.kind(self.dtype) != "complex" and self.dtype != "bfloat16":
+            return self._extreme(op.name, axes)
         if op.name not in _REDUCTIONS or self.dtype in ("float16", "bfloat16"):
             return None
         options = {"ddof": attrs["correction"]} if "correction" in attrs else {}
         return _REDUCTIONS[op.name](self._whole, axis=axes, where=self.mask, **options)
+
+    def _extreme(self, name: str, axes: tuple[int, ...]) -> TracedTensor:
+        """Return the largest or smallest of the elements that the mask picks: NumPy has none of no elements."""
+        given = dtypes.numpy_dtype(self.dtype)
+        least: Any = -np.inf if given.kind == "f" else np.iinfo(given).min if given.kind in "iu" else False
+        most: Any = np.inf if given.kind == "f" else np.iinfo(given).max if given.kind in "iu" else True
+        other = self._whole.create("full", shape=(), value=least if name == "max" else most, dtype=self.dtype)
+        found: TracedTensor = self.mask.call("where", self._whole, other).call(name, axis=axes)
+        any_: TracedTensor = self._known_mask.call("any")
+        made: TracedTensor = found.call("require", any_, status=_EXTREMES[name])
+        return made
 
     def _assign_result(self, result: TracedTensor, name: str) -> None:
         """Take an operator's result as `y += z` does: the elements are the selection's own, a copy."""
@@ -129,7 +178,7 @@ class Selection(TracedTensor):
         if not dtypes.can_cast(str(result.dtype), str(self.dtype)):
             raise DTypeError(f"cannot cast {name}'s result from {result.dtype} to {self.dtype} with casting rule "
                              f"'same_kind', at {user_line()}. Write x = x.astype({result.dtype}) first.")
-        self._whole = indexing.cast(result._whole, self._whole)
+        self._whole, self.are_places = indexing.cast(result._whole, self._whole), False
 
 
 def apply(op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -164,12 +213,32 @@ def _are_equal(a: TracedTensor, b: TracedTensor) -> bool:
 
 
 # ---------------------------------------------------------------- items
+def places(mask: TracedTensor) -> Selection:
+    """Return the places where a mask of one axis holds."""
+    whole: Any = mask.create("arange", start=0, step=1, count=mask.size, dtype="int64")
+    return Selection(whole, mask.as_copy(), 0, are_places=True)
+
+
+def _as_masks(x: Any, items: list[Any]) -> list[Any]:
+    """Return the items of an index with the mask in place of places that it alone says, where the axis is as long."""
+    at = [k for k, i in enumerate(items) if type(i) is Selection]
+    if len(at) != 1 or not items[at[0]].are_places or not items[at[0]].is_open:
+        return items
+    k, mask = at[0], items[at[0]]._known_mask
+    if not all(isinstance(i, slice) or i is Ellipsis for i in (*items[:k], *items[k + 1 :])):
+        return items
+    axis = x.ndim - (len(items) - k) if Ellipsis in items[:k] else k
+    if not 0 <= axis < x.ndim or x.shape[axis] != mask.size or is_in_loop():
+        return items  # what a loop picks again and again is worth being found once
+    return [*items[:k], mask, *items[k + 1 :]]
+
+
 def _read(x: Any, index: Any) -> tuple[Any, TracedTensor, int] | None:
     """Return the basic part of an index, its mask, and where the mask's axes begin; None without just one mask."""
-    items = list(index) if isinstance(index, tuple) else [index]
+    items = _as_masks(x, list(index) if isinstance(index, tuple) else [index])
     masks = [k for k, i in enumerate(items) if type(i) is TracedTensor and i.dtype == "bool" and i.ndim]
     plain = all(i is None or i is Ellipsis or isinstance(i, slice) for k, i in enumerate(items) if k not in masks)
-    if len(masks) != 1 or not plain or items.count(Ellipsis) > 1:
+    if len(masks) != 1 or not plain or sum(i is Ellipsis for i in items) > 1:
         return None
     at, mask = masks[0], items[masks[0]]
     consuming = mask.ndim + sum(isinstance(i, slice) for i in items)

@@ -77,8 +77,8 @@ class Session:
         """The ops (from, below) of bodies that have been traced."""
         self.eager = self.on_device = False
         """Whether an eager array, or one on another device, is among the feeds."""
-        self.found: dict[Any, tuple[int, ...]] = {}
-        """What splits have found for a function and its operands, as long as it is kept."""
+        self.places: dict[int, int] = {}
+        """The places of elements that are not zero, for tensors of which Python has looked at how many there are."""
         self.known: dict[int, Any] = {}
         """Values that Python has asked for, and what they were computed from: constants and what is guarded alone."""
         self.known_bytes = 0

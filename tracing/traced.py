@@ -141,6 +141,8 @@ class TracedTensor(Operators):
                 in_order = False
             found.append(t._id())
         run, ids, meta = self._run, tuple(found), None
+        if op.is_of_many:
+            return tuple(fresh(run, made) for made in run.emit_all(op.name, ids, attrs))
         if run.mixed and found:
             made = mixed_numbers.apply(op, inputs, attrs)  # type: ignore[arg-type]
             if made is not None:

@@ -39,6 +39,7 @@ from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.result_containers import refuse_unlike
 from jitfuse.tracing.results import (
     OutputLeaf,
+    PickedCopy,
     PickedView,
     PlaceLeaf,
     RawLeaf,
@@ -49,6 +50,7 @@ from jitfuse.tracing.results import (
     in_memory_order,
     merge,
     picked,
+    settle_selections,
 )
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import line_of, was_caught
@@ -79,7 +81,7 @@ class _Run(Record):
     spec: Any
     effects: tuple[Effect, ...]
     chosen: tuple[tuple[int, str], ...]
-    picked: tuple[PickedView, ...]
+    picked: tuple[PickedView | PickedCopy, ...]
 
 
 def trace(
@@ -211,6 +213,8 @@ class _Call(Record, frozen=True):
             refuse_unlike(result, is_leaf)
             paths, values, spec = flatten(result, is_leaf=is_leaf)
             put = self._effects(recorder, view, result, paths, values)
+            returned = len(values) - sum(effect.count for effect in put)
+            settle_selections(recorder, values, returned)
             if recorder.branched:
                 choosing.returned(recorder, values)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
@@ -219,7 +223,6 @@ class _Call(Record, frozen=True):
             chosen = mixed_numbers.among(recorder, values) if recorder.mixed else []
             leaves += [RawLeaf(None, mixed.truth, "scalar", -mixed.truth) for _, mixed in chosen]
             paths += [f"{paths[k]} is Python's" for k, _ in chosen]
-            returned = len(values) - sum(effect.count for effect in put)
             views = picked(recorder, values[:returned], leaves, paths)
             if recorder.mode_matters:
                 raise ModeMattersError

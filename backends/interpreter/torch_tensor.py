@@ -95,6 +95,10 @@ class TorchTensor(EagerTensor):
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
         if op.kind == ops.CONTROL:
             return tuple(map(type(self), op.numpy(*[i.value for i in inputs], **attrs)))
+        if op.is_of_many:
+            device = inputs[0].value.device
+            arrays = [host_array(i.value) for i in inputs]
+            return tuple(type(self)(torch_functions.from_numpy(a).to(device)) for a in op.numpy(*arrays, **attrs))
         typed = self._failure(op, inputs, attrs)
         if typed is not None:
             raise typed

@@ -32,7 +32,7 @@ def host_function(
     if call.name == "matmul":
         return _matmul
     attrs, count = dict(call.attrs), len(call.inputs)
-    reference, is_control, draws = op.numpy, op.kind == ops.CONTROL, call.name == "generator_draw"
+    reference, is_of_many, draws = op.numpy, op.is_of_many, call.name == "generator_draw"
     where = f"in {call.name}" + (f", written at {call.source}" if call.source else "")
     make = bodies if bodies is not None else lambda: _interpreted(attrs)
 
@@ -43,7 +43,7 @@ def host_function(
                 generators.draw_into(results[0], *operands, **attrs)
                 return
             with np.errstate(all="ignore"):
-                if not is_control:
+                if not is_of_many:
                     results[0][...] = reference(*operands, **attrs)
                     return
                 for result, value in zip(results, reference(*operands, **{**attrs, **make()}), strict=True):

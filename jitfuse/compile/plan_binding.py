@@ -5,6 +5,7 @@ Owns outputs and result trees. Does not own steps (`jitfuse.compile.step_binding
 """
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from jitfuse.backends.llvm.runtime.result_tree import (
     ListResult,
     ObjectResult,
     Output,
+    PickedResult,
     ResultTree,
     ScalarResult,
     SlotResult,
@@ -33,7 +35,18 @@ from jitfuse.compile.kernel_object import Kernels
 from jitfuse.compile.step_binding import Memory, Place, StepBinder
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.tracing.foreign import array_as_tensor
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultLeaf, SameLeaf, ViewLeaf, rebuilding
+from jitfuse.tracing.results import (
+    NUMBERS,
+    ConstantLeaf,
+    OutputLeaf,
+    PickedCopy,
+    PlaceLeaf,
+    ResultLeaf,
+    SameLeaf,
+    ViewLeaf,
+    rebuilding,
+    tree_of,
+)
 from jitfuse.tracing.results import ResultTree as Tree
 
 
@@ -148,7 +161,7 @@ def known_result(bound: BoundEntry, leaf: ResultLeaf) -> ResultTree:
 def scalar_result(place: Place, dtype: str, kind: str) -> ResultTree:
     """Return the number at a place, as NumPy's ("scalar") or as Python's."""
     scalar = ScalarResult(place[0], numpy_dtype(dtype), place[1])
-    return scalar if kind == "scalar" else CallResult(_python_scalar, (scalar,))
+    return scalar if kind == "scalar" else AppliedResult(NUMBERS[dtype], scalar)
 
 
 # ---------------------------------------------------------------- torch tensors
@@ -187,8 +200,16 @@ def delivered(bound: BoundEntry, tree: Tree, leaves: list[Any]) -> Any:
         from jitfuse.tracing.effects import delivery  # few functions write state
 
         return CallResult(delivery(tree), (*leaves, *(SlotResult(bound.slot(chain)) for chain in tree.owners)))
-    rebuild = rebuilding(tree)
-    return CallResult(rebuild, tuple(leaves)) if tree.needs_settling else _assembled(tree.spec, leaves, rebuild)
+    if not tree.needs_settling:
+        return _assembled(tree.spec, leaves, tree.rebuild)
+    copies = [view for view in tree.picked if isinstance(view, PickedCopy) and not view.axis]
+    if tree.chosen or len(copies) < len(tree.picked) or bound.torch:
+        return CallResult(rebuilding(tree), tuple(leaves))
+    for view in copies:
+        leaves[view.at] = PickedResult(
+            leaves[view.whole], leaves[view.mask], numpy_dtype(view.dtype), view.extent, view.is_whole
+        )
+    return _assembled(tree.spec, leaves[: len(tree.result_leaves)], functools.partial(tree_of, tree.spec))
 
 
 def _assembled(spec: Any, leaves: list[Any], rebuild: Callable[[list[Any]], Any]) -> Any:
@@ -209,7 +230,3 @@ def _dict_result(spec: Any, leaves: list[Any]) -> Any:
     # optree flattens dicts in sorted order and rebuilds them in their own
     order: Any = optree.tree_unflatten(spec, list(range(len(leaves))))
     return DictResult(tuple(order), tuple(leaves[k] for k in order.values()))
-
-
-def _python_scalar(items: list[Any]) -> Any:
-    return items[0].item()

@@ -109,7 +109,7 @@ class Body:
                         yield from self._function(held[name], value, indent)
                 op = ops.get(step.op_name)
                 targets = ", ".join(self.names[i] for i in step.result_ids)
-                comma = "," * (op is not None and op.kind == ops.CONTROL and len(step.result_ids) == 1)
+                comma = "," * (op is not None and op.is_of_many and len(step.result_ids) == 1)
                 yield from lay_out(f"{targets}{comma} = ", self._call(step, held), indent=indent)
 
     def _function(self, name: str, program: FusedProgram, indent: str) -> Iterator[str]:

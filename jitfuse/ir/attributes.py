@@ -57,6 +57,8 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
     "n": _COUNT, "s": _EXTENTS, "norm": _WORD, "upper": _BOOL, "lower": _BOOL, "full_matrices": _BOOL,
     "on_true": _PROGRAM, "on_false": _PROGRAM, "condition": _PROGRAM, "body": _PROGRAM,
     "carries": _COUNT, "scanned": _COUNT, "length": _COUNT, "reverse": _BOOL,
+    "size": _COUNT, "return_index": _BOOL, "return_inverse": _BOOL, "return_counts": _BOOL, "sorted": _BOOL,
+    "assume_unique": _BOOL, "return_indices": _BOOL,
     "arrays": _COUNT, "reads": _PATH, "writes": _PATH, "sizes": _EXTENTS, "dilations": _EXTENTS,
 }
 """What an attribute of each name holds: the check, and the words for it."""

@@ -63,6 +63,11 @@ class Op(Record, frozen=True, eq=False):
     infer_results: InferResults | None = None
     nested_feeds: NestedFeeds | None = None
 
+    @property
+    def is_of_many(self) -> bool:
+        """Whether it may have several results."""
+        return self.infer_results is not None
+
     def check_attrs(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults filled in; raises ArgumentError on unknown or missing ones."""
         unknown = [a for a in attrs if a not in self.attrs]

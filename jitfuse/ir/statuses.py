@@ -34,6 +34,8 @@ WIDE_INT: Final = 15
 WIDE_RANGE: Final = 16
 """Where plain Python answers: a loop's range goes further than counters do."""
 NO_WEIGHT: Final = 17
+NO_LARGEST: Final = 18
+NO_SMALLEST: Final = 19
 
 FALLIBLE: Final = frozenset({
     "require", "power", "gather", "scatter", "take", "take_along_axis", "nanargmin", "nanargmax",
@@ -56,6 +58,8 @@ MESSAGES: Final = {
     WIDE_INT: "a float becomes an int beyond 64 bits",
     WIDE_RANGE: "a loop goes over a range beyond 2**31",
     NO_WEIGHT: "Weights sum to zero, can't be normalized",
+    NO_LARGEST: "zero-size array to reduction operation maximum which has no identity",
+    NO_SMALLEST: "zero-size array to reduction operation minimum which has no identity",
 }
 """The error's text of every status."""
 _ERRORS: Final[dict[int, type[JitfuseError]]] = {

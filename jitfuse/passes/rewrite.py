@@ -70,10 +70,10 @@ class ProgramBuilder:
         """Append an old step over other inputs and return its first result's id; the others have the ids that follow.
 
         `metas` are those of its results; None: they are inferred, for those of inputs have changed. A loop or branch is
-        never shared.
+        never shared, nor is what has several results.
         """
         keeps = self.unchanged and step.step_id >= self._number and step.result_ids[0] > self._last
-        if step.op_name in ops.HOLD_PROGRAMS:
+        if is_whole(step):
             if keeps:
                 return self._keep(step)
             before = [self.old.meta[r] for r in step.result_ids]
@@ -230,6 +230,11 @@ def _shared_key(op_name: str, inputs: tuple[int, ...], attrs: Attrs) -> Any:
     return op_name, inputs, exact_text(attrs)  # it tells 0.0 from -0.0 and 1 from True, which == does not
 
 
+def is_whole(step: OpStep) -> bool:
+    """Return whether a step is carried out as it is: it holds programs, or has several results."""
+    return step.op_name in ops.HOLD_PROGRAMS or len(step.result_ids) > 1
+
+
 Visit = Callable[[ProgramBuilder, OpStep, tuple[int, ...]], "int | None"]
 
 
@@ -237,8 +242,8 @@ def rewrite(program: FusedProgram, visit: Visit | None = None, *, share: bool = 
     """Rebuild a program: `visit(builder, step, inputs)` returns the new id of the step's result.
 
     `inputs` are already new ids. None copies the step as it is; a program none of whose steps changes is returned
-    itself. Steps stay in order. Loops and branches are copied without a visit: the programs that they hold go through
-    passes of their own.
+    itself. Steps stay in order. Loops, branches and what has several results are copied without a visit: the programs
+    that they hold go through passes of their own.
     """
     builder = ProgramBuilder(program, share=share)
     metas, sources = program.meta, program.sources
@@ -247,7 +252,7 @@ def rewrite(program: FusedProgram, visit: Visit | None = None, *, share: bool = 
     for step in program.steps:
         inputs = tuple([ids.get(i, i) for i in step.input_ids]) if ids else step.input_ids
         builder.source = sources.get(step.step_id)
-        new = None if visit is None or step.op_name in ops.HOLD_PROGRAMS else visit(builder, step, inputs)
+        new = None if visit is None or is_whole(step) else visit(builder, step, inputs)
         if new is None:
             kept = not changed or changed.isdisjoint(inputs)
             new = builder.copied(step, inputs, (metas[step.result_ids[0]],) if kept else None)

@@ -12,13 +12,10 @@ from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-import numpy as np
-
 from jitfuse.compile.delivery import Delivery
 from jitfuse.compile.matching import Conditions
 from jitfuse.errors import OverlapError
 from jitfuse.function_limits import Limits
-from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import (
     BRANCHED,
@@ -103,7 +100,7 @@ class Building:
         self._stopped = None
 
     # ------------------------------------------------------------------ looks
-    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
         """Answer one look: from what is known, or by running what has been traced since the last."""
         if self._stopped is not None:
             raise self._stopped  # user code has caught it and went on
@@ -171,7 +168,7 @@ class Building:
         feeds = tuple((feed.id, feed.kind, feed.meta) for feed in session.feeds.values())
         self._mark = hash((self._mark, new, feeds))
 
-    def _replay(self, run: Recorder, question: Question, state: State, answer: Answer) -> tuple[Any, tuple[int, ...]]:
+    def _replay(self, run: Recorder, question: Question, state: State, answer: Answer) -> Any:
         known = state.question
         assert known is not None
         if (state.mark, known.what, known.place) != (self._mark, question.what, question.place):
@@ -180,10 +177,11 @@ class Building:
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
             self._note_answer(question, answer)  # a walk has come upon it
-        return answer.value, self._adopt(run, state, answer)
+        self._adopt(run, state)
+        return answer.value
 
-    def _adopt(self, run: Recorder, state: State, answer: Answer) -> tuple[int, ...]:
-        """Have what a state keeps at hand; return tensors for the arrays of the answer."""
+    def _adopt(self, run: Recorder, state: State) -> None:
+        """Have what a state keeps at hand."""
         session = run.session
         for storage in (*_live(run), *run.storages.values()):
             storage.cache = {}  # views are read anew: what they held before is not kept
@@ -192,15 +190,10 @@ class Building:
             session.known.clear()
             session.known_bytes = 0
             session.varying.update(session.kept)
-        metas: Sequence[Meta] = answer.value if answer.arrays else ()
-        assert state.question is not None
-        new = tuple(session.graph.add_feed(meta, f"found by {state.question.what}") for meta in metas)
-        session.kept.update({tensor: len(state.kept) + k for k, tensor in enumerate(new)})
-        return new
 
     def _run_to(
         self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
-    ) -> tuple[Any, tuple[int, ...]]:
+    ) -> Any:
         refuse_overlap(run.session, written)  # a look at what shares memory with what is written would see the old
         frames = looking_frames()
         live = _live(run)
@@ -223,14 +216,12 @@ class Building:
         self._note_answer(question, answer)
         if loop is not None:
             raise LoopClosedSignal
-        return answer.value, self._adopt(run, target, answer)
+        self._adopt(run, target)
+        return answer.value
 
     def _answer_here(self) -> Answer:
-        """Return the answer that the next edge belongs to, without the call's arrays."""
-        answer = self.position.answer
-        if answer is None:
-            return Answer(self.position.key, None)
-        return answer._replace(arrays=tuple(np.empty(0) for _ in answer.arrays))
+        """Return the answer that the next edge belongs to."""
+        return self.position.answer or Answer(self.position.key, None)
 
     def _ancestor(self, question: Question, python: PythonState | None) -> State | None:
         """Return the state on the way here from which the function goes on just as it does from here."""

@@ -30,7 +30,7 @@ GoOn = Callable[[Tree, Call, Callable[[], Position], bool], Any]
 class _Made(Record, eq=False):
     bound: BoundEntry
     training: bool
-    ways: int
+    size: int
 
 
 class NativeTree:
@@ -63,7 +63,7 @@ class NativeTree:
         known = None if part is None else self._made.get(part.identity)
         if part is None or (known is None and len(self._made) >= MAX_ENTRIES):
             return None
-        if known is not None and known.ways == len(part.ways):
+        if known is not None and known.size == part.size:
             return None
         bound = BoundEntry(part.entrance, random_state(), self._handler) if known is None else known.bound
         try:
@@ -71,7 +71,7 @@ class NativeTree:
         except UnfitError:
             return None
         bound.entry.set_plan(training=training, plan=plan)
-        self._made[part.identity] = _Made(bound, training, len(part.ways))
+        self._made[part.identity] = _Made(bound, training, part.size)
         return bound.entry
 
     def drop(self) -> None:

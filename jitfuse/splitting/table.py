@@ -173,17 +173,19 @@ class Table:
         known = self._part.following.get(state, {})
         assert state.question is not None
         number, other = state.question.number, self._builder.label()
-        cases = [(_answer(key, number), self._label(state, key)) for key in known]  # 0.0 and -0.0 are two
-        if not cases:
-            pass
-        elif number is bool:
-            labels = dict(cases)
-            self._builder.branch(asked[0].value, labels.get(False, other), offset=asked[0].offset, wanted=False)
+        at, offset = asked[0].place if asked else (0, 0)  # what is printed may be texts alone
+        if number is None:
+            for content, key in state.seen.items():
+                if key in known:
+                    self._builder.match(at, content, self._label(state, key), offset=offset)
+        elif number is bool and known:
+            labels = {_answer(key, bool): self._label(state, key) for key in known}
+            self._builder.branch(at, labels.get(False, other), offset=offset, wanted=False)
             self._builder.jump(labels.get(True, other))
-        else:
-            at, offset = asked[0].place
+        elif known:
+            cases = [(_answer(key, number), self._label(state, key)) for key in known]
             self._builder.observe(at, asked[0].meta.dtype, cases, offset=offset)
-        if number is not bool or len(cases) < 2:
+        if number is not bool or len(known) < 2:
             self._builder.place(other)
             self._leave(way, state, kept, asked, drawn)
 
@@ -254,9 +256,9 @@ class Table:
         return ArrayResult(output)
 
 
-def _answer(key: Hashable, number: type | None) -> Any:
-    """Return the value that a key of `jitfuse.tracing.observing.exact` stands for."""
-    assert isinstance(key, tuple) and number is not None
+def _answer(key: Hashable, number: type) -> Any:
+    """Return the value that a key of `jitfuse.tracing.observing.exact` stands for: 0.0 and -0.0 are two."""
+    assert isinstance(key, tuple)
     kind, text = key[1]
     assert kind == number.__name__
     return text == "True" if number is bool else number(text)

@@ -8,7 +8,7 @@ states, edges and the walk along edges that are known, for which no user code ru
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from jitfuse.tracing.observing import Answer, Question
 from jitfuse.tracing.python_state import PythonState
 from jitfuse.tracing.results import ResultTree
 from jitfuse.tracing.view import Chain
+
+MAX_SEEN: Final = 64
+"""Contents of arrays that native code tells answers by, at one look."""
 
 
 class State(Record, eq=False):
@@ -42,6 +45,8 @@ class State(Record, eq=False):
     python: PythonState | None = None
     edges: dict[Hashable, list[Edge]] = fresh(default_factory=dict)
     """By the answer's key; those of one key differ in their conditions."""
+    seen: dict[bytes, Hashable] = fresh(default_factory=dict)
+    """The answers' keys by the bytes of the array that Python has looked at, where the answer is no number."""
 
     def path(self) -> list[tuple[State, Answer]]:
         """Return the states before this one with the answers that led on, from the first."""
@@ -143,8 +148,10 @@ class Call:
     def goes_on(self, state: State, kept: Sequence[Any], asked: Sequence[Any]) -> Answer:
         """Come to a state with these values; return the answer to its question."""
         assert state.question is not None
+        self.kept = tuple(kept)
         answer = state.question.ask(*map(np.asarray, asked))
-        self.kept = (*kept, *answer.arrays)
+        if state.question.looks and state.question.number is None and len(state.seen) < MAX_SEEN:
+            state.seen[np.asarray(asked[0]).tobytes()] = answer.key
         return answer
 
     def finish(self, edge: Edge) -> Delivery:

@@ -59,6 +59,11 @@ class Part(Record, eq=False):
     identity: Hashable
     """What tells entrances apart."""
 
+    @property
+    def size(self) -> int:
+        """How many ways there are, and contents of arrays that lead to them."""
+        return len(self.ways) + sum(len(state.seen) for state in self.following)
+
     def inside(self, head: State) -> list[Way]:
         """Return the ways that run again and again between returns to an outermost head."""
         return [way for way in self.ways if way.home is head]
@@ -115,7 +120,7 @@ def part_for(tree: Tree, call: Call, key: Hashable, training: bool, *, torch: bo
             return None
         following.setdefault(state, {})[key_] = way
         ends = ends or edge.target is None
-        if edge.target is not None and not way.back and _is_number(edge.target):
+        if edge.target is not None and not way.back and _is_read(edge.target):
             todo.extend((edge.target, k, known) for k in reversed(edge.target.edges))
     if not ends:
         return None
@@ -149,9 +154,9 @@ def _delivers_natively(edge: Edge, torch: bool) -> bool:
     return not edge.result.tree.effects if torch else not edge.result.torch
 
 
-def _is_number(state: State) -> bool:
-    """Return whether native code can read the answer to a state's question."""
-    return state.question is not None and state.question.number is not None
+def _is_read(state: State) -> bool:
+    """Return whether native code can read the answer to a state's question: from a number, or an array's bytes."""
+    return state.question is not None and state.question.looks
 
 
 def _find_homes(ways: Sequence[Way], heads: frozenset[State]) -> None:

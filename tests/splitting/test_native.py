@@ -178,18 +178,35 @@ def test_statuses() -> None:
         fused(np.arange(4.0), np.array([0, 4]))
 
 
-def test_masks_go_on_in_python() -> None:
+def test_masks_are_native() -> None:
     def f(x):
         while x.sum() > 9:
             x = x * 0.5
-        picked = x[x > 1]
+        picked = np.sort(x[x > 1])
         return picked * 2 if picked.sum() > 3 else x
 
-    fused = jf.fuse(f)
     rng = np.random.default_rng(3)
-    for _ in range(100):
-        x = rng.integers(0, 9, 4) * 1.0
-        same(fused(x), f(x))
+    native(f, *[(rng.integers(0, 9, 4) * 1.0,) for _ in range(12)])
+    native(lambda x: (np.cumsum(x[x > 1]), np.nonzero(x > 2), len(x[x < 3])), *[(rng.random(9) * 4,) for _ in range(5)])
+
+
+def test_sets_and_repetitions_are_native() -> None:
+    rng = np.random.default_rng(4)
+    calls = [(rng.integers(0, 5, 9), rng.integers(0, 9, 4)) for _ in range(6)]
+    native(lambda a, b: np.unique(a, return_inverse=True, return_counts=True), *calls)
+    native(lambda a, b: (np.intersect1d(a, b), np.union1d(a, b), np.setdiff1d(a, b), np.setxor1d(a, b)), *calls)
+    native(lambda a, b: (np.repeat(b, b % 3), np.bincount(a), np.trim_zeros(a)), *calls)
+
+
+def test_looks_at_texts_and_whole_arrays_are_native() -> None:
+    """The bytes that Python has seen tell the ways apart: of arrays, texts, rounded numbers, other dtypes."""
+    calls = [(np.array(v),) for v in ([1.0, 2.0], [-0.0, 2.0], [0.0, 2.0], [1.04, np.nan], [np.inf, 7.0])]
+    native(lambda x: [v * 2 for v in (x * 1).tolist()], *calls)
+    native(lambda x: x * 2 if f"{x[0] + 1:.1f}" == "2.0" else x * 3, *calls)
+    native(lambda x: x * len(str(x[1] + 1)), *calls)
+    native(lambda x: x * round(float(x[1]) if x[1] < 9 else 3.0, 1), *calls)
+    native(lambda x: x * np.asarray(x + 1).astype("int8").tolist()[0], *[(np.array([k, 2], "int8"),) for k in range(5)])
+    native(lambda x: x.tolist(), *[(np.arange(6.0)[s],) for s in (slice(None, None, 2), slice(None, None, -2))])
 
 
 def test_calls_are_let_go() -> None:

@@ -1,7 +1,7 @@
 """torch's functions whose results have shapes that depend on data: the program is split where they are called.
 
-Owns their entries in `jitfuse.tracing.torch_like.table`; the values come from NumPy. Does not own splitting
-(`jitfuse.tracing.numpy_observed`, `jitfuse.tracing.observing`).
+Owns their entries in `jitfuse.tracing.torch_like.table`; how many there are is all that Python looks at. Does not own
+splitting (`jitfuse.tracing.numpy_observed`, `jitfuse.tracing.observing`).
 """
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
-from jitfuse.tracing import gathering, numpy_statistics
+from jitfuse.tracing import gathering, numpy_scans, numpy_shapes, numpy_statistics
 from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.numpy_observed import Arrays, observed
+from jitfuse.tracing.numpy_observed import places_by_axis, places_in, rows_of_places, unique_of
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, result_dtype, strong
 from jitfuse.tracing.torch_like.table import implements
@@ -29,12 +29,8 @@ def nonzero(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     x = strong(input)
     if as_tuple:
         x = x.reshape((1,)) if not x.ndim else x
-        return tuple(map(wrap, observed("torch.nonzero", (x,), np.nonzero, _KEEP)))
-    return wrap(observed("torch.nonzero", (x,), _rows, _KEEP)[0])
-
-
-def _rows(array: np.ndarray[Any, Any]) -> Arrays:
-    return (np.argwhere(array),)
+        return tuple(map(wrap, places_by_axis("torch.nonzero", x, _KEEP)))
+    return wrap(rows_of_places("torch.nonzero", x, _KEEP).as_copy())
 
 
 @implements("argwhere")
@@ -51,8 +47,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
         raise DTypeError(f"masked_select: expected BoolTensor for mask, got {m.dtype}, at {user_line()}")
     shape = np.broadcast_shapes(x.shape, m.shape)
     x, m = (t.call("broadcast_to", shape=shape) for t in (x, m))
-    places = observed("torch.masked_select", (m.ravel(),), np.nonzero, _KEEP)[0]
-    return wrap(gathering.take(x.ravel(), places, 0))
+    return wrap(gathering.take(x.ravel(), places_in("torch.masked_select", m.ravel(), _KEEP)[0], 0))
 
 
 @implements("masked_scatter")
@@ -76,11 +71,8 @@ def unique(input: Any, sorted: bool = True, return_inverse: bool = False, return
     x = strong(input)
     axis = None if dim is None else int(numbers(dim))
 
-    def compute(array: np.ndarray[Any, Any]) -> Arrays:
-        values, inverse, counts = np.unique(array, return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
-        return values, inverse.reshape(array.shape if axis is None else -1), counts
-
-    return _asked(observed("torch.unique", (x,), compute, _OUTSIDE), return_inverse, return_counts)
+    attrs = {"return_inverse": True, "return_counts": True, "axis": axis, "equal_nan": False}
+    return _asked(unique_of("torch.unique", x, attrs), return_inverse, return_counts)
 
 
 @implements("unique_consecutive")
@@ -90,13 +82,14 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
     if dim is not None and x.ndim > 1:
         raise UnsupportedError(f"unique_consecutive(dim=...) of several axes is not available, at {user_line()}")
 
-    def compute(array: np.ndarray[Any, Any]) -> Arrays:
-        flat = array.ravel()
-        new = np.concatenate([np.ones(min(flat.size, 1), bool), flat[1:] != flat[:-1]])
-        ends = np.append(np.flatnonzero(new), flat.size)
-        return flat[new], (np.cumsum(new) - 1).reshape(array.shape), np.diff(ends)
-
-    return _asked(observed("torch.unique_consecutive", (x,), compute, _OUTSIDE), return_inverse, return_counts)
+    flat = x.ravel()
+    new = flat[1:].call("not_equal", flat[:-1])
+    new = numpy_shapes.concatenate([x.create("full", shape=(min(flat.size, 1),), value=True, dtype="bool"), new])
+    places = places_in("torch.unique_consecutive", new, _OUTSIDE)[0]
+    end = x.create("full", shape=(1,), value=flat.size, dtype="int64")
+    counts = numpy_scans.diff(numpy_shapes.concatenate([places, end]))
+    inverse = (cast(new, "int64").call("cumsum", axis=0) - 1).reshape(x.shape)
+    return _asked((gathering.take(flat, places, 0), inverse, counts), return_inverse, return_counts)
 
 
 def _asked(made: tuple[Tensor, ...], inverse: bool, counts: bool) -> Any:

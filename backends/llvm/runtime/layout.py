@@ -204,6 +204,7 @@ class Op:
     ALLOC: Final = 12
     STRIDED: Final = 13
     SWEEP: Final = 14
+    MATCH: Final = 15
 
 
 class SweepWord:
@@ -246,6 +247,7 @@ class Result:
     DICT: Final = 7
     CALL: Final = 8
     APPLY: Final = 9
+    PICK: Final = 10
 
 
 class Code:

@@ -27,7 +27,7 @@ LEVEL = 0
 """Code generation level of the runtime: level 1 takes three times as long to make calls a tenth faster."""
 
 C_SYMBOLS = frozenset({
-    "clock_gettime", "free", "madvise", "memcpy", "memmove", "memset", "mmap", "munmap", "posix_memalign",
+    "clock_gettime", "free", "madvise", "memcmp", "memcpy", "memmove", "memset", "mmap", "munmap", "posix_memalign",
     "pthread_attr_destroy", "pthread_attr_init", "pthread_attr_setdetachstate", "pthread_create",
     "pthread_getaffinity_np", "pthread_setaffinity_np", "pthread_sigmask", "sched_getcpu", "sched_yield", "sigfillset",
     "syscall",

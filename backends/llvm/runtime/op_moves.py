@@ -34,6 +34,12 @@ class Moves(OpBasis):
         a, b = (f.load("i64", self.data(self.rest(at))) for at in (2, 4))
         self.jump_where(f.icmp("slt", a, b), 6)
 
+    def match(self) -> None:
+        """Jump where memory holds certain bytes."""
+        f = self.f
+        order = f.call("memcmp", "i32", [self.data(self.rest(2)), self.address(4), self.word(5)])
+        self.jump_where(f.icmp("eq", order, f.const("i32", 0)), 6)
+
     def jump_where(self, condition: Value, at: int) -> None:
         """Jump to the op that word `at` names where a condition holds, else go on."""
         f = self.f

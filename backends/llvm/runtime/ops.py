@@ -47,7 +47,7 @@ class _Ops(Sweeps):
             Op.LAUNCH: self.launch, Op.HOST: self.host, Op.OBSERVE: self.observe, Op.CHECK: self.check,
             Op.JUMP: self.jump, Op.RETURN: self.return_, Op.MOVE: self.move, Op.SWAP: self.swap, Op.COPY: self.copy,
             Op.COUNT: self.count, Op.BRANCH: self.branch, Op.LESS: self.less, Op.ALLOC: self.alloc,
-            Op.STRIDED: self.strided, Op.SWEEP: self.sweep,
+            Op.STRIDED: self.strided, Op.SWEEP: self.sweep, Op.MATCH: self.match,
         }
         self.dispatch(kinds, "invalid")
         f.label("advance")

@@ -196,6 +196,12 @@ class PlanBuilder:
             words += [bits, self._jump(len(words) + 3, label)]
         self._op(Op.OBSERVE, *words)
 
+    def match(self, value: int, content: bytes, label: Label, *, offset: int = 0) -> None:
+        """Jump to a label where memory has this content; else go on with the next step."""
+        held = np.frombuffer(content, np.uint8)
+        self.hold(held)
+        self._op(Op.MATCH, self._known(value), offset, held.ctypes.data, len(content), self._jump(6, label))
+
     def check(self, value: int, offset: int = 0, *, site: int) -> None:
         """End the call through the handler where the int64 status at an address is not 0."""
         self._op(Op.CHECK, self._known(value), offset, site)

@@ -11,6 +11,7 @@ import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Result
+from jitfuse.backends.llvm.runtime.picking import SIZES
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper
 from jitfuse.records import Record
 
@@ -93,9 +94,22 @@ class AppliedResult(Record, frozen=True):
     of: ResultTree
 
 
+class PickedResult(Record, frozen=True):
+    """A new array of the elements of one array, of this dtype, where another holds: a mask of its first axes.
+
+    The mask has `count` elements; `is_whole` says that it is of all axes.
+    """
+
+    whole: ResultTree
+    mask: ResultTree
+    dtype: DTypeLike
+    count: int
+    is_whole: bool
+
+
 ResultTree = (
     ArrayResult | ScalarResult | SlotResult | ObjectResult | ViewResult
-    | TupleResult | ListResult | DictResult | CallResult | AppliedResult
+    | TupleResult | ListResult | DictResult | CallResult | AppliedResult | PickedResult
 )
 
 
@@ -129,6 +143,11 @@ class ResultTable:
             case AppliedResult(function, of):
                 depth = self.add(of)
                 table += [Result.APPLY, keep.ref(function), 0, 0]
+                return depth
+            case PickedResult(whole, mask, dtype, count, is_whole):
+                depth = max(self.add(whole), 1 + self.add(mask))
+                size = np.dtype(dtype).itemsize if is_whole else 0
+                table += [Result.PICK, count, size if size in SIZES else 0, keep.ref(np.dtype(dtype))]
                 return depth
             case _:
                 return self._container(tree)

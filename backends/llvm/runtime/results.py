@@ -13,6 +13,8 @@ from collections.abc import Callable
 from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Config, Plan, Result, Spec
+from jitfuse.backends.llvm.runtime.memory_owner import own
+from jitfuse.backends.llvm.runtime.picking import emit_picking
 from jitfuse.backends.llvm.runtime.pyobject import (
     I32_ZERO,
     ONE,
@@ -35,6 +37,7 @@ def emit_results(module: Module) -> None:
     _emit_array(module)
     _emit_view(module)
     _emit_owner(module)
+    emit_picking(module)
     _Results(module).emit()
 
 
@@ -115,11 +118,7 @@ def _emit_owner(module: Module) -> None:
     f.label("made")
     array = f.phi("ptr", [(bytes_, "arena"), (output, "output")])
     _return_null_where_null(f, array)
-    handler = config(f, Config.MEMORY_HANDLER)
-    incref(f, handler)
-    f.set_field(handler, array, layout.ARRAY_MEM_HANDLER)
-    owning = f.or_(f.field("i32", array, layout.ARRAY_FLAGS), f.const("i32", layout.FLAG_OWNDATA))
-    f.set_field(owning, array, layout.ARRAY_FLAGS)
+    own(f, array)
     set_item(f, array, owners, k)
     f.ret(array)
 
@@ -152,6 +151,7 @@ class _Results(RecordReader):
             Result.ARRAY: self.array, Result.SCALAR: self.scalar, Result.SLOT: self.slot,
             Result.OBJECT: self.object_, Result.VIEW: self.view, Result.TUPLE: self.tuple_,
             Result.LIST: self.list_, Result.DICT: self.dict_, Result.CALL: self.call, Result.APPLY: self.apply,
+            Result.PICK: self.pick,
         }
         self.dispatch(kinds, "invalid")
         f.label("push")
@@ -272,6 +272,17 @@ class _Results(RecordReader):
         argument = item(f, self.stack, below)
         target = f.call("PyObject_CallOneArg", "ptr", [self.address(1), argument])
         decref(f, argument)
+        self.fail_where_null(target, below)
+        self.push(target, below)
+
+    def pick(self) -> None:
+        f = self.f
+        below = f.sub(self.height, f.const("i64", 2))
+        operands = f.offset(self.stack, below, "ptr")
+        whole, mask = item(f, operands, ZERO), item(f, operands, ONE)
+        target = f.call("jf_pick", "ptr", [whole, mask, self.word(1), self.word(2), self.address(3)])
+        decref(f, whole)
+        decref(f, mask)
         self.fail_where_null(target, below)
         self.push(target, below)
 

@@ -18,6 +18,9 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {file: tuple(operators.split()) fo
         complex_argmax
     """,
     "contractions": "matmul einsum",
+    "counted": """
+        nonzero_counted repeat_counted unique_padded intersect1d_padded union1d_padded setdiff1d_padded setxor1d_padded
+    """,
     "control": "cond while_loop fori_loop scan rolled_loop",
     "creation": "zeros full extent arange constant",
     "elementwise": """

@@ -118,6 +118,27 @@ def test_observed_values_choose_the_way(harness: Any, dtype: str) -> None:
     assert f(np.array(values[-1:], dtype)) == "no case"
 
 
+@pytest.mark.parametrize("nbytes", [0, 1, 7, 8, 24, 4001])
+def test_memory_that_holds_certain_bytes_chooses_the_way(harness: Any, nbytes: int) -> None:
+    held = bytes(range(256)) * 16
+    contents = [held[k : k + nbytes] for k in range(3)]
+
+    def build(p: PlanBuilder, value: int) -> None:
+        labels = [p.label() for _ in contents]
+        for content, label in zip(contents, labels):
+            p.match(value, content, label, offset=1)
+        p.finish(ObjectResult("none"))
+        for k, label in enumerate(labels):
+            p.place(label)
+            p.finish(ObjectResult(k))
+
+    f = single(harness, build, shape=(nbytes + 1,), dtype="uint8")
+    for k, content in enumerate(contents):
+        assert f(np.frombuffer(b"x" + content, np.uint8).copy()) == (k if nbytes else 0)
+    if nbytes:
+        assert f(np.frombuffer(b"x" + contents[0][:-1] + b"!", np.uint8).copy()) == "none"
+
+
 def test_host_arrays_stay_valid_for_whoever_keeps_them(harness: Any) -> None:
     kept: list[np.ndarray] = []
 
