@@ -17,7 +17,7 @@ _SAMPLES: Final[dict[str, Any]] = {
     "starts": (0,), "steps": (1,), "counts": (3,), "positions": (0,), "shifts": (1,), "reps": (2,), "times": 2,
     "n": 3, "s": (3,), "sizes": (2,), "dilations": (1,),
     "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
-    "method": "random",
+    "method": "random", "size": 3,
 }
 """Attribute values that fit an array of shape (3,)."""
 
@@ -37,7 +37,7 @@ def accepted_dtypes(op: ops.Op) -> list[str]:
     accepted = []
     for dtype in SUPPORTED:
         try:
-            op.result_meta(_operands(op, dtype), _attributes(op, dtype))
+            op.result_metas(_operands(op, dtype), _attributes(op, dtype))
         except JitfuseError:
             continue
         accepted.append(dtype)

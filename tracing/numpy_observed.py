@@ -35,7 +35,8 @@ def extent(name: str, count: Tensor, way_out: str) -> int:
     """
     run: Any = count._run
     if not observing.may_split(run):
-        raise UnsupportedError(f"{name} has a shape that depends on data, at {user_line()}. {way_out}")
+        line = run.fixed_source or user_line()
+        raise UnsupportedError(f"{name} has a shape that depends on data, at {line}. {way_out}")
     return int(observing.look(run, count._id(), name, operator.index, extent=True))
 
 

@@ -91,7 +91,7 @@ def look(run: Recorder, tensor: int, what: str, convert: Callable[[Any], Any], *
     number = _number(run.graph.metas[tensor], convert)
     if number is None and tensor in run.session.feeds and may_split(run):
         tensor = run.emit("copy", (tensor,))  # whatever the argument's strides are
-    return ask(run, Question(what, user_line(), answer, number, extent, looks=True), (tensor,))
+    return ask(run, Question(what, run.fixed_source or user_line(), answer, number, extent, looks=True), (tensor,))
 
 
 def _number(meta: Meta, convert: Callable[[Any], Any]) -> type | None:

@@ -384,7 +384,9 @@ def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
         if type(x) is not Selection:
             continue
         if k >= returned or numbers[id(x)] > 1 or not observing.may_split(run):
+            before, run.fixed_source = run.fixed_source, x.line  # no line of the user's is at work
             x.picked()
+            run.fixed_source = before
         if not x.is_open and x is value:
             values[k] = x.picked()
 

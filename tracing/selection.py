@@ -44,7 +44,7 @@ _DEPTH: Final = 4
 class Selection(TracedTensor):
     """Elements of `whole` where a mask holds; the mask's axes begin at axis `place`, and are one axis of the result."""
 
-    __slots__ = ("_known_mask", "_picked", "_place", "_whole", "are_places")
+    __slots__ = ("_known_mask", "_picked", "_place", "_whole", "are_places", "line")
 
     def __init__(self, whole: TracedTensor, mask: TracedTensor, place: int, *, are_places: bool = False) -> None:
         self._run = whole._run
@@ -52,6 +52,7 @@ class Selection(TracedTensor):
         self._known_mask = mask
         self._place = place
         self.are_places = are_places
+        self.line = user_line()
         self._picked: TracedTensor | None = None
 
     # ------------------------------------------------------------------ picking

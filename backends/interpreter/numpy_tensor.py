@@ -80,7 +80,7 @@ class NumPyTensor(EagerTensor):
         try:
             value = op.numpy(*[i.value for i in inputs], **attrs)
             if type(value) is tuple:
-                return tuple(map(type(self), value))
+                return tuple([type(self)(v[()] if type(v) is np.ndarray and not v.shape else v) for v in value])
             if type(value) is np.ndarray and not value.shape:
                 value = value[()]
             result = type(self)(value)

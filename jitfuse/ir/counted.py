@@ -70,10 +70,8 @@ def unique(x: Array, **attrs: Any) -> tuple[Array, ...]:
 
 def of_sets(name: str) -> Callable[..., tuple[Array, ...]]:
     """Return NumPy's function of two sets of this name, with room for the elements of both."""
-    plain = getattr(np, name)
-
     def function(a: Array, b: Array, **attrs: Any) -> tuple[Array, ...]:
-        found = plain(a, b, **attrs)
+        found = getattr(np, name)(a, b, **attrs)
         arrays = found if isinstance(found, tuple) else (found,)
         return padded(arrays, [0] * len(arrays), a.size + b.size)
 

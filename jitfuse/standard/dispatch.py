@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,9 +16,16 @@ from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.numpy_functions import traced_among
 from jitfuse.tracing.recorder import active
 
+_ARRAYS: Final = frozenset({"where", "zeros_like", "ones_like", "full_like", "empty_like"})
+"""Functions that return arrays of rank 0 as such, as NumPy's do."""
+_AS_GIVEN: Final = frozenset({"astype", "reshape"})
+"""Functions that do so of arrays, and of NumPy's scalars return scalars."""
+
 
 def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a function over AbstractTensors take NumPy arrays and nested lists in their place, and return arrays."""
+
+    name = function.__name__
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -26,9 +33,11 @@ def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         if traced_among(*args, *kwargs.values()) is not None:
             return function(*args, **kwargs)
-        from jitfuse.arrays.making import plain
+        from jitfuse.arrays.making import plain, unwrap
 
-        return plain(function(*map(_taken, args), **{k: _taken(v) for k, v in kwargs.items()}))
+        made = function(*map(_taken, args), **{k: _taken(v) for k, v in kwargs.items()})
+        is_array = name in _ARRAYS or (name in _AS_GIVEN and bool(args) and isinstance(args[0], np.ndarray))
+        return unwrap(made) if is_array else plain(made)
 
     return call
 

@@ -21,7 +21,7 @@ class Outcome(Record, frozen=True):
     libraries: frozenset[str]
     contracts: bool
     loops: bool
-    splits: bool
+    runs: str
     error: str
 
 
@@ -44,24 +44,27 @@ def outcome(
     try:
         traced = trace(function, arguments, {}, foreign=foreign)
     except JitfuseError as error:
-        splits = _splits(function, arguments if given is None else given)
-        return Outcome(frozenset(), contracts=False, loops=False, splits=splits, error=_way_out(str(error)))
+        runs = _runs(function, arguments if given is None else given)
+        return Outcome(frozenset(), contracts=False, loops=False, runs=runs, error=_way_out(str(error)))
     kinds = {s.op_name: getattr(ops.get(s.op_name), "kind", "") for s in traced.program.steps}
     return Outcome(frozenset(k for k, v in kinds.items() if v == ops.LIBRARY),
-                   contracts=ops.CONTRACTION in kinds.values(), loops=ops.CONTROL in kinds.values(), splits=False,
+                   contracts=ops.CONTRACTION in kinds.values(), loops=ops.CONTROL in kinds.values(), runs="",
                    error="")
 
 
-def _splits(function: Callable[..., Any], arguments: Sequence[Any]) -> bool:
-    """Return whether a call runs, in segments between which Python looks at values."""
+def _runs(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
+    """Return how a call runs where a program without data does not: "" for not at all."""
     from jitfuse.fuse import fuse
 
     fused = fuse(function)
     try:
         fused(*arguments)
     except Exception:
-        return False
-    return bool(fused.stats()["splits"])
+        return ""
+    counts = fused.stats()
+    if counts["splits"]:
+        return "splits: its shape depends on values"
+    return "" if counts["fallbacks"] else "fused, picked when the call ends; splits where Python needs its shape"
 
 
 _PLACE: Final = re.compile(r",? ?\(?(?:at|made at) (?:<string>|\S+\.py):\d+\)?")
@@ -74,11 +77,11 @@ def _way_out(message: str) -> str:
 def words(outcomes: list[Outcome]) -> str:
     """Return what the examples of one function show, in words."""
     failed = [o for o in outcomes if o.error]
-    if failed and not all(o.splits for o in failed):
+    if failed and not all(o.runs for o in failed):
         some = "" if len(failed) == len(outcomes) else "some forms "
         return f"{some}refused: {failed[0].error}"
     if failed:
-        return "splits: its shape depends on values"
+        return failed[0].runs
     libraries = sorted(frozenset[str]().union(*(o.libraries for o in outcomes)))
     parts = []
     if any(not o.libraries and not o.contracts and not o.loops for o in outcomes) or not (libraries or any(

@@ -239,3 +239,20 @@ def test_floor_division_at_infinities_and_beside_them() -> None:
             np.testing.assert_array_equal(np.asarray(jf.asarray(finite) // np.inf), finite / np.array(np.inf, dtype))
             np.testing.assert_array_equal(np.asarray(2.0 // jf.asarray(x)), jf.floor_divide(np.array(2.0, dtype), x))
             assert (jf.asarray(finite) // 2.0).dtype == dtype
+
+
+RANK_0 = {
+    "astype": lambda x: jf.astype(x, "float32"), "astype to its own": lambda x: jf.astype(x, "float64", copy=False),
+    "reshape": lambda x: jf.reshape(x, ()), "where": lambda x: jf.where(x > 1, x, x), "sin": lambda x: jf.sin(x),
+    "zeros_like": lambda x: jf.zeros_like(x), "ones_like": lambda x: jf.ones_like(x), "sum": lambda x: jf.sum(x),
+    "full_like": lambda x: jf.full_like(x, 2), "squeeze": lambda x: jf.squeeze(jf.expand_dims(x, axis=0), axis=0),
+    "clip": lambda x: jf.clip(x, 0, 1), "permute_dims": lambda x: jf.permute_dims(x, ()),
+}
+
+
+@pytest.mark.parametrize("name", RANK_0)
+@pytest.mark.parametrize("x", [np.array(3.5), np.float64(3.5)], ids=["array", "scalar"])
+def test_plain_arrays_of_rank_0_give_what_they_give_in_fused_functions(name: str, x: Any) -> None:
+    outside, inside = RANK_0[name](x), jf.fuse(RANK_0[name])(x)
+    assert type(outside) is type(inside) and outside.dtype == inside.dtype
+    np.testing.assert_array_equal(outside, inside)

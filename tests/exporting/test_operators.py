@@ -42,10 +42,11 @@ CASES_OF = _cases_of()
 
 def program_of(op: ops.Op, metas: list[Meta], attrs: dict[str, Any]) -> FusedProgram:
     """Return the program of one step over feeds."""
-    n = len(metas)
-    step = OpStep(0, op.name, tuple(range(n)), make_attrs(attrs), (n,), op.mode_sensitive)
-    meta = {**dict(enumerate(metas)), n: op.result_meta(metas, attrs)}
-    return FusedProgram(frozenset(range(n)), (step,), {"result": n}, meta)
+    n, made = len(metas), op.result_metas(metas, attrs)
+    results = tuple(range(n, n + len(made)))
+    step = OpStep(0, op.name, tuple(range(n)), make_attrs(attrs), results, op.mode_sensitive)
+    outputs = {f"result[{k}]": i for k, i in enumerate(results)} if len(made) > 1 else {"result": n}
+    return FusedProgram(frozenset(range(n)), (step,), outputs, dict(enumerate([*metas, *made])))
 
 
 @cache
@@ -72,7 +73,7 @@ def check(op: ops.Op, operands: list[Any], attrs: dict[str, Any], metas: list[Me
     for mode in (False, True) if op.mode_sensitive else (False,):
         function = load(export(program, mode))
         try:
-            expected = ProgramRunner(program)(dict(enumerate(operands)), mode).outputs["result"]
+            expected = tuple(ProgramRunner(program)(dict(enumerate(operands)), mode).outputs.values())
         except JitfuseError as error:
             with pytest.raises((ValueError, TypeError, ArithmeticError, IndexError)):
                 function(*operands)
@@ -80,13 +81,14 @@ def check(op: ops.Op, operands: list[Any], attrs: dict[str, Any], metas: list[Me
             continue
         before = [np.array(x) for x in operands]
         got = function(*operands)
-        same(got, expected, (op.name, metas, attrs))
-        assert type(got) is type(expected), (type(got), type(expected), op.name)
-        for x, y in zip(operands, before):
-            same(x, y, "an operand was changed")
-            assert not (isinstance(got, np.ndarray) and isinstance(x, np.ndarray) and np.shares_memory(got, x))
-        if isinstance(got, np.ndarray):
-            assert got.flags.writeable
+        for one, wanted in zip(got if op.is_of_many else (got,), expected, strict=True):
+            same(one, wanted, (op.name, metas, attrs))
+            assert type(one) is type(wanted), (type(one), type(wanted), op.name)
+            for x, y in zip(operands, before):
+                same(x, y, "an operand was changed")
+                assert not (isinstance(one, np.ndarray) and isinstance(x, np.ndarray) and np.shares_memory(one, x))
+            if isinstance(one, np.ndarray):
+                assert one.flags.writeable
 
 
 WRITTEN = [op for op in ops.table() if op.kind != ops.CONTROL]

@@ -161,6 +161,8 @@ WRONG: dict[str, list[Any]] = {
     "carries": [-1, None], "scanned": [1.0], "length": [None, -1], "reverse": [0, None],
     "arrays": [-1, None], "reads": [(0, 1), [(0, 1)]], "writes": [((0.5,),)],
     "sizes": [(-1,), 2], "dilations": [(-1,), None],
+    "size": [-1, None, 2.0], "return_index": [0], "return_inverse": [None], "return_counts": [1], "sorted": ["yes"],
+    "assume_unique": [0], "return_indices": [None],
 }
 
 

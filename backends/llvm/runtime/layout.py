@@ -250,6 +250,10 @@ class Result:
     PICK: Final = 10
 
 
+PICKED_SIZES: Final = (1, 2, 4, 8, 16)
+"""Bytes of an element that is picked natively."""
+
+
 class Code:
     """How an observed scalar is read."""
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
+from jitfuse.backends.llvm.runtime.layout import PICKED_SIZES
 from jitfuse.backends.llvm.runtime.memory_owner import own
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO
 
-SIZES = (1, 2, 4, 8, 16)
-"""Bytes of an element that is picked natively."""
 _FEW = 256
 """Elements up to which NumPy takes as long."""
 _WORD = 8
@@ -23,7 +22,7 @@ def emit_picking(module: Module) -> None:
     so many, each of `size` bytes, where a mask of the same shape holds. NumPy answers where it is strided, small, or of
     elements of another size (0). Null with the exception set where there is no memory.
     """
-    for nbytes in SIZES:
+    for nbytes in PICKED_SIZES:
         _emit_compress(module, nbytes)
     _emit_count(module)
     parameters = [("whole", "ptr"), ("mask", "ptr"), ("count", "i64"), ("size", "i64"), ("descr", "ptr")]
@@ -38,11 +37,11 @@ def emit_picking(module: Module) -> None:
     extent = f.alloca("i64")
     f.store(f.call("jf_count_true", "i64", [holds, count]), extent)
     room = f.mul(f.load("i64", extent), size)
-    data = f.call("jf_alloc", "ptr", [f.add(room, f.const("i64", SIZES[-1]))])
+    data = f.call("jf_alloc", "ptr", [f.add(room, f.const("i64", PICKED_SIZES[-1]))])
     with f.if_(f.icmp("eq", data, f.null), likely=False):
         f.ret(f.call("PyErr_NoMemory", "ptr", []))
-    f.switch(size, "made", [(n, f"of{n}") for n in SIZES])
-    for n in SIZES:
+    f.switch(size, "made", [(n, f"of{n}") for n in PICKED_SIZES])
+    for n in PICKED_SIZES:
         f.label(f"of{n}")
         f.call(f"jf_compress{n}", "void", [data, source, holds, count])
         f.br("made")

@@ -11,7 +11,6 @@ import numpy as np
 
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Result
-from jitfuse.backends.llvm.runtime.picking import SIZES
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper
 from jitfuse.records import Record
 
@@ -147,7 +146,7 @@ class ResultTable:
             case PickedResult(whole, mask, dtype, count, is_whole):
                 depth = max(self.add(whole), 1 + self.add(mask))
                 size = np.dtype(dtype).itemsize if is_whole else 0
-                table += [Result.PICK, count, size if size in SIZES else 0, keep.ref(np.dtype(dtype))]
+                table += [Result.PICK, count, size if size in layout.PICKED_SIZES else 0, keep.ref(np.dtype(dtype))]
                 return depth
             case _:
                 return self._container(tree)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.dtypes import numpy_dtype
-from jitfuse.errors import ArgumentError, ShapeError
+from jitfuse.dtypes import can_cast, numpy_dtype
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import counted, meta_rules, shape_rules
 from jitfuse.ir.op import LIBRARY, REQUIRED, InferResults, Op, add
 from jitfuse.ir.program import Meta
@@ -30,6 +30,8 @@ def _infer_repeat(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     (m,) = metas
     if m.ndim != 1 or attrs["size"] < 0:
         raise ShapeError(f"repeat_counted: {attrs['size']} places by counts of shape {m.shape}")
+    if not can_cast(m.dtype, "int64", "safe"):
+        raise DTypeError(f"repeat_counted: counts are integers that int64 holds, not {m.dtype}")
     return Meta((attrs["size"],), "int64", m.device)
 
 

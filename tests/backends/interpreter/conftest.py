@@ -12,6 +12,7 @@ import pytest
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import JitfuseError
 from jitfuse.ir import generators, linear_algebra, ops
+from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.program import Meta
 
 Case = tuple[list[Any], dict[str, Any]]
@@ -67,7 +68,7 @@ def cases_of(op: ops.Op) -> Iterator[Case]:
     for shape, dtype in itertools.product(SHAPES, SUPPORTED):
         for operands, attrs in _cases(op, shape, dtype):
             try:
-                op.result_meta([Meta(np.shape(x), np.asarray(x).dtype.name) for x in operands], attrs)
+                op.result_metas([Meta(np.shape(x), np.asarray(x).dtype.name) for x in operands], attrs)
             except JitfuseError:
                 continue
             yield operands, op.check_attrs(attrs)
@@ -166,6 +167,8 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
         for axis, n, norm in itertools.product(range(-1, len(shape)), (1, 4, 5), ("backward", "ortho", "forward")):
             attrs = {"n": n, "axis": axis} if "n" in op.attrs else {"s": (n,), "axes": (axis,)}
             yield [x], {**attrs, "norm": norm}
+    elif op.name in FAMILIES["counted"]:
+        yield from _counted(op, x, shape)
     elif op.name == "searchsorted":
         yield from (([np.sort(x, axis=None), special(shape, "float64", 2)], {"side": s}) for s in ("left", "right"))
     elif "positions" in op.attrs:
@@ -181,6 +184,23 @@ def _library(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
     elif math.prod(shape):
         for axis, keepdims in itertools.product([None, -1, tuple(range(len(shape)))], [False, True]):
             yield [x, 0.25][: op.arity], {"axis": axis, "keepdims": keepdims}
+
+
+def _counted(op: ops.Op, x: Any, shape: tuple[int, ...]) -> Iterator[Case]:
+    """Yield cases of places, distinct elements and sets."""
+    if op.name == "nonzero_counted":
+        yield [x], {"size": int(np.count_nonzero(x))}
+    elif op.name == "repeat_counted":
+        counts = np.abs(x) % 4 if np.asarray(x).dtype.kind in "iu" else x
+        yield [counts], {"size": int(np.sum(counts)) if np.asarray(x).dtype.kind in "iub" else 0}
+    elif op.name == "unique_padded":
+        for axis, asked in itertools.product([None, *range(len(shape))], itertools.product([False, True], repeat=3)):
+            names = dict(zip(["return_index", "return_inverse", "return_counts"], asked, strict=True))
+            if np.asarray(x).dtype.kind != "c" or axis is None:
+                yield [x], {"axis": axis, **names}
+    else:
+        for values in itertools.product([False, True], repeat=len(op.attrs)):
+            yield [x, np.ravel(x)[::2]], dict(zip(op.attrs, values, strict=True))
 
 
 def _draws(op: ops.Op, shape: tuple[int, ...], dtype: str) -> Iterator[Case]:
