@@ -188,9 +188,9 @@ class Limits:
                           "Python knows (a list that grows, a counter that is more than counted with), and its end "
                           "changes from call to call. Count in an array, or use jf.while_loop.")
 
-    def note_length(self, question: Question) -> NoReturn:
+    def note_length(self, question: Question, looks: int) -> NoReturn:
         """Hear of a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
-        self.give_up(f"Python looks at data more than {signals.TRACED} times in a call, last at {question.place}, and "
+        self.give_up(f"Python looks at data more than {looks} times in a call, last at {question.place}, and "
                       "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
 

@@ -23,6 +23,7 @@ from jitfuse.splitting.signals import (
     LOOPED,
     REPLAYED,
     TRACED,
+    TRACED_AT_PLACE,
     BranchSignal,
     ChangedSignal,
     LoopClosedSignal,
@@ -77,6 +78,8 @@ class Building:
         self._pythons: dict[Hashable, deque[PythonState]] = {}
         """The last states of Python at each instruction that has looked at data."""
         self._often: dict[str, int] = {}
+        self._added: dict[str, int] = {}
+        """Looks that the run has made, and those that it has added to the tree, by place."""
         self._one_way: set[str] = set()
         """Places that have been looked at often whose branches go one way nevertheless."""
 
@@ -108,8 +111,11 @@ class Building:
             self._move_mark(run.session)
             nth, self._count = self._count, self._count + 1
             often = self._often[question.place] = self._often.get(question.place, 0) + 1
-            if nth - len(self._known) >= TRACED:
-                self._limits.note_length(question)
+            new = nth - len(self._known)
+            if new >= 0:
+                added = self._added[question.place] = self._added.get(question.place, 0) + 1
+                if new >= TRACED or added > TRACED_AT_PLACE:
+                    self._limits.note_length(question, new)
             due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
             if due and question.place not in self._one_way and self._go_both_ways(question):
                 raise BranchSignal

@@ -8,9 +8,10 @@ from typing import Final
 
 REPLAYED: Final = 32
 """Looks at one place in one run of the function that are worth a note: a loop that is run through round by round."""
-TRACED: Final = 72
-"""Looks that one call may add to the tree: each takes milliseconds, twenty where its segment has a new kernel. Of some
-two hundred programs none that came to more had a known way in the next call."""
+TRACED: Final = 128
+"""Looks that one call may add to the tree: each takes milliseconds, twenty where its segment has a new kernel."""
+TRACED_AT_PLACE: Final = 64
+"""The same at one place. Of some two hundred programs none that came to more had a known way in the next call."""
 
 
 BRANCHED: Final = 6

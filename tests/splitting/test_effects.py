@@ -356,6 +356,6 @@ def test_functions_that_add_many_looks_in_each_call_are_given_up_sooner() -> Non
     fused = jf.fuse(function)
     with pytest.warns(jf.FallbackWarning, match="another way in each call"):
         for seed in range(6):
-            x = np.random.default_rng(seed).normal(size=120)
+            x = np.random.default_rng(seed).normal(size=62)
             np.testing.assert_allclose(fused(x), function(x), rtol=1e-9)
-    assert fused.stats()["traces"] == 3 and fused.stats()["fallbacks"] == 3
+    assert fused.stats()["traces"] == 5 and fused.stats()["fallbacks"] == 1

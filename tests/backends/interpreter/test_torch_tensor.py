@@ -60,10 +60,11 @@ def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cas
             first = tensors[0] if tensors else TorchProgramTensor(0)
             got = first.call(op.name, *tensors[1:], **attrs, **mode) if tensors else first.create(op.name, **attrs)
             context = f"{op.name} of {operands} with {attrs}"
-            assert (got.dtype, got.shape) == (np.asarray(want).dtype.name, np.shape(want)), context
-            np.testing.assert_allclose(
-                comparable(got), comparable(want), **tolerance(op, operands, got.dtype), err_msg=context
-            )
+            for one, wanted in zip(got, want, strict=True) if op.is_of_many else [(got, want)]:
+                assert (one.dtype, one.shape) == (np.asarray(wanted).dtype.name, np.shape(wanted)), context
+                np.testing.assert_allclose(
+                    comparable(one), comparable(wanted), **tolerance(op, operands, one.dtype), err_msg=context
+                )
 
 
 # ---------------------------------------------------------------- promotion
