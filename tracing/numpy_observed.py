@@ -87,7 +87,7 @@ def distinct(
         *arrays, size = op.numpy(*values, **op.check_attrs(attrs))
         made = list(made_of(tensors[0], arrays))
     return tuple(
-        m if axis is None else m[(*(slice(None),) * axis, slice(0, size))].as_copy()
+        (m if axis is None else m[(*(slice(None),) * axis, slice(0, size))]).as_copy()
         for m, axis in zip(made, axes, strict=True)
     )
 
@@ -185,6 +185,26 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
              "return_counts": bool(return_counts)}
     made = unique_of("unique", x, {**asked, "axis": axis, "equal_nan": bool(equal_nan), "sorted": bool(sorted)})
     return made if any(asked.values()) else made[0]
+
+
+def _of_array_api(name: str, *asked: str) -> None:
+    plain: Callable[..., Any] = getattr(np, name)
+    kind = type(plain(np.zeros(1)))
+
+    def function(x: Any) -> Any:
+        attrs = {f"return_{what}": True for what in asked}
+        made = unique_of(name, strong(lifted(x)[0]), {**attrs, "equal_nan": False, "sorted": bool(asked)})
+        return kind(*made) if asked else made[0]
+
+    function.__name__ = name
+    function.__doc__ = f"NumPy's {name}, over the data of the call."
+    implements(name)(function)
+
+
+_of_array_api("unique_all", "index", "inverse", "counts")
+_of_array_api("unique_counts", "counts")
+_of_array_api("unique_inverse", "inverse")
+_of_array_api("unique_values")
 
 
 def unique_of(name: str, x: Tensor, attrs: dict[str, Any]) -> tuple[Tensor, ...]:

@@ -422,7 +422,8 @@ def _selected(run: Recorder, at: int, x: Selection, leaves: list[RawLeaf], paths
     for name, part in ("array", whole), ("mask", mask):
         tensor = part._id()
         feed, identity = run.session.feeds.get(tensor), 2 * _NOBODYS - tensor
-        if feed is not None and type(feed.value) is np.ndarray and not writes:  # which are there when it is picked
+        is_held = feed is not None and type(feed.value) is np.ndarray
+        if is_held and name == "array" and not writes:  # a mask that another thread writes would be two
             leaves.append(RawLeaf(SameLeaf(tensor), tensor, "array", identity))
         else:
             axes = _order_in_memory(part) if part._layout is not None else None

@@ -10,18 +10,20 @@ picking. Does not own indices that are known.
 """
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from jitfuse import dtypes
-from jitfuse.errors import BoundsError, DTypeError
+from jitfuse.errors import BoundsError, DTypeError, UnsupportedError
 from jitfuse.ir import ops, shape_rules, statuses
 from jitfuse.later import Later
-from jitfuse.tracing import gathering, indexing, numpy_moments, numpy_reductions
+from jitfuse.tracing import gathering, indexing, layout, numpy_moments, numpy_reductions
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.counting import is_in_loop
 from jitfuse.tracing.dtype_name import DTypeName
+from jitfuse.tracing.handlers import is_caught
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.traced import TracedTensor
 
@@ -44,7 +46,7 @@ _DEPTH: Final = 4
 class Selection(TracedTensor):
     """Elements of `whole` where a mask holds; the mask's axes begin at axis `place`, and are one axis of the result."""
 
-    __slots__ = ("_known_mask", "_picked", "_place", "_whole", "are_places", "line")
+    __slots__ = ("_known_mask", "_picked", "_place", "_region", "_whole", "are_places", "line")
 
     def __init__(self, whole: TracedTensor, mask: TracedTensor, place: int, *, are_places: bool = False) -> None:
         self._run = whole._run
@@ -53,17 +55,29 @@ class Selection(TracedTensor):
         self._place = place
         self.are_places = are_places
         self.line = user_line()
+        self._region = self._run.session.region
         self._picked: TracedTensor | None = None
 
     # ------------------------------------------------------------------ picking
     def picked(self, *_: Any) -> Any:
         """Return the elements as a tensor; raises what indexing by a mask raises."""
-        if self._picked is None and self.are_places:
-            self._picked = numpy_observed.places_in("nonzero", self._known_mask)[0]
         if self._picked is None:
-            key = (*(slice(None),) * self._place, self._known_mask)
-            self._picked = gathering.picked_by_mask(self._whole, key if self._place else self._known_mask)
+            run = self._run
+            if run.session.region is not self._region:  # what is found in a loop's body is no one's outside
+                raise UnsupportedError(f"x[mask] is picked in the body of a loop, at {user_line()}. Pick it before: "
+                                       "x[mask].copy().")
+            places_ = numpy_observed.places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
+            arms, run.arms = run.arms, []  # places of a mask of its own are within bounds whatever is decided
+            try:
+                self._picked = places_[0] if self.are_places else self._pick()
+            finally:
+                run.arms = arms
         return self._picked
+
+    def _pick(self) -> TracedTensor:
+        key = (*(slice(None),) * self._place, self._known_mask)
+        found: TracedTensor = gathering.picked_by_mask(self._whole, key if self._place else self._known_mask)
+        return found
 
     @property
     def is_open(self) -> bool:
@@ -153,8 +167,10 @@ class Selection(TracedTensor):
         if self._place not in chosen:
             whole = self._whole.call(op.name, **{**attrs, "axis": axes if len(axes) > 1 else axes[0]})
             return self._of(whole, self._place - sum(a < self._place for a in axes))
+        if op.name in _EXTREMES and is_caught():
+            return None  # Python looks at whether there are any
         if op.name in _EXTREMES and dtypes.kind(self.dtype) != "complex" and self.dtype != "bfloat16":
-            return self._extreme(op.name, axes)
+            return self._extreme(op.name, axes) if math.prod(self._whole.shape) else None
         if op.name not in _REDUCTIONS or self.dtype in ("float16", "bfloat16"):
             return None
         options = {"ddof": attrs["correction"]} if "correction" in attrs else {}
@@ -260,7 +276,10 @@ def get_item(x: Any, index: Any) -> Selection | None:
     if found is None:
         return None
     view, mask, place = found
-    return Selection(view.as_copy(), mask.as_copy(), place)
+    whole = view.as_copy()
+    if view.ndim > mask.ndim:  # what is picked lies in memory as the array does
+        whole = whole.laid_out(layout.order_of(view.shape, view._where().strides))
+    return Selection(whole, mask.as_copy(), place)
 
 
 def set_item(x: Any, index: Any, value: Any) -> bool:

@@ -175,7 +175,7 @@ class Table:
         number, other = state.question.number, self._builder.label()
         at, offset = asked[0].place if asked else (0, 0)  # what is printed may be texts alone
         if number is None:
-            for content, key in state.seen.items():
+            for content, key in list(state.seen.items()):
                 if key in known:
                     self._builder.match(at, content, self._label(state, key), offset=offset)
         elif number is bool and known:

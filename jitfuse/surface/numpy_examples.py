@@ -209,6 +209,10 @@ SECTIONS: Final[dict[str, str]] = {
         argwhere: np.argwhere(b)
         flatnonzero: np.flatnonzero(b)
         unique: np.unique(i); np.unique(i, return_counts=True)
+        unique_all: np.unique_all(i)
+        unique_counts: np.unique_counts(i)
+        unique_inverse: np.unique_inverse(i)
+        unique_values: np.unique_values(i)
         extract: np.extract(b, x)
         compress: np.compress([True, False, True], x, axis=0)
         intersect1d: np.intersect1d(i, [1, 2, 9])
@@ -323,7 +327,7 @@ REFUSED: Final = frozenset({"polymul", "roots", "vectorize"})
 """Functions that may raise: their way out is in the table."""
 BY_VALUES: Final = frozenset({
     "bincount", "nonzero", "argwhere", "flatnonzero", "unique", "extract", "compress", "intersect1d", "union1d",
-    "setdiff1d", "setxor1d", "trim_zeros",
+    "setdiff1d", "setxor1d", "trim_zeros", "unique_all", "unique_counts", "unique_inverse", "unique_values",
 })
 """Functions whose results have shapes that depend on values."""
 

@@ -246,3 +246,90 @@ def test_strict_functions_and_programs_refuse_as_before() -> None:
         jf.fuse(positive, strict=True)(np.ones(3))
     with pytest.raises(jf.JitfuseError, match="shape that depends on data"):
         jf.fuse(positive).program(np.ones(3))
+
+
+# ---------------------------------------------------------------- what reviews found
+def first_picked_in_an_arm(y: Any, m: Any) -> Any:
+    i = np.nonzero(m)[0]
+    n = len(i)
+    s, q, t = y[m] * 2, y[m] + 1, 0.0
+    for k in range(10):
+        t = t + len(s) + q[0] * n if y[k] > 3 else t
+    return s, q, t
+
+
+def picked_in_an_arm_that_is_not_taken(y: Any, m: Any) -> Any:
+    n, k = len(y[m]), 0
+    while y.any() and k < 5:
+        k += 1
+    s = y[m]
+    t = n if m.any() else len(s)
+    return s, t
+
+
+def written_in_an_arm(y: Any, m: Any) -> Any:
+    s, n = y[m], len(y[m])
+    for k in range(10):
+        if y[k] > 3:
+            s[0] = y[k] + n
+    return s
+
+
+@pytest.mark.parametrize("function", [first_picked_in_an_arm, picked_in_an_arm_that_is_not_taken, written_in_an_arm])
+def test_arms_and_selections_of_before(function: Callable[..., Any]) -> None:
+    """What is picked for the first time where a branch goes both ways is picked for all that comes later too."""
+    fused = jf.fuse(function)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        y, m = rng.integers(-5, 6, 10) * 1.0, rng.random(10) < 0.7
+        m[0] = True
+        same(fused(y.copy(), m), function(y.copy(), m))
+
+
+def test_errors_of_extremes_are_caught() -> None:
+    def largest(x: Any) -> Any:
+        try:
+            return x[x > 0].max()
+        except ValueError:
+            return -1.0
+
+    def of_empty_rows(x: Any, m: Any) -> Any:
+        return x[:, m].max(axis=1), x[:, m].T.min(axis=0)
+
+    fused = jf.fuse(largest)
+    for x in (np.ones(3), -np.ones(3), np.arange(3.0)) * 3:
+        same(fused(x), largest(x))
+    empty = jf.fuse(of_empty_rows)
+    same(empty(np.zeros((0, 3)), np.array([True, False, True])), (np.zeros(0), np.zeros(0)))
+    with pytest.raises(ValueError, match="zero-size array"):
+        empty(np.zeros((0, 3)), np.zeros(3, bool))
+
+
+def test_numbers_of_places_of_rank_0_are_arrays() -> None:
+    fused = jf.fuse(lambda x: np.unique(x, return_index=True, return_inverse=True, return_counts=True))
+    for _ in range(3):
+        same(fused(np.array(3.0)), np.unique(np.array(3.0), True, True, True))
+
+
+def test_what_is_picked_from_a_transpose_lies_as_in_numpy() -> None:
+    x = np.arange(120.0).reshape(4, 5, 6)
+    m = np.array([True, False, True, True, False])
+    for function in (lambda x, m: x.T[:, np.nonzero(m)[0]], lambda x, m: x.T[:, m], lambda x, m: (x.T + 1)[:, m] * 2,
+                     lambda x, m: x.swapaxes(0, 1)[m], lambda x, m: x[:, m], lambda x, m: x.T[:, m].copy()):
+        fused = jf.fuse(function)
+        for _ in range(3):
+            found, expected = fused(x, m), function(x, m)
+            same(found, expected)
+            assert found.strides == expected.strides
+
+
+def test_array_api_functions_of_numpy() -> None:
+    x = np.array([3.0, np.nan, 1.0, 3.0, np.nan])
+    for name in ("unique_all", "unique_counts", "unique_inverse", "unique_values"):
+        fused = jf.fuse(lambda x, name=name: getattr(np, name)(x))
+        for _ in range(3):
+            found, expected = fused(x), getattr(np, name)(x)
+            assert type(found) is type(expected)
+            if name == "unique_values":  # in no order
+                found, expected = np.sort(found), np.sort(expected)
+            same(found, expected)
