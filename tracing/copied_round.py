@@ -116,6 +116,19 @@ class CopiedRound:
             inputs = tuple([t + further if made_in else t for t, made_in in zip(inputs, read)])
         return inputs, _placed(op.attrs, moved, count) if moved else op.attrs
 
+    @staticmethod
+    def _written(op: OpNode, read: Any, moved: Any) -> tuple[Any, ...]:
+        """Return what `copy` writes an op from, many thousand times: how its operands go on (0: they do not, 1 and 2:
+        so many, which do, 3: as `ahead` says), its name, operands, attributes, results, and the rest."""
+        results = op.result_ids[0] if len(op.result_ids) == 1 else op.result_ids
+        rest = op.op_name, op.attrs, results, op.mode_sensitive, op.source
+        kind = 3 if read or moved else 0
+        if read is True and not moved and len(op.input_ids) in (1, 2):
+            kind = len(op.input_ids)
+        inputs = (op, read, moved) if kind == 3 else op.input_ids
+        a, b = (*op.input_ids, 0, 0)[:2]
+        return (kind, rest[0], inputs, a, b, *rest[1:])
+
     def copy(self, run: Recorder, count: int, before: list[Held], low: int) -> bool:
         """Record so many further rounds, and have all that holds what rounds have made hold what these make.
 
@@ -129,16 +142,24 @@ class CopiedRound:
         shifted = [storage for storage, is_moved in zip(shifted, moves) if is_moved]
         end = len(run.graph.metas)
         graph, recorded = run.graph, run.graph.ops
-        first = len(recorded)
+        number, node, tensors = len(recorded), OpNode, self.tensors
+        written = [self._written(op, read, moved) for op, read, moved in zip(self.ops, self.inputs, self.moves)]
         for k in range(1, count + 1):
-            further = k * self.tensors
-            for op, read, moved in zip(self.ops, self.inputs, self.moves):
-                inputs, attrs = self.ahead(op, read, moved, k) if read or moved else (op[2], op[3])
-                results = tuple([t + further for t in op[4]])
-                recorded.append(made(OpNode, (len(recorded), op[1], inputs, attrs, results, op[5], op[6])))
+            further = k * tensors
+            for kind, name, inputs, a, b, attrs, results, mode, source in written:
+                if kind == 1:
+                    inputs = (a + further,)
+                elif kind == 2:
+                    inputs = (a + further, b + further)
+                elif kind == 3:
+                    op, read, moved = inputs
+                    inputs, attrs = self.ahead(op, read, moved, k)
+                made_here = (results + further,) if type(results) is int else tuple([t + further for t in results])
+                recorded.append(made(node, (number, name, inputs, attrs, made_here, mode, source)))
+                number += 1
             graph.metas += self.metas
-        for op in recorded[first:]:
-            graph.producer += [op[0]] * len(op[4])
+        for op in recorded[-count * len(self.ops) :]:
+            graph.producer += [op[0]] if len(op[4]) == 1 else [op[0]] * len(op[4])
         for storage in shifted:
             storage.value += count * self.tensors
             storage.cache = {}

@@ -6,10 +6,9 @@ looks at how many elements there are, and nothing else: what they are, and what 
 """
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -188,13 +187,10 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
 
 
 def _of_array_api(name: str, *asked: str) -> None:
-    plain: Callable[..., Any] = getattr(np, name)
-    kind = type(plain(np.zeros(1)))
-
     def function(x: Any) -> Any:
         attrs = {f"return_{what}": True for what in asked}
         made = unique_of(name, strong(lifted(x)[0]), {**attrs, "equal_nan": False, "sorted": bool(asked)})
-        return kind(*made) if asked else made[0]
+        return type(getattr(np, name)(np.zeros(1)))(*made) if asked else made[0]
 
     function.__name__ = name
     function.__doc__ = f"NumPy's {name}, over the data of the call."
@@ -229,13 +225,17 @@ def _of_sets(name: str) -> None:
                         [0] * (3 if return_indices else 1))
         return made if return_indices else made[0]
 
-    taken = inspect.signature(plain).parameters.keys()
+    taken = _OPTIONS[name]
     function.__name__ = name
     function.__doc__ = f"NumPy's {name}, over the data of the call."
     implements(name)(function)
 
 
-for _name in ("intersect1d", "setdiff1d", "setxor1d", "union1d"):
+_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "intersect1d": ("assume_unique", "return_indices"), "setdiff1d": ("assume_unique",),
+    "setxor1d": ("assume_unique",), "union1d": (),
+}
+for _name in _OPTIONS:
     _of_sets(_name)
 
 

@@ -8,8 +8,6 @@ gives the function's very code. Owns which code that is, and what it calls. How 
 from __future__ import annotations
 
 import ast
-import functools
-import linecache
 import opcode
 import sys
 import types
@@ -21,11 +19,12 @@ from jitfuse.later import Later
 from jitfuse.tracing.view import gate
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.view import apart, branch_statements, loop_statements
+    from jitfuse.tracing.view import apart, branch_statements, loop_statements, parsing
 else:
     apart = Later("jitfuse.tracing.view.apart")
     branch_statements = Later("jitfuse.tracing.view.branch_statements")
     loop_statements = Later("jitfuse.tracing.view.loop_statements")
+    parsing = Later("jitfuse.tracing.view.parsing")
 
 _Place = tuple[str, int]
 _STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
@@ -37,6 +36,9 @@ _long: Final[dict[_Place, frozenset[int]]] = {}
 """The same for the lines of its loops over ranges that are known, and long."""
 _inner: Final[dict[_Place, bool]] = {}
 """By file and first line, whether functions that loops of the program call may be part of these."""
+_apart: Final[dict[int, tuple[Any, frozenset[int]]]] = {}
+"""By the id of a function's own code: a weak reference to it, and the lines of its loops that may be computed side by
+side."""
 _made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
 """By the id of a function's own code: a weak reference to it, and the code that goes both ways, if there is any."""
 
@@ -69,8 +71,7 @@ def want_loop(code: types.CodeType, line: int) -> bool:
 
 def want_end(code: types.CodeType, line: int) -> bool:
     """Have the loop that ends by what a line of its looks at be one of the program. False as for `want`."""
-    tree = _parsed(code.co_filename)
-    node = None if tree is None else _function_at(tree, code.co_firstlineno)
+    node = _function(code.co_filename, code.co_firstlineno)
     loops = [n for n in ast.walk(node) if isinstance(n, ast.For | ast.While)
              and n.lineno <= line <= (n.end_lineno or line)] if node is not None else []
     inner = max(loops, key=lambda n: n.lineno, default=None)
@@ -126,8 +127,7 @@ def is_inner(code: types.CodeType) -> bool:
 
 def loops_around(code: types.CodeType, line: int) -> list[int]:
     """Return the lines of the loops that a line of a frame's code is in, from the outside in."""
-    tree = _parsed(code.co_filename)
-    found = None if tree is None else _function_at(tree, code.co_firstlineno)
+    found = _function(code.co_filename, code.co_firstlineno)
     loops = [n for n in ast.walk(found) if isinstance(n, ast.For)] if found is not None else []
     return sorted({n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or n.lineno)})
 
@@ -158,21 +158,18 @@ def _lines_apart(code: types.CodeType) -> frozenset[int]:
     """Return the lines of a function's loops that may be computed side by side."""
     if not _may_be_apart(code):
         return frozenset()
-    return _apart_in("".join(linecache.getlines(code.co_filename))).get(code.co_firstlineno, frozenset())
+    known = _apart.get(id(code))
+    if known is None or known[0]() is not code:
+        key, found = id(code), _function(code.co_filename, code.co_firstlineno)
+        lines = frozenset[int]() if found is None else apart.lines_of(found)
+        known = _apart[key] = weakref.ref(code, lambda _: _apart.pop(key, None)), lines
+    return known[1]
 
 
-@functools.lru_cache(maxsize=64)
-def _apart_in(source: str) -> dict[int, frozenset[int]]:
-    """Return, by the first lines of the functions of a module, the lines of such loops."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return {}
-    return {_first_line(node): apart.lines_of(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-
-
-def _first_line(node: ast.FunctionDef) -> int:
-    return min([node.lineno, *(d.lineno for d in node.decorator_list)])
+def _function(filename: str, line: int) -> ast.FunctionDef | None:
+    """Return the function of a file that begins at a line."""
+    tree = parsing.parsed(filename, line)
+    return None if tree is None else parsing.function_at(tree, line)
 
 
 def _is_wanted(code: types.CodeType) -> bool:
@@ -184,27 +181,12 @@ def _sites_in(
     filename: str, line: int, lines: frozenset[int], loop: int | None, long: frozenset[int] = frozenset()
 ) -> bool:
     """Return whether a function of a file has branches that can go both ways, or such a loop at a line."""
-    tree = _parsed(filename)
-    found = None if tree is None else _function_at(tree, line)
+    found = _function(filename, line)
     if found is None:
         return False
     rewriter = branch_statements.Rewriter(filename, lines, long)
     rewriter.function(found)
     return rewriter.count > 0 if loop is None else loop in rewriter.loops
-
-
-def _parsed(filename: str) -> ast.Module | None:
-    try:
-        return ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError):
-        return None
-
-
-def _function_at(tree: ast.Module, line: int) -> ast.FunctionDef | None:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and _first_line(node) == line:
-            return node
-    return None
 
 
 def _compiled(code: types.CodeType) -> types.CodeType | None:
@@ -231,9 +213,9 @@ def source_of(code: types.CodeType) -> ast.FunctionDef | None:
 
 
 def _read(code: types.CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
-    """Return the module that a function's code is from, and the function in it."""
-    tree = _parsed(code.co_filename)
-    node = None if tree is None else _function_at(tree, code.co_firstlineno)
+    """Return the part of its module that a function's code is from, and the function in it."""
+    tree = parsing.parsed(code.co_filename, code.co_firstlineno)
+    node = None if tree is None else parsing.function_at(tree, code.co_firstlineno)
     if tree is None or node is None or not _REFLECTS.isdisjoint(code.co_names):
         return None
     same = _code_of(tree, code)
