@@ -27,7 +27,6 @@ from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.paths import steps
 from jitfuse.tracing.python_numbers import is_of_data
 from jitfuse.tracing.recorder import Recorder
-from jitfuse.tracing.selection import Selection
 from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.traced import TracedTensor
 from jitfuse.tracing.view.counters import DECIDES
@@ -35,6 +34,7 @@ from jitfuse.tracing.view.swap import FIRST_CALL
 
 if TYPE_CHECKING:
     from jitfuse.tracing import direct_calls
+    from jitfuse.tracing.selection import Selection
 else:
     direct_calls = Later("jitfuse.tracing.direct_calls")
 
@@ -178,7 +178,7 @@ class _Telling:
             return kind.__name__, repr(value)
         if kind is TracedTensor:
             return self._traced(value)
-        if kind is Selection:
+        if issubclass(kind, TracedTensor):
             return self._selection(value)
         if kind is ModeFlag:
             return "mode"

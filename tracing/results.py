@@ -9,7 +9,6 @@ import contextlib
 import enum
 import sys
 import types
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -20,20 +19,24 @@ from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.ir import ops
 from jitfuse.ir.program import Meta
+from jitfuse.later import Later
 from jitfuse.records import Record
-from jitfuse.tracing import layout, observing
+from jitfuse.tracing import layout
 from jitfuse.tracing.dtype_name import DTypeName
 from jitfuse.tracing.foreign import Foreign, is_torch_constant
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.paths import Path, steps
 from jitfuse.tracing.recorder import Recorder
-from jitfuse.tracing.selection import Selection
 from jitfuse.tracing.traced import TracedTensor
 
 if TYPE_CHECKING:
+    from jitfuse.tracing import observing
     from jitfuse.tracing.effects import Effect
+    from jitfuse.tracing.selection import Selection
     from jitfuse.tracing.view.chain import Chain
+else:
+    observing = Later("jitfuse.tracing.observing")
 
 NAMESPACE: Final = "jitfuse"
 _NOBODYS: Final = -(1 << 48)
@@ -343,7 +346,7 @@ def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], 
         run.session.torch, value = True, value.tensor
     if type(value) is np.ndarray:
         value = lift(run, value)
-    if type(value) is Selection and value.is_open:
+    if is_selection(value) and value.is_open:
         return RawLeaf(ConstantLeaf(None), None, "object", id(value))  # elements are picked when a call ends
     if isinstance(value, TracedTensor):
         return _classify_tensor(run, value)
@@ -378,17 +381,20 @@ def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
     It can where they are results, each one object; `values` are these and then what is put into places of Python's, and
     hold what is picked from then on.
     """
-    numbers = Counter(id(_tensor(value)) for value in values)
-    for k, value in enumerate(values):
-        x = _tensor(value)
-        if type(x) is not Selection:
-            continue
-        if k >= returned or numbers[id(x)] > 1 or not observing.may_split(run):
+    found = [(k, x) for k, x in enumerate(map(_tensor, values)) if is_selection(x)]
+    ids = [id(x) for _, x in found]
+    for k, x in found:
+        if k >= returned or ids.count(id(x)) > 1 or not observing.may_split(run):
             before, run.fixed_source = run.fixed_source, x.line  # no line of the user's is at work
             x.picked()
             run.fixed_source = before
-        if not x.is_open and x is value:
+        if not x.is_open and x is values[k]:
             values[k] = x.picked()
+
+
+def is_selection(value: Any) -> bool:
+    """Return whether a value is what a mask picks: the other kind of traced tensors, whose module few programs need."""
+    return type(value) is not TracedTensor and isinstance(value, TracedTensor)
 
 
 def _tensor(value: Any) -> Any:
@@ -401,7 +407,7 @@ def picked(
     """Return which of a result's values are picked from arrays at computed places, and add what they need as leaves."""
     found: list[PickedView | PickedCopy] = []
     for at, x in enumerate(map(_tensor, values)):
-        if type(x) is Selection and x.is_open:
+        if is_selection(x) and x.is_open:
             found.append(_selected(run, at, x, leaves, paths))
         if type(x) is not TracedTensor or x._scalar or leaves[at].leaf is not None or x._storage.feed is None:
             continue
