@@ -118,16 +118,19 @@ class CopiedRound:
 
     @staticmethod
     def _written(op: OpNode, read: Any, moved: Any) -> tuple[Any, ...]:
-        """Return what `copy` writes an op from, many thousand times: how its operands go on (0: they do not, 1 and 2:
-        so many, which do, 3: as `ahead` says), its name, operands, attributes, results, and the rest."""
+        """Return what `copy` writes an op from, many thousand times: how many operands it has that go on (3: more than
+        two), its name, its operands, two of them and whether they go on, the places of a slice that moves with what
+        comes before and after them in its attributes, these, the results, and the rest."""
+        count = len(op.input_ids)
+        goes_on = (1,) * count if read is True else tuple(map(int, read)) if read else (0,) * count
+        kind = min(count, 3) if any(goes_on) else 0
+        (a, i), (b, j) = (*zip(op.input_ids, goes_on), (0, 0), (0, 0))[:2]
+        inputs = tuple(zip(op.input_ids, goes_on)) if kind == 3 else op.input_ids
+        at = [name for name, _ in op.attrs].index("starts") if moved else 0
+        places = tuple(zip(op.attrs[at][1], moved)) if moved else ()
         results = op.result_ids[0] if len(op.result_ids) == 1 else op.result_ids
-        rest = op.op_name, op.attrs, results, op.mode_sensitive, op.source
-        kind = 3 if read or moved else 0
-        if read is True and not moved and len(op.input_ids) in (1, 2):
-            kind = len(op.input_ids)
-        inputs = (op, read, moved) if kind == 3 else op.input_ids
-        a, b = (*op.input_ids, 0, 0)[:2]
-        return (kind, rest[0], inputs, a, b, *rest[1:])
+        return (kind, op.op_name, inputs, a, i, b, j, places, op.attrs[:at], op.attrs[at + 1 :], op.attrs, results,
+                op.mode_sensitive, op.source)
 
     def copy(self, run: Recorder, count: int, before: list[Held], low: int) -> bool:
         """Record so many further rounds, and have all that holds what rounds have made hold what these make.
@@ -144,22 +147,23 @@ class CopiedRound:
         graph, recorded = run.graph, run.graph.ops
         number, node, tensors = len(recorded), OpNode, self.tensors
         written = [self._written(op, read, moved) for op, read, moved in zip(self.ops, self.inputs, self.moves)]
-        for k in range(1, count + 1):
-            further = k * tensors
-            for kind, name, inputs, a, b, attrs, results, mode, source in written:
-                if kind == 1:
+        makers = [k for k, op in enumerate(self.ops) for _ in op.result_ids]
+        for turn in range(1, count + 1):
+            further = turn * tensors
+            graph.producer += [number + k for k in makers]
+            for kind, name, inputs, a, i, b, j, places, before_, after, attrs, results, mode, source in written:
+                if kind == 2:
+                    inputs = (a + i * further, b + j * further)
+                elif kind == 1:
                     inputs = (a + further,)
-                elif kind == 2:
-                    inputs = (a + further, b + further)
-                elif kind == 3:
-                    op, read, moved = inputs
-                    inputs, attrs = self.ahead(op, read, moved, k)
+                elif kind:
+                    inputs = tuple([t + on * further for t, on in inputs])
+                if places:
+                    attrs = (*before_, ("starts", tuple([s + turn * by for s, by in places])), *after)
                 made_here = (results + further,) if type(results) is int else tuple([t + further for t in results])
                 recorded.append(made(node, (number, name, inputs, attrs, made_here, mode, source)))
                 number += 1
             graph.metas += self.metas
-        for op in recorded[-count * len(self.ops) :]:
-            graph.producer += [op[0]] if len(op[4]) == 1 else [op[0]] * len(op[4])
         for storage in shifted:
             storage.value += count * self.tensors
             storage.cache = {}
