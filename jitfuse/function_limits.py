@@ -224,11 +224,20 @@ class Limits:
 
     def note_effort(self, question: Question, operators: int, looks: int, steps: int) -> None:
         """Hear of what a run has come to, at a look; raises GiveUpSignal where the call is not worth compiling."""
-        if self._spent + _effort(operators, looks, steps) > MAX_EFFORT:
+        if self.is_too_much(operators, looks, steps):
             self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {looks} looks at data, "
                           f"last at {question.place}, not counting what had to be traced again, and each is traced, "
                           "planned and compiled. Work on whole arrays (np.where, masks), or use jf.cond, jf.fori_loop "
                           "and jf.while_loop.")
+
+    def is_too_much(self, operators: int, looks: int, steps: int) -> bool:
+        """Return whether a call that looks at data is not worth compiling, by what this run of it has come to."""
+        return self._spent + _effort(operators, looks, steps) > MAX_EFFORT
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether an earlier run of the function has looked at data in this call."""
+        return self._spent > 0
 
     def is_one_too_many(self, question: Question, answer: Answer) -> bool:
         """Count an answer at its place; return whether there have been too many different ones."""

@@ -127,7 +127,8 @@ class CopiedRound:
         (a, i), (b, j) = (*zip(op.input_ids, goes_on), (0, 0), (0, 0))[:2]
         inputs = tuple(zip(op.input_ids, goes_on)) if kind == 3 else op.input_ids
         at = [name for name, _ in op.attrs].index("starts") if moved else 0
-        places = tuple(zip(op.attrs[at][1], moved)) if moved else ()
+        starts: Any = op.attrs[at][1] if moved else ()
+        places = tuple(zip(starts, moved))
         results = op.result_ids[0] if len(op.result_ids) == 1 else op.result_ids
         return (kind, op.op_name, inputs, a, i, b, j, places, op.attrs[:at], op.attrs[at + 1 :], op.attrs, results,
                 op.mode_sensitive, op.source)

@@ -67,6 +67,10 @@ class Splitter(Protocol):
         """Have the function be plain Python from now on, and end this run of it."""
         ...
 
+    def note_operators(self, count: int, line: str) -> None:
+        """Hear that a run has recorded so many operators, last at a line; may end it, as `give_up` does."""
+        ...
+
     @property
     def asked(self) -> bool:
         """Whether anything has been asked."""

@@ -38,6 +38,8 @@ else:
 MAX_OPS: Final = 500_000
 """Operators that one run of a function may record where plain Python can take over: they take seconds to trace, as ten
 thousand rounds of a loop of fifty do, of which Python itself takes a tenth."""
+_NOTED: Final = 16_384
+"""Operators between two times that the splitter hears how many there are."""
 MANY_OPS: Final = 262_144
 """Operators after which loops of the function are made loops of the program, where they can."""
 
@@ -81,7 +83,8 @@ class Recorder(Memory):
         """Where branches have gone both ways, and loops have become loops of the program."""
         self.lent: dict[int, Any] = {}
         """What stands for generators from outside, by the tensors of their states."""
-        self._most = min(MANY_OPS, MAX_OPS)
+        self._most = min(_NOTED, MANY_OPS, MAX_OPS)
+        self._are_many = False
         """Operators at which something is to be done about them."""
         self.watched: list[Any] = []
         """The loops that are gone through whose rounds may be copied, from the outside in."""
@@ -186,11 +189,15 @@ class Recorder(Memory):
 
     def _note_many(self, source: str) -> None:
         """Have loops be loops of the program where they can; give up where there are too many ops for any other way."""
-        if len(self.graph.ops) < MAX_OPS:
-            self._most = MAX_OPS
-            long_loops.look_for_loops(self)
-            return
         assert self.splitter is not None
+        count = len(self.graph.ops)
+        self.splitter.note_operators(count, source)
+        if count < MAX_OPS:
+            self._most = min(count + _NOTED, MANY_OPS if count < MANY_OPS else MAX_OPS)
+            if count >= MANY_OPS and not self._are_many:
+                self._are_many = True
+                long_loops.look_for_loops(self)
+            return
         self.splitter.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
                               "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 

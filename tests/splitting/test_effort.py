@@ -190,3 +190,22 @@ def test_steps_of_complex_numbers_count_as_several(monkeypatch: pytest.MonkeyPat
     fused = jf.fuse(products)
     np.testing.assert_array_equal(fused(X), products(X))
     assert fused.stats()["fallbacks"] == 0
+
+
+def test_a_run_that_goes_on_for_long_after_a_look_is_ended(monkeypatch: Any) -> None:
+    """Also before it looks again: what it records is counted all the time."""
+    monkeypatch.setattr("jitfuse.tracing.recorder._NOTED", 64)
+    monkeypatch.setattr("jitfuse.function_limits.MAX_EFFORT", 20_000)
+
+    def function(x: Any) -> Any:
+        if x[0] > 0:
+            for k in range(2000):
+                x = np.sin(x) * (x.shape[0] + k) + np.cos(x * k)
+        return x
+
+    fused, x = jf.fuse(function), np.arange(3.0) + 1
+    with pytest.warns(jf.FallbackWarning, match="a call that looks at data comes to more than [0-9,]+ operators"):
+        np.testing.assert_array_equal(fused(x), function(x))
+    assert fused.stats()["fallbacks"] == 1
+    same = jf.fuse(lambda x: function(x + 0.0) if len(x) > 9 else x)
+    np.testing.assert_array_equal(same(x), x)
