@@ -37,6 +37,7 @@ from jitfuse.tracing.mode import ModeFlag, ModeMattersError
 from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.result_containers import refuse_unlike
+from jitfuse.tracing.result_leaves import classify, in_memory_order, merge, picked, settle_selections
 from jitfuse.tracing.results import (
     OutputLeaf,
     PickedCopy,
@@ -45,12 +46,7 @@ from jitfuse.tracing.results import (
     RawLeaf,
     ResultLeaf,
     ResultTree,
-    classify,
     flatten,
-    in_memory_order,
-    merge,
-    picked,
-    settle_selections,
 )
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import line_of, was_caught
