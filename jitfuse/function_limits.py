@@ -234,11 +234,6 @@ class Limits:
         """Return whether a call that looks at data is not worth compiling, by what this run of it has come to."""
         return self._spent + _effort(operators, looks, steps) > MAX_EFFORT
 
-    @property
-    def has_looked(self) -> bool:
-        """Whether an earlier run of the function has looked at data in this call."""
-        return self._spent > 0
-
     def is_one_too_many(self, question: Question, answer: Answer) -> bool:
         """Count an answer at its place; return whether there have been too many different ones."""
         values = self._values.setdefault((question.place, question.what), set())

@@ -151,11 +151,10 @@ class Route:
 
     def note_operators(self, count: int, line: str) -> None:
         """Hear that a run has recorded so many operators; ends it where the call looks at data and is worth no more."""
-        limits, building = self.function._limits, self._building
-        if building is None and not limits.has_looked:
-            return
-        _, looks, steps = (0, 0, 0) if building is None else building.effort
-        if limits.is_too_much(count, looks, steps):
+        if self._building is None:
+            return  # it has not looked at any
+        _, looks, steps = self._building.effort
+        if self.function._limits.is_too_much(count, looks, steps):
             self.give_up(f"a call that looks at data comes to more than {count:,} operators, last at {line}, not "
                          "counting what had to be traced again, and each is traced. Work on whole arrays (np.where, "
                          "masks), or use jf.cond, jf.fori_loop and jf.while_loop.")

@@ -165,6 +165,7 @@ class CopiedRound:
                 recorded.append(made(node, (number, name, inputs, attrs, made_here, mode, source)))
                 number += 1
             graph.metas += self.metas
+        run.copied += count * len(self.ops)
         for storage in shifted:
             storage.value += count * self.tensors
             storage.cache = {}

@@ -38,6 +38,8 @@ else:
 MAX_OPS: Final = 500_000
 """Operators that one run of a function may record where plain Python can take over: they take seconds to trace, as ten
 thousand rounds of a loop of fifty do, of which Python itself takes a tenth."""
+_AS_LONG: Final = 10
+"""Operators of copied rounds that take as long as one that is recorded."""
 _NOTED: Final = 16_384
 """Operators between two times that the splitter hears how many there are."""
 MANY_OPS: Final = 262_144
@@ -85,6 +87,8 @@ class Recorder(Memory):
         """What stands for generators from outside, by the tensors of their states."""
         self._most = min(_NOTED, MANY_OPS, MAX_OPS)
         self._are_many = False
+        self.copied = 0
+        """Operators that were written down for rounds of loops that Python did not run."""
         """Operators at which something is to be done about them."""
         self.watched: list[Any] = []
         """The loops that are gone through whose rounds may be copied, from the outside in."""
@@ -191,7 +195,7 @@ class Recorder(Memory):
         """Have loops be loops of the program where they can; give up where there are too many ops for any other way."""
         assert self.splitter is not None
         count = len(self.graph.ops)
-        self.splitter.note_operators(count, source)
+        self.splitter.note_operators(self.recorded, source)
         if count < MAX_OPS:
             self._most = min(count + _NOTED, MANY_OPS if count < MANY_OPS else MAX_OPS)
             if count >= MANY_OPS and not self._are_many:
@@ -200,6 +204,11 @@ class Recorder(Memory):
             return
         self.splitter.give_up(f"its calls come to more than {MAX_OPS:,} operators, last at {source}, and each is "
                               "traced. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+
+    @property
+    def recorded(self) -> int:
+        """How many operators the run has recorded; so many that were copied take as long as one."""
+        return len(self.graph.ops) - self.copied + self.copied // _AS_LONG
 
     def _look_at_errors(self) -> None:
         error_state.refuse_shown()

@@ -99,8 +99,10 @@ def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
     for k, x in found:
         if k >= returned or ids.count(id(x)) > 1 or not observing.may_split(run):
             before, run.fixed_source = run.fixed_source, x.line  # no line of the user's is at work
-            x.picked()
-            run.fixed_source = before
+            try:
+                x.picked()
+            finally:
+                run.fixed_source = before
         if not x.is_open and x is values[k]:
             values[k] = x.picked()
 

@@ -69,7 +69,7 @@ class Building:
         state, answer, _ = position
         self._known = state.path() + ([(state, answer)] if answer is not None else [])
         self._count = 0
-        self._ops = 0
+        self._ops = self._recorded = 0
         self._mark: Hashable = None
         self._guards = 0
         self._steps = 0
@@ -96,7 +96,7 @@ class Building:
     @property
     def effort(self) -> tuple[int, int, int]:
         """How many operators the run has recorded, looks it has added, and steps between these."""
-        return self._ops, max(0, self._count - len(self._known)), self._steps
+        return self._recorded, max(0, self._count - len(self._known)), self._steps
 
     def close(self) -> None:
         """Let go of what has ended the run, whose traceback holds the call: the run is over."""
@@ -109,6 +109,7 @@ class Building:
             raise self._stopped  # user code has caught it and went on
         try:
             self._move_mark(run.session)
+            self._recorded = run.recorded
             nth, self._count = self._count, self._count + 1
             often = self._often[question.place] = self._often.get(question.place, 0) + 1
             new = nth - len(self._known)

@@ -6,39 +6,48 @@ without the others. Lines keep their numbers. Does not own what is done with the
 from __future__ import annotations
 
 import ast
+import bisect
 import functools
 import linecache
+import warnings
 from collections.abc import Iterator, Sequence
 
 
 def parsed(filename: str, line: int) -> ast.Module | None:
-    """Return the statement of a file's top level that a line is in, after the module's imports; a new tree, which may
-    be changed. None where the file has no such statement, or cannot be read."""
-    lines = linecache.getlines(filename)
-    imports, spans = _statements("".join(lines))
-    for first, last in spans:
-        if first <= line <= last:
-            text = "".join(lines[first - 1 : last])
-            return ast.parse(f"{imports}{chr(10) * (first - 1)}{text}" if first > 1 else text)
-    return None
+    """Return the statement of a file's top level that a line is in, with the module's imports; a new tree, which may be
+    changed. None where the file has no such statement, or cannot be read."""
+    source = "".join(linecache.getlines(filename))
+    imports, ends = _statements(source)
+    at = bisect.bisect_left(ends, line)
+    if at == len(ends):
+        return None
+    lines = source.split("\n")  # as the parser counts them
+    first = ends[at - 1] if at else 0
+    text = "\n".join(lines[first : ends[at]]) + "\n\n"  # it may end in a backslash
+    return _tree(f"{imports}{chr(10) * first}{text}" if first else f"{text}{imports}")
+
+
+def _tree(source: str) -> ast.Module | None:
+    with warnings.catch_warnings(action="ignore"):  # where they are errors, texts would be none that can be read
+        try:
+            return ast.parse(source)
+        except (SyntaxError, ValueError):
+            return None
 
 
 @functools.lru_cache(maxsize=64)
-def _statements(source: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Return the imports of a module as one line, for CPython calls what is imported in another way, and the first and
-    last lines of its statements; statements that share a line are one."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError):
+def _statements(source: str) -> tuple[str, tuple[int, ...]]:
+    """Return the imports of a module as one line, for CPython calls what is imported in another way, and the last lines
+    of its statements; statements that share a line are one."""
+    tree = _tree(source)
+    if tree is None:
         return "", ()
-    imports = list(_imports(tree.body))
-    spans: list[tuple[int, int]] = []
+    ends: list[int] = []
     for node in tree.body:
-        first, last = first_line(node), node.end_lineno or node.lineno
-        if spans and first <= spans[-1][1]:
-            first, last = spans[-1][0], max(last, spans.pop()[1])
-        spans.append((first, last))
-    return "; ".join(map(ast.unparse, imports)), tuple(spans)
+        if ends and node.lineno <= ends[-1]:
+            ends.pop()
+        ends.append(node.end_lineno or node.lineno)
+    return "; ".join(map(ast.unparse, _imports(tree.body))), tuple(ends)
 
 
 def _imports(body: Sequence[ast.AST]) -> Iterator[ast.stmt]:

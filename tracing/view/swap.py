@@ -74,9 +74,10 @@ def acquire(fn: types.FunctionType, defaults: frozenset[str] = frozenset(), lazi
     with _lock:
         swap = _swaps.get(id(fn))
         if swap is None:
-            swap = _swaps[id(fn)] = _Swap(fn, defaults)
+            swap = _Swap(fn, defaults)
             if not is_rewritten(swap.original):
                 swap.install(_known(swap) or (_make_stub(swap) if lazily else _rewritten_code(swap) or swap.original))
+            _swaps[id(fn)] = swap  # not where it raises: the next one would find what was never installed
         swap.count += 1
 
 
