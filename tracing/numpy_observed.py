@@ -23,7 +23,6 @@ from jitfuse.tracing.traced import TracedTensor, fresh
 
 _KEEP = "Keep the shape: np.where(mask, x, 0), or reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
 _OUTSIDE = "Call it outside the fused function."
-Arrays = tuple[np.ndarray[Any, Any], ...]
 
 
 # ---------------------------------------------------------------- how many there are
@@ -71,7 +70,6 @@ def places_in(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
 
 def distinct(
     name: str, op_name: str, tensors: Sequence[Tensor], attrs: dict[str, Any], axes: Sequence[int | None],
-    way_out: str = _OUTSIDE,
 ) -> tuple[Tensor, ...]:
     """Return what an operator gives whose results have room for more, without that.
 
@@ -81,7 +79,7 @@ def distinct(
     assert op is not None
     if values is None:
         *made, count = tensors[0].call(op_name, *tensors[1:], **attrs)
-        size = extent(name, count, way_out)
+        size = extent(name, count, _OUTSIDE)
     else:
         *arrays, size = op.numpy(*values, **op.check_attrs(attrs))
         made = list(made_of(tensors[0], arrays))
@@ -186,10 +184,15 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, re
     return made if any(asked.values()) else made[0]
 
 
+def standard_unique(name: str, x: Tensor, *asked: str) -> tuple[Tensor, ...]:
+    """Return the distinct elements as the array API standard has them, every NaN one, and what else is asked for."""
+    attrs = {f"return_{what}": True for what in asked}
+    return unique_of(name, x, {**attrs, "equal_nan": False, "sorted": bool(asked)})
+
+
 def _of_array_api(name: str, *asked: str) -> None:
     def function(x: Any) -> Any:
-        attrs = {f"return_{what}": True for what in asked}
-        made = unique_of(name, strong(lifted(x)[0]), {**attrs, "equal_nan": False, "sorted": bool(asked)})
+        made = standard_unique(name, strong(lifted(x)[0]), *asked)
         return type(getattr(np, name)(np.zeros(1)))(*made) if asked else made[0]
 
     function.__name__ = name

@@ -11,7 +11,7 @@ REPLAYED: Final = 32
 TRACED: Final = 128
 """Looks that one call may add to the tree: each takes milliseconds, twenty where its segment has a new kernel."""
 TRACED_AT_PLACE: Final = 64
-"""The same at one place. Of some two hundred programs none that came to more had a known way in the next call."""
+"""The same at one place. Of 184 programs seven came to more; one of them stayed compiled, no faster than NumPy."""
 
 
 BRANCHED: Final = 6

@@ -18,7 +18,7 @@ from jitfuse.tracing import numpy_functions
 from jitfuse.tracing.abstract import AbstractTensor
 from jitfuse.tracing.device_array import HostArray
 from jitfuse.tracing.numpy_functions import lifted, strong
-from jitfuse.tracing.numpy_observed import places_by_axis, unique_of
+from jitfuse.tracing.numpy_observed import places_by_axis, standard_unique
 
 Tensor = Any
 _np: Any = np  # whose functions take traced and eager arrays, which its types do not say
@@ -218,34 +218,28 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     return places_by_axis("jf.nonzero", x, "Keep the shape: jf.where(condition, a, b).")
 
 
-def _distinct(name: str, x: Tensor, *asked: str) -> tuple[Tensor, ...]:
-    """Return the distinct elements, every NaN one, and what else is asked for."""
-    attrs = {f"return_{what}": True for what in asked}
-    return unique_of(f"jf.{name}", x, {**attrs, "equal_nan": False, "sorted": bool(asked)})  # as NumPy's do
-
-
 @over_tensors
 def unique_all(x: Tensor, /) -> UniqueAll:
     """Return the distinct elements, where each is first, where it goes in x, and how often it is there."""
-    return UniqueAll(*_distinct("unique_all", x, "index", "inverse", "counts"))
+    return UniqueAll(*standard_unique("jf.unique_all", x, "index", "inverse", "counts"))
 
 
 @over_tensors
 def unique_counts(x: Tensor, /) -> UniqueCounts:
     """Return the distinct elements and how often each is there."""
-    return UniqueCounts(*_distinct("unique_counts", x, "counts"))
+    return UniqueCounts(*standard_unique("jf.unique_counts", x, "counts"))
 
 
 @over_tensors
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """Return the distinct elements and where each goes in x."""
-    return UniqueInverse(*_distinct("unique_inverse", x, "inverse"))
+    return UniqueInverse(*standard_unique("jf.unique_inverse", x, "inverse"))
 
 
 @over_tensors
 def unique_values(x: Tensor, /) -> Tensor:
     """Return the distinct elements."""
-    return _distinct("unique_values", x)[0]
+    return standard_unique("jf.unique_values", x)[0]
 
 
 # ---------------------------------------------------------------- products
