@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import chain
 
+from jitfuse import forks
 from jitfuse.cache.entry import FORMAT_VERSION, Entry
 from jitfuse.cache.store import Store, default_store
 from jitfuse.digests import digest, hex_digest, new_digest
@@ -257,11 +258,8 @@ def nothing_stored(store: Store) -> bool:
     return _digest is None and store.is_empty(_digest_key(package_root()))
 
 
-def _after_fork() -> None:
+@forks.renew
+def _renew_lock() -> None:
     """In a forked child: a fresh lock; a thread that is not there may have held the old one."""
     global _digest_lock
     _digest_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -16,6 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 
+from jitfuse import forks
 from jitfuse.cache import folder as files
 from jitfuse.cache import location
 from jitfuse.cache.entry import Entry, EntryError, decode, encode, is_key
@@ -291,7 +292,8 @@ def _flush_all() -> None:
         store.flush()
 
 
-def _renew_after_fork() -> None:
+@forks.renew
+def _renew() -> None:
     """In a forked child: fresh locks, and leave the parent's time stamps to the parent."""
     global _default_lock
     _default_lock = threading.Lock()
@@ -302,5 +304,3 @@ def _renew_after_fork() -> None:
 
 
 atexit.register(_flush_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_after_fork)

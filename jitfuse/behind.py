@@ -5,13 +5,14 @@ Owns the thread that does such jobs one after the other. Does not own the jobs.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
+
+from jitfuse import forks
 
 _HEAD_START: Final = 0.002
 """Seconds that the call which asks for the thread has the interpreter to itself, to return its answer."""
@@ -62,12 +63,9 @@ def _run() -> None:
             threading.excepthook(threading.ExceptHookArgs((*sys.exc_info(), threading.current_thread())))
 
 
-def _after_fork() -> None:
+@forks.renew
+def _forget() -> None:
     """In a forked child: what the parent was asked for, the parent does."""
     global _lock, _thread
     _lock, _thread = threading.RLock(), None
     _jobs.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import _thread
 import atexit
-import os
 import time
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
+
+from jitfuse import forks
 
 _T = TypeVar("_T")
 
@@ -63,5 +64,4 @@ def _wait() -> None:
 
 
 atexit.register(_wait)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_running.clear)  # the threads are not there
+forks.renew(_running.clear)  # the threads are not there

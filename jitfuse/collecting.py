@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import threading
 from types import TracebackType
 from typing import Final
+
+from jitfuse import forks
 
 PUT_OFF: Final = 2_000_000
 """The objects, made and not dropped again, after which the youngest are searched all the same."""
@@ -80,5 +81,4 @@ def search_young() -> None:
 
 
 PAUSED = _Pause()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=PAUSED.after_fork)
+forks.renew(PAUSED.after_fork)

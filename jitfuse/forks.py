@@ -1,11 +1,13 @@
-"""Forks beside imports: no child is born while another thread imports a module of jitfuse's.
+"""Forks: the one place where modules say what has to hold across one, and what a child has to make anew.
 
-CPython gives a child the locks of the parent's imports as they are. A module that a thread of the parent was
-importing stays locked in the child, where that thread does not exist: whoever imports it there waits for ever.
-jitfuse imports much on first use, from any thread. So a fork waits until those imports have ended.
+A child has the parent's memory and one of its threads. So modules name the locks that no other thread may hold when a
+process forks (`hold`), and what is made anew in the child (`renew`). They are kept here, not by `os.register_at_fork`:
+a module may be imported, in another thread, by a fork that has begun; Python then calls what comes after a fork without
+what comes before.
 
-Imported before everything else of ours: handlers run last that are registered first, and nothing that they do
-may let another thread begin an import.
+A fork also waits for other threads' imports of jitfuse's modules. CPython gives a child the locks of the parent's
+imports as they are. A module that a thread of the parent was importing stays locked in the child, where that thread
+does not exist: whoever imports it there waits for ever. jitfuse imports much on first use, from any thread.
 """
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 _OURS: Final = frozenset({
@@ -23,9 +26,51 @@ _OURS: Final = frozenset({
 _PATIENCE: Final = 5.0
 """Seconds after which a fork no longer waits: an import that takes longer may itself be waiting for the fork."""
 
+Handler = Callable[[], Any]
 
-def _wait_for_imports() -> None:
+
+_held: Final[list[tuple[Handler, Handler, Handler]]] = []
+"""What is done before a fork, after it in the parent, and after it in the child."""
+_renewed: Final[list[Handler]] = []
+_fork = threading.local()
+"""How many of `_held` the fork that this thread is at has come to."""
+
+
+def hold(before: Handler, in_parent: Handler, in_child: Handler | None = None) -> None:
+    """Have a fork call `before`, in the order of registration, and the others after it; the child's is the parent's."""
+    _held.append((before, in_parent, in_child or in_parent))
+
+
+def renew(in_child: Handler) -> None:
+    """Have a forked child call a function that makes anew what threads of the parent may have been at."""
+    _renewed.append(in_child)
+
+
+def _before() -> None:
+    _fork.come_to = 0
     end = time.monotonic() + _PATIENCE
+    while True:
+        while _fork.come_to < len(_held):
+            _held[_fork.come_to][0]()
+            _fork.come_to += 1
+        _wait_for_imports(end)
+        if _fork.come_to == len(_held):  # else what was imported meanwhile has something to hold
+            return
+
+
+def _in_parent() -> None:
+    for _, in_parent, _ in reversed(_held[: _fork.come_to]):
+        in_parent()
+
+
+def _in_child() -> None:
+    for _, _, in_child in reversed(_held[: _fork.come_to]):
+        in_child()
+    for function in list(_renewed):
+        function()
+
+
+def _wait_for_imports(end: float) -> None:
     while _others_import() and time.monotonic() < end:
         time.sleep(0.0005)
 
@@ -45,4 +90,4 @@ def _others_import() -> bool:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_wait_for_imports)
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

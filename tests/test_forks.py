@@ -78,13 +78,14 @@ def test_forks_beside_threads_that_compile(tmp_path: Path) -> None:
         [sys.executable, "-c", FORKING, str(10 * scale)], capture_output=True, text=True, timeout=300 * scale,
         check=False, env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path)},
     )
-    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 
 # a thread is in the middle of an import of ours while the process forks
 IMPORTING = """
 import importlib.machinery, os, signal, sys, threading
 import jitfuse
+from jitfuse import forks
 
 begun = threading.Event()
 
@@ -95,6 +96,8 @@ class Slow:
     def exec_module(self, module):
         begun.set()
         threading.Event().wait(0.3)
+        module.lock = threading.Lock()
+        forks.hold(module.lock.acquire, module.lock.release)
         module.ran = True
 
 sys.meta_path.insert(0, Slow())
@@ -105,18 +108,50 @@ child = os.fork()
 if child == 0:
     signal.alarm(20)
     import jitfuse.slow
-    os._exit(0 if jitfuse.slow.ran else 1)
+    os._exit(0 if jitfuse.slow.ran and not jitfuse.slow.lock.locked() else 1)
 assert os.waitpid(child, 0)[1] == 0
 thread.join()
+assert not jitfuse.slow.lock.locked()
 print("fine")
 """
 
 
 def test_a_fork_waits_for_imports_of_other_threads() -> None:
+    """The module that is being imported has a lock of its own to be held across that very fork."""
     done = subprocess.run(
         [sys.executable, "-c", IMPORTING], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+FIRST_CALL = """
+import os, sys, threading, time
+import numpy as np
+import jitfuse as jf
+
+x = np.linspace(0, 1, 300_000)
+f = jf.fuse(lambda x: np.sin(x) * x + 1.5)
+thread = threading.Thread(target=f, args=(x,))
+thread.start()
+time.sleep(float(sys.argv[1]))
+child = os.fork()
+g = jf.fuse(lambda x: np.exp(x) * x + 1.5)
+assert np.allclose(g(x), np.exp(x) * x + 1.5)
+assert np.allclose(f(x), np.sin(x) * x + 1.5)
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.0005, 0.001, 0.002, 0.005, 0.02, 0.05])
+def test_a_fork_in_a_first_call_of_another_thread_is_silent(delay: float, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_CALL, str(delay)], capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "JITFUSE_CACHE_PATH": "", "JITFUSE_CACHE_DIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("same", [True, False])

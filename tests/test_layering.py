@@ -12,7 +12,9 @@ SOURCES = {
     "jitfuse": ROOT / "jitfuse", "jitfuse.tracing": ROOT / "tracing", "jitfuse.backends": ROOT / "backends",
     "jitfuse.cache": ROOT / "cache",
 }
-BASE = {"behind", "beside", "collecting", "digests", "dtypes", "errors", "later", "lazy", "records", "version"}
+BASE = {
+    "behind", "beside", "collecting", "digests", "dtypes", "errors", "forks", "later", "lazy", "records", "version",
+}
 PASSES = {"passes", "plans"}
 BACKENDS = {"backends"}
 CACHE = {"cache"}
@@ -24,9 +26,10 @@ TOP = {"__main__", "cli", "demo"}
 MAY_IMPORT = {
     "errors": {"records"},
     "dtypes": {"errors"},
-    "behind": set(),
-    "beside": set(),
-    "collecting": set(),
+    "forks": set(),
+    "behind": {"forks"},
+    "beside": {"forks"},
+    "collecting": {"forks"},
     "digests": set(),
     "later": set(),
     "records": set(),

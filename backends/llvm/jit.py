@@ -21,6 +21,7 @@ from collections.abc import Callable, Container, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
 
+from jitfuse import forks
 from jitfuse.backends.llvm.elf import object_symbols
 from jitfuse.backends.llvm.process import process_addresses, process_lock, refuse_foreign
 from jitfuse.errors import CompileError
@@ -101,14 +102,11 @@ class _Engine:
         self._jit: Any = None
         self._machines: dict[int, tuple[Any, str]] = {}
         # a child must not inherit LLVM halfway through something that another thread was doing; the lock of the
-        # process comes first, as wherever both are held
+        # process is held before, as wherever both are held
         self._held: Any = None
-        os.register_at_fork(
-            before=self._before_fork, after_in_parent=self._after_fork, after_in_child=self._after_fork
-        )
+        forks.hold(self._before_fork, self._after_fork)
 
     def _before_fork(self) -> None:
-        process_lock.acquire()
         if self.binding is not None:
             self._held = self.binding.ffi.lib._lock  # llvmlite holds it around each of its calls
             self._held.__enter__()
@@ -116,7 +114,7 @@ class _Engine:
     def _after_fork(self) -> None:
         if self._held is not None:
             self._held.__exit__(None, None, None)
-        process_lock.release()
+            self._held = None
 
     def start_binding(self) -> Any:
         """Import llvmlite, under the lock, because a child forked in the middle of an import never ends it."""

@@ -6,7 +6,6 @@ what happens once in a process; pages that are written first and executed later.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -14,6 +13,7 @@ from functools import cache
 from itertools import repeat
 from typing import Any, Final, cast
 
+from jitfuse import forks
 from jitfuse.errors import CompileError
 from jitfuse.records import NamedTuple
 
@@ -28,9 +28,7 @@ process_lock = threading.RLock()
 """Held while a part of LLVM or the runtime starts, and across a fork. Reentrant: a collection inside a locked
 section may run a finalizer that forks or compiles."""
 
-os.register_at_fork(
-    before=process_lock.acquire, after_in_parent=process_lock.release, after_in_child=process_lock.release
-)
+forks.hold(process_lock.acquire, process_lock.release)
 
 
 # ---------------------------------------------------------------------- C functions

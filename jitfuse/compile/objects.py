@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from jitfuse import forks
 from jitfuse.backends.llvm.loader import link
 from jitfuse.cache import (
     Entry,
@@ -222,11 +223,8 @@ def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
         )
 
 
-def _after_fork() -> None:
+@forks.renew
+def _renew_lock() -> None:
     """In a forked child: a fresh lock; a thread that is not there may have held the old one."""
     global _lock
     _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

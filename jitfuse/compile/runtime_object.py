@@ -5,14 +5,13 @@ Owns when it is built and what is done where it cannot be. Does not own its code
 """
 from __future__ import annotations
 
-import os
 import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from jitfuse import behind
+from jitfuse import behind, forks
 from jitfuse.backends.llvm.loader import Library
 from jitfuse.backends.llvm.loader import link as link_object
 from jitfuse.backends.llvm.runtime import native
@@ -174,11 +173,8 @@ def _build_quietly() -> None:
         _built.set()
 
 
-def _after_fork() -> None:
+@forks.renew
+def _renew_lock() -> None:
     """In a forked child: a fresh lock, and no thread that builds the runtime; the parent's do not exist here."""
     global _lock, _built, _asked, _building
     _lock, _built, _asked, _building = threading.RLock(), threading.Event(), False, False
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import functools
 import opcode
-import os
 import threading
 import types
 import weakref
 from typing import Any, Final
 
+from jitfuse import forks
 from jitfuse.tracing.view import gate
 from jitfuse.tracing.view.branches import both_ways
 from jitfuse.tracing.view.rewrite import UnknownPythonError, is_rewritten, rewrite
@@ -161,4 +161,4 @@ def _after_fork() -> None:
     _lock.release()
 
 
-os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_after_fork)
+forks.hold(_lock.acquire, _lock.release, _after_fork)
