@@ -15,6 +15,7 @@ from jitfuse.frameworks import Adapted, materialise_specs, needs_adapting
 from jitfuse.function_draws import with_everybodys
 from jitfuse.function_splits import Splits
 from jitfuse.ir.program import FusedProgram
+from jitfuse.tracing.interruption import working
 
 
 class Faces(Splits):
@@ -32,6 +33,7 @@ class Faces(Splits):
         return self.twin(adapted.tensors, adapted.drawing), adapted.args, adapted.kwargs
 
     @with_everybodys
+    @working()
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
         """Return the program of a call with these arguments (traced where it is new); nothing is compiled."""
         self, args, kwargs = self._read(args, kwargs)
@@ -43,6 +45,7 @@ class Faces(Splits):
         return result
 
     @with_everybodys
+    @working()
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a readable report of how a call with these arguments runs; compiles it where it is new.
 
@@ -72,6 +75,7 @@ class Faces(Splits):
             return explain(self, spec, training, plan)
 
     @with_everybodys
+    @working()
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
 
@@ -94,6 +98,7 @@ class Faces(Splits):
         return text
 
     @with_everybodys
+    @working()
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace, compile and store for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
         self, args, kwargs = self._read(*materialise_specs(args, kwargs))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse import compile as compiler
+from jitfuse import forks
 from jitfuse.drawing import Drawing, renew_locks
 from jitfuse.errors import (
     ArgumentError,
@@ -42,9 +43,10 @@ from jitfuse.function_signatures import raise_status, random_state, take_left
 from jitfuse.options import Options, refuse_unknown
 from jitfuse.tracing import output
 from jitfuse.tracing.fronts import behind
+from jitfuse.tracing.interruption import at_work, comes_from_outside, interrupts_trace, trace_suspended, working
 from jitfuse.tracing.mode import eager_mode, is_training
 from jitfuse.tracing.recorder import active
-from jitfuse.tracing.source import comes_from_outside, hide_own_frames, raised_by_user
+from jitfuse.tracing.source import hide_own_frames, raised_by_user
 
 if TYPE_CHECKING:
     from jitfuse.compile.delivery import Delivery
@@ -120,7 +122,10 @@ class FusedFunction(Faces):
     @with_everybodys
     def _miss(self, *args: Any, **kwargs: Any) -> Any:
         """Answer a call that no native signature fits: find or make its signature, then call natively."""
-        if os.environ.get("JITFUSE_DISABLE") or _in_trace():
+        if interrupts_trace():
+            with trace_suspended():
+                return self._run_plain(args, kwargs)
+        if _in_trace() or at_work() or os.environ.get("JITFUSE_DISABLE"):
             return self._run_plain(args, kwargs)
         self._release_generators()
         left = take_left()
@@ -131,18 +136,27 @@ class FusedFunction(Faces):
         if said and not (adapts or self._specs or self._limits.keeps_ways or self._options.strict):
             self._counts["fallbacks"] += 1
             return self._run_plain(args, kwargs)
+        with working():
+            return self._answer_new(args, kwargs, adapts)
+
+    def _answer_new(self, args: tuple[Any, ...], kwargs: dict[str, Any], adapts: bool) -> Any:
+        """Answer a call that this thread is at work for from now on."""
         try:
             refuse_raising(self.name)
         except ArgumentError as error:
             self._note_fallback("plain Python", error)
-            return self._run_plain(args, kwargs)
+            with working(False):
+                return self._run_plain(args, kwargs)
         if adapts:
             try:
                 adapted = Adapted(args, kwargs, self._draws)
             except ArgumentError as error:
                 return self._answer_plainly(error, *self._split_mode(args, kwargs), [])
             result = self._ask(self.twin(adapted.tensors, adapted.drawing), adapted)
-            return self(*args, **kwargs) if result is _NATIVE_NOW else adapted.delivered(result)
+            if result is _NATIVE_NOW:
+                with working(False):
+                    return self(*args, **kwargs)
+            return adapted.delivered(result)
         training, args, kwargs = self._split_mode(args, kwargs)
         return self._answered(training, args, kwargs, lambda: self._answer(training, args, kwargs))
 
@@ -156,7 +170,7 @@ class FusedFunction(Faces):
         refusal: list[Exception] = []
         answer = twin.__call__ if twin._keeps and not (adapted.tensors or adapted.lends_alone) else twin
         try:
-            with adapted.standing_in():
+            with adapted.standing_in(), working(False):
                 return answer(*adapted.args, **adapted.kwargs)
         except EverybodysDrawError:
             raise
@@ -202,7 +216,7 @@ class FusedFunction(Faces):
                 return deliver(made, args, kwargs, torch=spec.trace.torch, eager=eager)
             if spec.tensors and self._tensor_places:
                 return _NATIVE_NOW
-            with self._going_native(spec):
+            with self._going_native(spec), working(False):
                 return self(*args, training=training, **kwargs)
         except CompileError as error:
             from jitfuse.fallback import interpret
@@ -219,10 +233,11 @@ class FusedFunction(Faces):
         """Answer a call that native code has brought to the position in the tree that `arrive` returns."""
         self._release_generators()
         try:
-            return self._answered(
-                training, tuple(call.args), dict(call.kwargs),
-                lambda: self._along(self._route_at(tree, call, arrive(), training)),
-            )
+            with working():
+                return self._answered(
+                    training, tuple(call.args), dict(call.kwargs),
+                    lambda: self._along(self._route_at(tree, call, arrive(), training)),
+                )
         except BaseException as error:
             if not compiler.debugging():
                 hide_own_frames(error)
@@ -291,13 +306,15 @@ class FusedFunction(Faces):
                 self._note_fallback("plain Python", error)
                 self._limits.note_refusal(error)
                 texts.clear()
-                return self._run_plain(args, plain)
+                with working(False):
+                    return self._run_plain(args, plain)
             if self._options.strict or self._options.device == "gpu" or comes_from_outside(error):
                 output.show(texts)
                 raise error
             texts.clear()
             try:
-                result = self._run_plain(args, plain)
+                with working(False):
+                    result = self._run_plain(args, plain)
             except Exception as own:
                 if not isinstance(error, JitfuseError) or raised_by_user(error):
                     raise
@@ -335,15 +352,12 @@ class FusedFunction(Faces):
 _functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
 
 
-def _after_fork() -> None:
+@forks.renew
+def _renew_locks() -> None:
     """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
     renew_locks()
     for function in list(_functions):
         function._renew_locks()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _in_trace() -> bool:

@@ -87,23 +87,6 @@ def raised_by_user(error: BaseException) -> bool:
     return is_user_code(code.co_filename) and code.co_code[trace.tb_lasti] == _RAISE
 
 
-def comes_from_outside(error: BaseException) -> bool:
-    """Tell whether user code has raised an error that no run of the traced function has: a signal handler, say."""
-    if not raised_by_user(error):
-        return False
-    import signal  # for errors alone: a millisecond that every start would pay
-
-    handlers = {getattr(signal.getsignal(s), "__code__", None) for s in signal.valid_signals()}
-    ran, trace = False, error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        ran |= code.co_name == "trace_call" and not is_user_code(code.co_filename)
-        if code in handlers:
-            return True
-        trace = trace.tb_next
-    return not ran
-
-
 @lru_cache(maxsize=1024)
 def _line(name: str, number: int) -> str:
     return f"{name}:{number}"

@@ -1,0 +1,101 @@
+"""Calls that interrupt: a signal handler or a finaliser runs in the middle of a trace, or of our own work.
+
+Owns who interrupts what in this thread: whether code of a signal handler runs inside a trace, and whether this thread
+is at work for another call. Neither can be entered a second time: modules may be half imported, and a trace would
+record what is not of its function. Does not own the answer: such calls run as plain Python (`jitfuse.fuse`).
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from jitfuse.tracing.recorder import activate, active
+from jitfuse.tracing.source import is_user_code, raised_by_user
+from jitfuse.tracing.view import gate
+
+
+class _Work(threading.local):
+    going_on: bool = False
+
+
+_work = _Work()
+
+
+def at_work() -> bool:
+    """Return whether this thread is at work for a call, and runs no code of the user's that it has to run."""
+    return _work.going_on
+
+
+@contextlib.contextmanager
+def working(going_on: bool = True) -> Iterator[None]:
+    """Note that this thread is at work for a call, or (False) that code of the user's runs, which may make calls."""
+    before = _work.going_on
+    _work.going_on = going_on
+    try:
+        yield
+    finally:
+        _work.going_on = before
+
+
+def interrupts_trace() -> bool:
+    """Return whether a signal handler has interrupted the trace that runs in this thread, and is calling."""
+    if active() is None or threading.current_thread() is not threading.main_thread():
+        return False  # Python runs handlers in the main thread alone
+    handlers = handler_codes()
+    frame: types.FrameType | None = sys._getframe(1)
+    while handlers and frame is not None and not is_trace(frame.f_code):
+        if frame.f_code in handlers:
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextlib.contextmanager
+def trace_suspended() -> Iterator[None]:
+    """Have this thread's trace see nothing of what is done meanwhile."""
+    recorder, token = activate(None), gate.current.set(None)
+    try:
+        yield
+    finally:
+        gate.current.reset(token)
+        activate(recorder)
+
+
+def handler_codes() -> set[types.CodeType]:
+    """Return the code of all signal handlers that are written in Python."""
+    import _signal  # type: ignore[import-not-found] # what `signal` is made of, without the time for an enum of each answer
+
+    made = set()
+    for number in range(1, _signal.NSIG):
+        handler: Any = _signal.getsignal(number)
+        while isinstance(handler, functools.partial):
+            handler = handler.func
+        called = handler if hasattr(handler, "__code__") or not callable(handler) else type(handler).__call__
+        code = getattr(called, "__code__", None)
+        if isinstance(code, types.CodeType):
+            made.add(code)
+    return made
+
+
+def is_trace(code: types.CodeType) -> bool:
+    """Return whether code is that of the function that traces: what it calls is the traced function."""
+    return code.co_name == "trace_call" and not is_user_code(code.co_filename)
+
+
+def comes_from_outside(error: BaseException) -> bool:
+    """Tell whether user code has raised an error that no run of the traced function has: a signal handler, say."""
+    if not raised_by_user(error):
+        return False
+    handlers, ran, trace = handler_codes(), False, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        ran |= is_trace(code)
+        if code in handlers:
+            return True
+        trace = trace.tb_next
+    return not ran
