@@ -68,7 +68,8 @@ def trace_suspended() -> Iterator[None]:
 
 def handler_codes() -> set[types.CodeType]:
     """Return the code of all signal handlers that are written in Python."""
-    import _signal  # type: ignore[import-not-found] # what `signal` is made of, without the time for an enum of each answer
+    # what `signal` is made of, without the time for an enum of each answer
+    import _signal  # type: ignore[import-not-found]
 
     made = set()
     for number in range(1, _signal.NSIG):
