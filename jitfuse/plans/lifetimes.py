@@ -88,14 +88,17 @@ class Lifetimes:
 
     def _read_until(self, value: int, reader: OpStep, last: dict[int, int]) -> int:
         end = self._order[reader.result_id]
+        stored = self._stores(reader)
         for made in reader.result_ids:
-            replaced = made in self._must and made not in self._delivered and self._class(made) >= self._class(value)
-            if replaced or made in self.values.windows or not self._is_anchor(reader):
+            replaces = stored and made not in self._delivered and self._class(made) >= self._class(value)
+            if replaces or made in self.values.windows or not (stored or self._reduces(reader)):
                 end = max(end, last[made])
         return end
 
-    def _is_anchor(self, step: OpStep) -> bool:
+    def _stores(self, step: OpStep) -> bool:
         op = ops.get(step.op_name)
         assert op is not None
-        stored = op.kind in ops.ON_HOST or step.result_id in self._must or step.result_id in self.values.own
-        return stored or reduces(step, self.values.inlining.unrolled)
+        return op.kind in ops.ON_HOST or step.result_id in self._must or step.result_id in self.values.own
+
+    def _reduces(self, step: OpStep) -> bool:
+        return reduces(step, self.values.inlining.unrolled)
