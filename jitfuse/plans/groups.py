@@ -42,10 +42,15 @@ _WINDOW: Final = 24
 
 
 class Grouping(Probing):
-    """Groups the steps of a primitive program. `materialise` adds values that must be stored."""
+    """Groups the steps of a primitive program. `materialise` adds values that must be stored.
+
+    `by_bytes` says whether groups will be ordered so that little memory is held: only then can keeping them apart save
+    any.
+    """
 
     def __init__(
         self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), policy: LoweringPolicy = DEFAULT,
+        *, by_bytes: bool = True,
     ) -> None:
         super().__init__(program, values)
         self.policy = policy
@@ -57,7 +62,7 @@ class Grouping(Probing):
         """For each group those that must run before it, directly or not, as bits."""
         self._needed_by: list[set[int]] = []
         self._must = values.must | set(materialise)
-        self._lifetimes = Lifetimes(program, values, self._must, self.order)
+        self._lifetimes = Lifetimes(program, values, self._must, self.order) if by_bytes else None
         self._readers: dict[int, set[int]] = {head: set() for head, _, _ in values.windows.values()}
         """The groups that read an array that is updated in place, since its last update."""
         for step in program.steps:
@@ -270,8 +275,7 @@ class Grouping(Probing):
 
     def _holds_more(self, group: Group, value: int) -> bool:
         """Return whether a group that also stored a value would hold more memory than the reads that it saves pay."""
-        held = self._lifetimes.held_longer(group, value)
-        if not held:
+        if self._lifetimes is None or not (held := self._lifetimes.held_longer(group, value)):
             return False
         wanted = {leaf for leaf, _ in self.read_by(value).leaves}
         return HELD_COST * held > self._lifetimes.saved_by(group, wanted)
