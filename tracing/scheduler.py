@@ -14,6 +14,8 @@ from jitfuse.errors import ArgumentError
 from jitfuse.records import NamedTuple, Record
 
 METHODS: Final = ("asap", "alap", "slack", "ilp")
+BY_BYTES: Final = frozenset({"slack", "ilp"})
+"""The methods that look at bytes; the others go by what needs what alone."""
 SIZE_CLASSES: Final = ((1 << 16, 1 << 12), (1 << 24, 1 << 20), (None, 1 << 28))
 """(upper bound in bytes, bytes that stand for the class): in a core's cache, in a shared cache, in memory."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse.ir import generators, ops
+from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ def host_function(
     if call.name == "matmul":
         return _matmul
     attrs, count = dict(call.attrs), len(call.inputs)
-    reference, is_of_many, draws = op.numpy, op.is_of_many, call.name == "generator_draw"
+    reference, is_of_many, into = op.numpy, op.is_of_many, op.into
     where = f"in {call.name}" + (f", written at {call.source}" if call.source else "")
     make = bodies if bodies is not None else lambda: _interpreted(attrs)
 
     def run(*arrays: Any) -> None:
         operands, results = arrays[:count], arrays[count:]
         try:
-            if draws:
-                generators.draw_into(results[0], *operands, **attrs)
+            if into is not None:
+                into(results[0], *operands, **attrs)
                 return
             with np.errstate(all="ignore"):
                 if not is_of_many:

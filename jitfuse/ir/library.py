@@ -46,6 +46,12 @@ def sort(x: Array, *, axis: int, sorting: Any) -> Array:
     return np.sort(x, axis=axis, kind=sorting)
 
 
+def sort_into(result: Array, x: Array, *, axis: int, sorting: Any) -> None:
+    """Write the elements in ascending order along an axis into an array."""
+    result[...] = x
+    result.sort(axis=axis, kind=sorting)
+
+
 def argsort(x: Array, *, axis: int, sorting: Any) -> Array:
     """Return the indices that would sort along an axis."""
     return np.argsort(x, axis=axis, kind=sorting)
@@ -54,6 +60,12 @@ def argsort(x: Array, *, axis: int, sorting: Any) -> Array:
 def partition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:
     """Return the elements with those at `positions` where sorting would put them."""
     return np.partition(x, positions, axis=axis)
+
+
+def partition_into(result: Array, x: Array, *, axis: int, positions: tuple[int, ...]) -> None:
+    """Write a partition into an array."""
+    result[...] = x
+    result.partition(positions, axis=axis)
 
 
 def argpartition(x: Array, *, axis: int, positions: tuple[int, ...]) -> Array:

@@ -43,6 +43,9 @@ class Op(Record, frozen=True, eq=False):
     An operator that may have several results has `infer_results` in place of `infer`; for the programs among its
     attributes, `nested_feeds` says what their feeds look like, given the operands.
 
+    A library step that can make its one result where it is to lie has `into`, which takes that memory before the
+    operands; what `numpy` returns is copied there otherwise.
+
     `raises` are the kinds of results of which a single element may end the call, by a status.
 
     `ulps` is how far float results may be from the exact ones, in units in the last place; 0: they have NumPy's bits.
@@ -62,6 +65,7 @@ class Op(Record, frozen=True, eq=False):
     doc: str = ""
     infer_results: InferResults | None = None
     nested_feeds: NestedFeeds | None = None
+    into: Callable[..., None] | None = None
 
     @property
     def is_of_many(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Collection
 from typing import Any, Final
 
 from jitfuse.ir import ops
@@ -35,6 +36,7 @@ class Refusal(enum.Enum):
     SPLIT = "the reduction is split into partial ones over chunks"
     SWEPT = "the plan sweeps the rows once in a kernel, and this value needs their reduction first"
     OPERANDS = f"the kernel would have more than {MAX_OPERANDS} memory operands"
+    HELD = "what they store would lie in memory at once, and is needed one after the other"
     SIZE = f"the kernel would hold more than {MAX_STEPS} steps"
 
 
@@ -114,6 +116,16 @@ def moves(where: Any) -> bool:
     return not isinstance(where, tuple) or any(not isinstance(p, Lin) or p.terms for p in where)
 
 
+def covers(where: Any, frame: Frame) -> bool:
+    """Return whether an index map moves along every axis of a kernel that has more than one point."""
+    if not isinstance(where, tuple):
+        where = (where.index,)
+    if any(not isinstance(part, Lin) for part in where):
+        return True
+    axes = {axis for part in where for axis, _ in part.terms}
+    return all(extent == 1 or axis in axes for axis, extent in enumerate(frame.extents))
+
+
 def is_few_and_long(frame: Frame) -> bool:
     """Return whether few grid points reduce many elements each: the class in which reductions may be split."""
     grid = math.prod(frame.shape[k] for k in frame.grid_axes)
@@ -126,6 +138,13 @@ def is_of_long_columns(frame: Frame) -> bool:
     if not frame.reduced or last in frame.reduced or frame.shape[last] < NARROW:
         return False
     return math.prod(frame.shape[k] for k in frame.reduced) >= 2 * CHUNK
+
+
+def reduces(step: OpStep, unrolled: Collection[int]) -> bool:
+    """Return whether a kernel reduces or scans for a step; `unrolled` are the results of what is written out."""
+    op = ops.get(step.op_name)
+    assert op is not None
+    return op.kind in (ops.REDUCTION, ops.SCAN) and step.result_id not in unrolled
 
 
 def is_scan(step: OpStep) -> bool:

@@ -27,11 +27,13 @@ from jitfuse.plans.group import (
     is_scan,
     may_reduce,
     moves,
+    reduces,
     reframed,
     result_placing,
 )
 from jitfuse.plans.inlining import MAX_STEPS, RECOMPUTE_COST
 from jitfuse.plans.layout import Lin
+from jitfuse.plans.lifetimes import HELD_COST, Lifetimes
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 from jitfuse.plans.probing import Probing
 from jitfuse.plans.values import Values
@@ -40,10 +42,15 @@ _WINDOW: Final = 24
 
 
 class Grouping(Probing):
-    """Groups the steps of a primitive program. `materialise` adds values that must be stored."""
+    """Groups the steps of a primitive program. `materialise` adds values that must be stored.
+
+    `by_bytes` says whether groups will be ordered so that little memory is held: only then can keeping them apart save
+    any.
+    """
 
     def __init__(
         self, program: FusedProgram, values: Values, materialise: Iterable[int] = (), policy: LoweringPolicy = DEFAULT,
+        *, by_bytes: bool = True,
     ) -> None:
         super().__init__(program, values)
         self.policy = policy
@@ -55,6 +62,7 @@ class Grouping(Probing):
         """For each group those that must run before it, directly or not, as bits."""
         self._needed_by: list[set[int]] = []
         self._must = values.must | set(materialise)
+        self._lifetimes = Lifetimes(program, values, self._must, self.order) if by_bytes else None
         self._readers: dict[int, set[int]] = {head: set() for head, _, _ in values.windows.values()}
         """The groups that read an array that is updated in place, since its last update."""
         for step in program.steps:
@@ -92,7 +100,7 @@ class Grouping(Probing):
         if value in self.values.windows:
             self._open_window(step)
             return
-        is_reduction = op.kind in (ops.REDUCTION, ops.SCAN) and value not in self.values.inlining.unrolled
+        is_reduction = reduces(step, self.values.inlining.unrolled)
         if is_reduction or value in self._must:
             self._place_anchor(step, is_reduction)
 
@@ -217,6 +225,8 @@ class Grouping(Probing):
                 continue
             leaves = group.leaves if frame == group.frame else reframed(group.leaves, group.frame, frame)
             refused = self._refuses(group, frame, leaves, probe, key, step if is_reduction else None)
+            if refused is None and placing == "whole" and self._holds_more(group, value):
+                refused = Refusal.HELD
             if refused is None:
                 if frame != group.frame:
                     group.frame, group.leaves, group.reach = frame, leaves, {}
@@ -262,6 +272,13 @@ class Grouping(Probing):
         if group.size + probe.size > MAX_STEPS:
             return Refusal.SIZE
         return None
+
+    def _holds_more(self, group: Group, value: int) -> bool:
+        """Return whether a group that also stored a value would hold more memory than the reads that it saves pay."""
+        if self._lifetimes is None or not (held := self._lifetimes.held_longer(group, value)):
+            return False
+        wanted = {leaf for leaf, _ in self.read_by(value).leaves}
+        return HELD_COST * held > self._lifetimes.saved_by(group, wanted)
 
     def _is_split(self, frame: Frame, step: OpStep) -> bool:
         """Return whether a reduction is split; one whose rows its kernel sweeps again cannot be, nor can a scan."""

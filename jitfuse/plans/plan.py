@@ -32,6 +32,7 @@ from jitfuse.plans.structure import structure
 from jitfuse.plans.updates import updated_in_place
 from jitfuse.plans.values import Values, View
 from jitfuse.records import NamedTuple, Record, fresh
+from jitfuse.tracing.scheduler import BY_BYTES
 
 LONG: Final = 500
 """Programs of more steps have the default of all choices but who computes products: each costs one more planning."""
@@ -280,9 +281,10 @@ def _planned(group: Group, kernels: int) -> PlannedGroup:
 def _grouping(program: FusedProgram, plan: AbstractPlan, policy: LoweringPolicy) -> Grouping:
     """Return the fusion groups; dear values that several groups would compute are stored once where that pays."""
     values = Values(program, plan.layouts, policy, plan.in_place, plan.donated)
-    first = Grouping(program, values, policy=policy)
+    by_bytes = plan.schedule in BY_BYTES
+    first = Grouping(program, values, policy=policy, by_bytes=by_bytes)
     twice = {v for v in computed_twice(program, first) if values.inlining.store(v)}
-    return Grouping(program, values, twice, policy) if twice else first
+    return Grouping(program, values, twice, policy, by_bytes=by_bytes) if twice else first
 
 
 def buffers_of(step: RuntimeStep) -> list[tuple[Any, int]]:

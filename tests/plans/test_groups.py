@@ -109,9 +109,14 @@ def test_too_many_steps(plan_of: Plan) -> None:
     assert launches(plan) > 1 and Refusal.SIZE in reasons(plan)
 
 
+def test_siblings_that_would_lie_in_memory_at_once(plan_of: Plan) -> None:
+    plan = plan_of(lambda x: [np.sort(x * k).sum(axis=1) for k in (2, 3, 4)], np.ones((100, 100)))
+    assert launches(plan) == 6 and Refusal.HELD in reasons(plan)
+
+
 def test_every_reason_is_tested() -> None:
     assert {r.name for r in Refusal} == {
-        "FRAME", "MISALIGNED", "UNRELATED", "CYCLE", "SPLIT", "SWEPT", "OPERANDS", "SIZE",
+        "FRAME", "MISALIGNED", "UNRELATED", "CYCLE", "SPLIT", "SWEPT", "OPERANDS", "SIZE", "HELD",
     }
 
 

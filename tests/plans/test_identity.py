@@ -78,6 +78,10 @@ def multiplied(x: Any, g: Any) -> Any:
     return np.exp((x * 2) @ (x.T + 1)).sum(axis=1)
 
 
+def siblings(x: Any, g: Any) -> Any:
+    return [np.sort(x * k) + g for k in (2, 3, 4)]
+
+
 WITH_EMPTY_REGIONS = (windows, updated)
 
 
@@ -123,6 +127,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("function", [
     wave, layer_norm, softmax, columns, both, centred, turned, windows, joined, flat, updated, total, multiplied,
+    siblings,
 ])
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_one_set_of_kernels_per_size_class(

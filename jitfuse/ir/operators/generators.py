@@ -38,4 +38,5 @@ def _infer_draw(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 add(Op("generator_seed", 1, LIBRARY, {"legacy": False}, _infer_seed, generators.generator_seed,
        doc="The state of np.random.default_rng(seed), or of np.random.RandomState(seed)."))
 add(Op("generator_draw", VARIADIC, LIBRARY, {"method": REQUIRED, "shape": REQUIRED, "dtype": "float64"}, _infer_draw,
-       generators.generator_draw, doc="(state, parameters...): the state after a draw, and the numbers drawn."))
+       generators.generator_draw, into=generators.draw_into,
+       doc="(state, parameters...): the state after a draw, and the numbers drawn."))

@@ -72,11 +72,12 @@ def _statistic(name: str, attrs: dict[str, Any], doc: str, function: Callable[..
 
 _QUANTILE: Final = {"method": "linear", "weak": False}
 add(Op("sort", 1, LIBRARY, {"axis": -1, "sorting": "quicksort"}, _along("sort", False, "sorting"), library.sort,
-       doc="The elements in ascending order along an axis, NaN last."))
+       into=library.sort_into, doc="The elements in ascending order along an axis, NaN last."))
 add(Op("argsort", 1, LIBRARY, {"axis": -1, "sorting": "quicksort"}, _along("argsort", True, "sorting"),
        library.argsort, doc="The indices that would sort along an axis."))
 add(Op("partition", 1, LIBRARY, {"axis": -1, "positions": REQUIRED}, _along("partition", False, "positions"),
-       library.partition, doc="The elements with those at some positions where sorting would put them."))
+       library.partition, into=library.partition_into,
+       doc="The elements with those at some positions where sorting would put them."))
 add(Op("argpartition", 1, LIBRARY, {"axis": -1, "positions": REQUIRED}, _along("argpartition", True, "positions"),
        library.argpartition, doc="The indices of a partition."))
 add(Op("topk", 1, LIBRARY, {"axis": -1, "count": REQUIRED, "largest": True}, _infer_topk, library.topk,
