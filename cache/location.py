@@ -34,10 +34,10 @@ _MOST_LINKS = 40
 _MOST_WALKS = 256
 """Walks along a path that is being created, each after the creation of one folder."""
 
-Identity = tuple[tuple[int, ...] | None, int, int, int, int]
-"""What tells a folder from any other in its place: whom it was checked for, device, inode, owner, mode."""
-_walked: dict[str, Identity] = {}
-"""Folders whose whole path was walked, as they were then."""
+Identity = tuple[int, int, int, int]
+"""What tells a folder from any other in its place: device, inode, owner, mode."""
+_walked: dict[str, tuple[tuple[int, ...] | None, Identity]] = {}
+"""Folders whose whole path was walked: the `owners` that were asked for, and what lay there."""
 
 
 class Layers(Record, frozen=True):
@@ -149,7 +149,7 @@ def write_layer(path: str) -> str | None:
 
 
 def trusted_folder(real: str) -> Identity | None:
-    """Return what tells the folder of a layer from others, None where it cannot be read from now (said once).
+    """Return what lies where a layer was found, None where it cannot be read from now (said once).
 
     Looks at the folder alone while it is the one whose path was walked, for this is asked at each load. Where it was
     changed or replaced the path is walked again: whoever removes old files may have removed folders above it, too,
@@ -157,14 +157,21 @@ def trusted_folder(real: str) -> Identity | None:
     """
     with contextlib.suppress(OSError):
         identity = _identity(os.lstat(real))
-        if _walked.get(real) == identity:
+        if _walked.get(real) == (owners(), identity):
             return identity
-    found = read_layer(real)
-    return None if found is None else _walked[found]
+    return _walked[real][1] if read_layer(real) == real else None
+
+
+def is_still(real: str, identity: Identity) -> bool:
+    """Tell whether a folder that `trusted_folder` has returned lies there still: what was read meanwhile is its own."""
+    try:
+        return _identity(os.lstat(real)) == identity
+    except OSError:
+        return False
 
 
 def _identity(status: os.stat_result) -> Identity:
-    return owners(), status.st_dev, status.st_ino, status.st_uid, status.st_mode
+    return status.st_dev, status.st_ino, status.st_uid, status.st_mode
 
 
 def _accept(real: str, status: os.stat_result, allowed: tuple[int, ...] | None) -> str:
@@ -172,12 +179,11 @@ def _accept(real: str, status: os.stat_result, allowed: tuple[int, ...] | None) 
     if not stat.S_ISDIR(status.st_mode):
         raise _UnusableError("it is not a folder")
     if allowed is not None and status.st_uid not in allowed:
-        wanted = " or ".join(map(str, dict.fromkeys(allowed)))
-        raise _UntrustedError(f"it belongs to user id {status.st_uid}, not to user id {wanted}")
+        raise _UntrustedError(f"it belongs to user id {status.st_uid}, not to user id {allowed[0]}")
     if allowed is not None and status.st_mode & _WRITABLE_BY_OTHERS:
         mode = f"{stat.S_IMODE(status.st_mode):04o}"
         raise _UntrustedError(f"others may write to it (mode {mode}; chmod go-w makes it safe)")
-    _walked[real] = _identity(status)
+    _walked[real] = owners(), _identity(status)
     return real
 
 

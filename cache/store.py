@@ -152,7 +152,7 @@ class Store:
                 "`python -m jitfuse cache verify` checks all entries.",
             )
             return None
-        if location.trusted_folder(layer) != folder:
+        if not location.is_still(layer, folder):
             return None  # replaced while it was read: who knows where from
         if layer == self.layers.write and abs(time.time() - stamp) > files.DAY:
             self._used.add(key)
