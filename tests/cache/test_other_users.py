@@ -276,6 +276,48 @@ def test_the_victim_is_first_and_what_it_made_is_removed_while_it_runs(
 
 @LEVELS
 @pytest.mark.parametrize("kind", ["link", "relative link", "link to a link"])
+@pytest.mark.parametrize("back", [False, True])
+def test_the_attacker_comes_between_looking_and_reading(scene: Scene, level: int, kind: str, back: bool) -> None:
+    """Also where the attacker goes again, and leaves the name to a folder of the victim's."""
+    spot, below = spot_at(scene, level)
+    path = scene.shared.joinpath(*NAMES)
+
+    def replace() -> None:
+        shutil.rmtree(spot)
+        PLANTS[kind](scene, spot, below, ATTACKER)
+
+    def go() -> None:
+        spot.unlink()
+        for folder in [*reversed(path.parents), path]:
+            if not folder.exists():
+                folder_of(VICTIM, folder)
+
+    steps = iter([replace, go])
+
+    def act(pause: Action) -> bool:
+        read = files.read
+        os.environ["JITFUSE_CACHE_DIR"] = str(path)
+
+        def slow_read(name: str) -> tuple[bytes, float]:
+            pause()
+            data = read(name)
+            if back:
+                pause()
+            return data
+
+        store = Store(resolve_layers(), memory_bytes=0)
+        assert store.store(OWN)
+        files.read = slow_read
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return store.load(PLANTED.key, PLANTED.canonical) is None
+
+    assert as_user(VICTIM, act, lambda: next(steps)())
+    assert next(steps, None) is (None if back else go), "the attacker came"
+
+
+@LEVELS
+@pytest.mark.parametrize("kind", ["link", "relative link", "link to a link"])
 @pytest.mark.parametrize("user", [VICTIM, ROOT])
 def test_the_same_links_of_ones_own_or_of_root_serve(scene: Scene, kind: str, level: int, user: int) -> None:
     spot, below = spot_at(scene, level)

@@ -32,12 +32,12 @@ def asked_threads() -> int | None:
     asked = os.environ.get(VARIABLE, "").strip()
     if not asked:
         return None
-    # so many digits: beyond the words of a kernel, and in the end beyond what Python turns into a number
+    # longer ones are beyond the words of a kernel, and in the end beyond what Python turns into a number
     number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= _MOST_DIGITS else 0
     if number < 1:
         raise ArgumentError(
-            f"{VARIABLE} is {asked[:80]!r}; set it to a whole number of up to {_MOST_DIGITS} digits from 1 up, such as 4, "
-            "or unset it"
+            f"{VARIABLE} is {asked[:80]!r}; set it to a whole number from 1 up, of {_MOST_DIGITS} digits at most, "
+            "such as 4, or unset it"
         )
     return number
 
