@@ -15,7 +15,6 @@ system has no user ids (Windows) the profile's own protection is all.
 """
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
@@ -29,6 +28,7 @@ _EVERYONE = "everyone"
 _VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE", _TRUST)
 _DEFAULTS = ("XDG_CACHE_HOME", "HOME")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_HAS_OWNERS = hasattr(os, "geteuid")
 _MOST_LINKS = 40
 """Links that a path may lead through, as in Linux."""
 _MOST_WALKS = 256
@@ -94,7 +94,7 @@ def owners() -> tuple[int, ...] | None:
 
     That is where the system has no user ids, and where `trusts_everyone`.
     """
-    return None if not hasattr(os, "geteuid") or trusts_everyone() else (os.geteuid(), 0)
+    return (os.geteuid(), 0) if _HAS_OWNERS and not trusts_everyone() else None
 
 
 def trusts_everyone() -> bool:
@@ -106,7 +106,7 @@ def trusts_everyone() -> bool:
 
 
 def _runs_for_another() -> bool:
-    return hasattr(os, "geteuid") and (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid())
+    return _HAS_OWNERS and (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid())
 
 
 def _look_at_trust_variable() -> None:
@@ -127,7 +127,8 @@ def read_layer(path: str) -> str | None:
         real, status = _walk(path)
         return None if status is None else _accept(real, status, owners())
     except (_UnusableError, OSError) as error:
-        return _refuse(path, error)
+        _refuse(path, error)
+        return None
 
 
 def write_layer(path: str) -> str | None:
@@ -145,7 +146,8 @@ def write_layer(path: str) -> str | None:
             _create(real)
         raise _UnusableError("it is removed again and again")
     except (_UnusableError, OSError) as error:
-        return _refuse(path, error)
+        _refuse(path, error)
+        return None
 
 
 def trusted_folder(real: str) -> Identity | None:
@@ -155,10 +157,12 @@ def trusted_folder(real: str) -> Identity | None:
     changed or replaced the path is walked again: whoever removes old files may have removed folders above it, too,
     and another user may have put something there.
     """
-    with contextlib.suppress(OSError):
+    try:
         identity = _identity(os.lstat(real))
         if _walked.get(real) == (owners(), identity):
             return identity
+    except OSError:
+        pass  # the walk tells why
     return _walked[real][1] if read_layer(real) == real else None
 
 
@@ -263,7 +267,7 @@ def _absolute(path: str) -> str:
     path = os.path.expanduser(path)
     if path.startswith("~"):  # containers run under user ids that have no home
         raise _UnusableError("there is no home folder")
-    if not hasattr(os, "geteuid"):
+    if not _HAS_OWNERS:
         return os.path.realpath(path)  # nobody to distrust, and links of more than one kind
     try:
         return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)

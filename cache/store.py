@@ -176,8 +176,8 @@ class Store:
         return False
 
     def _write(self, folder: str, key: str, data: bytes) -> bool:
-        # The folder is created and checked at each store: it may be gone, or have been opened to others.
-        if location.write_layer(folder) is None:
+        # The folder is created and checked at each store: it may be gone or moved, or have been opened to others.
+        if location.write_layer(folder) != folder:
             return False
         try:
             files.write(folder, key, data)

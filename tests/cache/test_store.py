@@ -221,6 +221,16 @@ class TestTrouble:
         folder.chmod(0o777)
         self.survives(store, make_entry)
 
+    def test_folder_moved_behind_a_link(self, store: Store, folder: Path, make_entry: MakeEntry) -> None:
+        one, two = make_entry(1), make_entry(2)
+        assert store.store(one)
+        folder.rename(folder.with_name("moved"))
+        folder.symlink_to("moved")
+        assert not store.store(two) and store.load(two.key, two.canonical) == two, "kept in memory"
+        assert store.load(one.key, one.canonical) is None
+        moved = Store(Layers((), location.write_layer(str(folder))))
+        assert moved.load(one.key, one.canonical) == one, "the next process finds it"
+
     def test_no_folder_at_all(self, make_entry: MakeEntry) -> None:
         store, entry = Store(Layers((), None)), make_entry(1)
         assert not store.store(entry) and store.load(entry.key, entry.canonical) == entry
