@@ -157,13 +157,19 @@ def trusted_folder(real: str) -> Identity | None:
     changed or replaced the path is walked again: whoever removes old files may have removed folders above it, too,
     and another user may have put something there.
     """
+    identity = known_folder(real)
+    if identity is not None:
+        return identity
+    return _walked[real][1] if read_layer(real) == real else None
+
+
+def known_folder(real: str) -> Identity | None:
+    """Return what lies where a layer was found, None where that is not what was walked to. Says nothing."""
     try:
         identity = _identity(os.lstat(real))
-        if _walked.get(real) == (owners(), identity):
-            return identity
     except OSError:
-        pass  # the walk tells why
-    return _walked[real][1] if read_layer(real) == real else None
+        return None
+    return identity if _walked.get(real) == (owners(), identity) else None
 
 
 def is_still(real: str, identity: Identity) -> bool:

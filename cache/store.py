@@ -217,7 +217,7 @@ class Store:
         used, self._used = self._used, set()
         hits, self.unwritten_hits = self.unwritten_hits, {}
         # another user may have put a folder or a link in the place of one that was removed
-        if self.layers.write is not None and (hits or used) and location.trusted_folder(self.layers.write):
+        if self.layers.write is not None and (hits or used) and location.known_folder(self.layers.write):
             if hits:
                 from jitfuse.cache import usage  # not needed at the start of a process
 
