@@ -117,11 +117,16 @@ def _rename(temporary: str, target: str) -> None:
 
 
 def records(folder: str) -> Iterator[FileRecord]:
-    """Yield a record of each entry's file in `folder`, in no order; nothing where it cannot be listed."""
+    """Yield a record of each entry's file in `folder`, in no order; nothing where it cannot be listed.
+
+    Folders of such names are passed over: they cannot be removed, and would never let `evict` come to an end.
+    """
     for item in _listing(folder):
         key = item.name.removesuffix(SUFFIX)
         if item.name.endswith(SUFFIX) and is_key(key):
             with contextlib.suppress(OSError):
+                if item.is_dir(follow_symlinks=False):
+                    continue
                 status = item.stat(follow_symlinks=False)
                 yield FileRecord(key, status.st_size, status.st_mtime)
 

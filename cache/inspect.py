@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jitfuse.cache import folder as files
-from jitfuse.cache import usage
+from jitfuse.cache import location, usage
 from jitfuse.cache.entry import Entry, EntryError, JsonObject, decode, parse_metadata
 from jitfuse.cache.parts import key_from_parts, recorded_parts
 from jitfuse.cache.store import Store
@@ -191,7 +191,7 @@ def clear(store: Store, older_than: float | None = None, function: str | None = 
     store.memory.clear()
     store.flush()
     layer = store.layers.write
-    if layer is None:
+    if layer is None or location.trusted_folder(layer) is None:
         return ClearReport(0, 0)
     horizon = None if older_than is None else time.time() - older_than
     removed = size = 0

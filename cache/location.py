@@ -1,18 +1,21 @@
 """Which folders the cache uses and which of them it trusts. Owns no files in them.
 
-Whoever can write to a cache folder can run code as its readers, so a folder counts only if nobody but its
-owner (and root) could have put anything there:
+Whoever can write to a cache folder can run code as its readers, so a folder counts only if nobody but the user and
+root could have put anything there, or anything in its place. Its path is walked from the root folder down, through
+symbolic links and what they lead to:
 
-- symbolic links are resolved first, and the rules hold for the real path;
-- the write layer belongs to the user, with no write permission for group or others; it is created 0700;
-- read layers belong to the user or to root, with no write permission for group or others;
-- every folder above belongs to the user or to root, and is writable by group or others only with the
-  sticky bit (as /tmp is), which keeps them from replacing what is not theirs.
+- each link on the way belongs to the user or to root;
+- each folder on the way, also one that holds a link, belongs to the user or to root, and is writable by group or
+  others only with the sticky bit (as /tmp is), which keeps them from replacing what is not theirs;
+- the write layer at the end belongs to the user, with no write permission for group or others; it is created 0700;
+- a read layer belongs to the user or to root, with no write permission for group or others.
 
-Anything else is not used. Where the system has no user ids (Windows) the profile's own protection is all.
+Anything else is not used. Where nobody else runs, `JITFUSE_CACHE_TRUST=everyone` leaves these rules out. Where the
+system has no user ids (Windows) the profile's own protection is all.
 """
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -20,9 +23,21 @@ import sys
 from jitfuse.cache.notices import warn_once
 from jitfuse.records import Record
 
-_VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE")
+_TRUST = "JITFUSE_CACHE_TRUST"
+_EVERYONE = "everyone"
+_VARIABLES = ("JITFUSE_CACHE_PATH", "JITFUSE_CACHE_DIR", "JITFUSE_CACHE_SIZE", _TRUST)
 _DEFAULTS = ("XDG_CACHE_HOME", "HOME")
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_HAS_OWNERS = hasattr(os, "geteuid")
+_MOST_LINKS = 40
+"""Links that a path may lead through, as in Linux."""
+_MOST_WALKS = 256
+"""Walks along a path that is being created, each after the creation of one folder."""
+
+Identity = tuple[int, int, int, int]
+"""What tells a folder from any other in its place: device, inode, owner, mode."""
+_walked: dict[str, tuple[tuple[int, ...] | None, Identity]] = {}
+"""Folders whose whole path was walked: the `owners` that were asked for, and what lay there."""
 
 
 class Layers(Record, frozen=True):
@@ -32,10 +47,18 @@ class Layers(Record, frozen=True):
     write: str | None
 
 
+class _UnusableError(Exception):
+    """Why a folder cannot serve."""
+
+
+class _UntrustedError(_UnusableError):
+    """Which rule of trust a folder breaks."""
+
+
 def environment() -> tuple[str | None, ...]:
     """Return what the location depends on, to notice a change; 2 to 3 µs."""
     get = os.environ.get
-    path, folder, _ = named = tuple([get(name) for name in _VARIABLES])
+    path, folder, *_ = named = tuple([get(name) for name in _VARIABLES])
     return named if path or folder else (*named, *[get(name) for name in _DEFAULTS])
 
 
@@ -46,6 +69,7 @@ def resolve_layers() -> Layers:
     ends in a separator there is no write layer. It wins over ``JITFUSE_CACHE_DIR``, which names the write
     layer alone. Otherwise the user's cache folder is used. A read layer that does not exist is skipped.
     """
+    _look_at_trust_variable()
     path = os.environ.get("JITFUSE_CACHE_PATH")
     if path:
         *read, write = path.split(os.pathsep)
@@ -64,119 +88,200 @@ def _default_folder() -> str:
     return platformdirs.user_cache_dir("jitfuse", appauthor=False)
 
 
+# ---------------------------------------------------------------------- whom to trust
+def owners() -> tuple[int, ...] | None:
+    """Return the user ids whose files are taken as entries; None where that is not asked.
+
+    That is where the system has no user ids, and where `trusts_everyone`.
+    """
+    return (os.geteuid(), 0) if _HAS_OWNERS and not trusts_everyone() else None
+
+
+def trusts_everyone() -> bool:
+    """Tell whether ``JITFUSE_CACHE_TRUST=everyone`` holds: who else may write to the cache is not asked.
+
+    Never in a set-user-id or set-group-id program: there its caller, not its user, sets the variables.
+    """
+    return os.environ.get(_TRUST) == _EVERYONE and not _runs_for_another()
+
+
+def _runs_for_another() -> bool:
+    return _HAS_OWNERS and (os.getuid(), os.getgid()) != (os.geteuid(), os.getegid())
+
+
+def _look_at_trust_variable() -> None:
+    value = os.environ.get(_TRUST)
+    if not value or trusts_everyone():
+        return
+    if value == _EVERYONE:
+        fault = "holds for no set-user-id or set-group-id program, whose caller could have set it"
+    else:
+        fault = f"knows one value, {_TRUST}={_EVERYONE}; unset it, or set it to that"
+    warn_once(f"trust {value}", f"{_TRUST}={value[:80]!r} is passed over: it {fault}.")
+
+
+# ---------------------------------------------------------------------- folders
 def read_layer(path: str) -> str | None:
     """Return the real path of a read layer, or None where it is absent or (said once) not trusted."""
-    real = _real(path)
-    if not os.path.isabs(real) or not os.path.exists(real):
+    try:
+        real, status = _walk(path)
+        return None if status is None else _accept(real, status, owners())
+    except (_UnusableError, OSError) as error:
+        _refuse(path, error)
         return None
-    reason = _distrust_folder(real, (_user(), 0)) or _distrust_parents(real)
-    return _accept(path, real, reason)
 
 
 def write_layer(path: str) -> str | None:
-    """Return the real path of the write layer, created where absent; None (said once) if it cannot serve."""
-    real = _real(path)
-    if os.path.expanduser(path).startswith("~"):  # containers run under user ids that have no home
-        reason: str | None = "there is no home folder"
-    elif not os.path.isabs(real):
-        reason = "the working folder is gone"
-    else:
-        reason = _distrust_parents(real) or _create(real) or _distrust_folder(real, (_user(),))
-    return _accept(path, real, reason)
+    """Return the real path of the write layer, created where absent; None (said once) if it cannot serve.
 
-
-def owners() -> tuple[int, ...] | None:
-    """Return the user ids whose files are taken as entries, or None where the system has no user ids."""
-    return (_user(), 0) if hasattr(os, "geteuid") else None
-
-
-def still_safe(real: str) -> bool:
-    """Tell whether a folder, trusted once, can be read from now; say once where it was opened to others since.
-
-    Looks at the folder alone, for it is asked at each load. One that is not there is as good as empty.
+    After each folder that is created the path is walked again from the start: another user may have been faster at
+    the next one. So nothing is created below what is not trusted.
     """
     try:
-        status = os.lstat(real)
-    except OSError:
-        return True  # reading from it will say what is wrong
-    allowed = owners()
-    if allowed is None or (status.st_uid in allowed and not status.st_mode & _WRITABLE_BY_OTHERS):
-        return True
-    return _accept(real, real, _distrust_folder(real, allowed)) is not None
+        for _ in range(_MOST_WALKS):
+            real, status = _walk(path)
+            if status is not None:
+                allowed = owners()
+                return _accept(real, status, allowed and allowed[:1])
+            _create(real)
+        raise _UnusableError("it is removed again and again")
+    except (_UnusableError, OSError) as error:
+        _refuse(path, error)
+        return None
 
 
-def _user() -> int:
-    return os.geteuid() if hasattr(os, "geteuid") else -1
+def trusted_folder(real: str) -> Identity | None:
+    """Return what lies where a layer was found, None where it cannot be read from now (said once).
+
+    Looks at the folder alone while it is the one whose path was walked, for this is asked at each load. Where it was
+    changed or replaced the path is walked again: whoever removes old files may have removed folders above it, too,
+    and another user may have put something there.
+    """
+    identity = known_folder(real)
+    if identity is not None:
+        return identity
+    return _walked[real][1] if read_layer(real) == real else None
 
 
-def _real(path: str) -> str:
-    """Return the path without symbolic links, or as it is where the working folder it starts from is gone."""
-    path = os.path.expanduser(path)
+def known_folder(real: str) -> Identity | None:
+    """Return what lies where a layer was found, None where that is not what was walked to. Says nothing."""
     try:
-        return os.path.realpath(path)
+        identity = _identity(os.lstat(real))
     except OSError:
-        return path
+        return None
+    return identity if _walked.get(real) == (owners(), identity) else None
 
 
-def _accept(path: str, real: str, reason: str | None) -> str | None:
-    if reason is None:
-        return real
+def is_still(real: str, identity: Identity) -> bool:
+    """Tell whether a folder that `trusted_folder` has returned lies there still: what was read meanwhile is its own."""
+    try:
+        return _identity(os.lstat(real)) == identity
+    except OSError:
+        return False
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino, status.st_uid, status.st_mode
+
+
+def _accept(real: str, status: os.stat_result, allowed: tuple[int, ...] | None) -> str:
+    """Return the folder at the end of a walk, noted as walked to; raise _UnusableError where it cannot serve."""
+    if not stat.S_ISDIR(status.st_mode):
+        raise _UnusableError("it is not a folder")
+    if allowed is not None and status.st_uid not in allowed:
+        raise _UntrustedError(f"it belongs to user id {status.st_uid}, not to user id {allowed[0]}")
+    if allowed is not None and status.st_mode & _WRITABLE_BY_OTHERS:
+        mode = f"{stat.S_IMODE(status.st_mode):04o}"
+        raise _UntrustedError(f"others may write to it (mode {mode}; chmod go-w makes it safe)")
+    _walked[real] = owners(), _identity(status)
+    return real
+
+
+def _create(real: str) -> None:
+    try:
+        os.mkdir(real, 0o700)
+    except FileExistsError:
+        pass  # somebody was faster: the next walk tells who
+    except OSError as error:
+        raise _UnusableError(f"it cannot be created ({error.strerror})") from None
+
+
+def _refuse(path: str, error: _UnusableError | OSError) -> None:
+    reason = f"it cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)
+    remedy = "Repair the folder, or name another in JITFUSE_CACHE_DIR."
+    if isinstance(error, _UntrustedError):
+        remedy += f" Where nobody else runs, as in a container, {_TRUST}={_EVERYONE} leaves this check out."
     warn_once(
         f"location {path}: {reason}",
-        f"the kernel cache {path!r} is not used: {reason}. Without it kernels are compiled again in each "
-        "process. Repair the folder, or name another in JITFUSE_CACHE_DIR.",
+        f"the kernel cache {path!r} is not used: {reason}. Without it kernels are compiled again in each process. "
+        f"{remedy}",
     )
-    return None
 
 
-def _create(real: str) -> str | None:
-    """Create the folder and the missing ones above it, all 0700 under any umask that allows it."""
-    missing = []
-    folder = real
-    while not os.path.lexists(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for folder in reversed(missing):
+# ---------------------------------------------------------------------- the way there
+def _walk(path: str) -> tuple[str, os.stat_result | None]:
+    """Follow a path from the root folder down, through links, and check each link and each folder on the way.
+
+    Returns its real path and status, or the first folder that is missing, and None. A folder is checked before
+    anything in it is looked at, so nobody else can exchange what was seen. Raises _UnusableError and OSError.
+    """
+    allowed = owners()
+    real, names = _split(_absolute(path))
+    status = os.lstat(real)
+    links = 0
+    while names:
+        name = names.pop()
+        if name in ("", os.curdir):
+            continue
+        _check_above(real, status, allowed)
+        below = os.path.dirname(real) if name == os.pardir else os.path.join(real, name)
         try:
-            os.mkdir(folder, 0o700)
-        except FileExistsError:
-            continue  # another process was faster; whose it is gets checked next
-        except OSError as error:
-            return f"it cannot be created ({error.strerror})"
-    return None
-
-
-def _distrust_folder(real: str, allowed: tuple[int, ...]) -> str | None:
-    try:
-        status = os.lstat(real)
-    except OSError as error:
-        return f"it cannot be read ({error.strerror})"
-    if not stat.S_ISDIR(status.st_mode):
-        return "it is not a folder"
-    if not hasattr(os, "geteuid"):
-        return None
-    if status.st_uid not in allowed:
-        return f"it belongs to user id {status.st_uid}, not to user id {' or '.join(map(str, allowed))}"
-    if status.st_mode & _WRITABLE_BY_OTHERS:
-        return f"others may write to it (mode {stat.S_IMODE(status.st_mode):04o}; chmod go-w makes it safe)"
-    return None
-
-
-def _distrust_parents(real: str) -> str | None:
-    if not hasattr(os, "geteuid"):
-        return None
-    folder, parent = real, os.path.dirname(real)
-    while folder != parent:
-        try:
-            status = os.lstat(parent)
+            status = os.lstat(below)
         except FileNotFoundError:
-            status = None  # still to be created
-        except OSError as error:
-            return f"{parent!r} above it cannot be read ({error.strerror})"
-        if status is not None:
-            if status.st_uid not in (_user(), 0):
-                return f"{parent!r} above it belongs to user id {status.st_uid}, who could replace it"
-            if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
-                return f"others may write to {parent!r} above it, and could replace it"
-        folder, parent = parent, os.path.dirname(parent)
-    return None
+            return below, None
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            below, more = _follow(below, status, real, allowed, links)
+            names += more
+            status = os.lstat(below)
+        real = below
+    return real, status
+
+
+def _follow(
+    link: str, status: os.stat_result, holder: str, allowed: tuple[int, ...] | None, links: int,
+) -> tuple[str, list[str]]:
+    """Return where the way goes on behind a link: a real path, and the names below it, the next one last."""
+    if links > _MOST_LINKS:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), link)
+    if allowed is not None and status.st_uid not in allowed:
+        raise _UntrustedError(f"the link {link!r} belongs to user id {status.st_uid}, who chooses where it leads")
+    target = os.readlink(link)
+    return _split(target) if os.path.isabs(target) else (holder, target.split(os.sep)[::-1])
+
+
+def _check_above(folder: str, status: os.stat_result, allowed: tuple[int, ...] | None) -> None:
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+    if allowed is not None and status.st_uid not in allowed:
+        raise _UntrustedError(f"{folder!r} above it belongs to user id {status.st_uid}, who could replace it")
+    if allowed is not None and status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
+        raise _UntrustedError(f"others may write to {folder!r} above it, and could replace it")
+
+
+def _absolute(path: str) -> str:
+    path = os.path.expanduser(path)
+    if path.startswith("~"):  # containers run under user ids that have no home
+        raise _UnusableError("there is no home folder")
+    if not _HAS_OWNERS:
+        return os.path.realpath(path)  # nobody to distrust, and links of more than one kind
+    try:
+        return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    except OSError:
+        raise _UnusableError("the working folder is gone") from None
+
+
+def _split(path: str) -> tuple[str, list[str]]:
+    """Return the root folder of an absolute path, and the names below it, the next one last."""
+    drive, names = os.path.splitdrive(path)
+    return drive + os.sep, names.split(os.sep)[::-1]

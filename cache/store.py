@@ -19,13 +19,15 @@ from collections.abc import Callable, Iterator
 from jitfuse import forks
 from jitfuse.cache import folder as files
 from jitfuse.cache import location
-from jitfuse.cache.entry import Entry, EntryError, decode, encode, is_key
+from jitfuse.cache.entry import MAX_ENTRY_BYTES, Entry, EntryError, decode, encode, is_key
 from jitfuse.cache.memory import MemoryLayer
 from jitfuse.cache.notices import warn_once
 from jitfuse.records import NamedTuple
 
 DEFAULT_MAX_BYTES = 1 << 30
 DEFAULT_MAX_FILES = 65_536
+LARGEST_MAX_BYTES = DEFAULT_MAX_FILES * MAX_ENTRY_BYTES
+"""What a folder holds at most, with the most and the largest entries: 16 TiB."""
 MEMORY_BYTES = 16 << 20
 _SWEEPS_PER_BOUND = 32
 _MOST_STORES = 256
@@ -130,7 +132,8 @@ class Store:
         )
 
     def _load_from(self, layer: str, key: str) -> Entry | None:
-        if not location.still_safe(layer):
+        folder = location.trusted_folder(layer)
+        if folder is None:
             return None
         path = files.entry_path(layer, key)
         try:
@@ -150,6 +153,8 @@ class Store:
                 "`python -m jitfuse cache verify` checks all entries.",
             )
             return None
+        if not location.is_still(layer, folder):
+            return None  # replaced while it was read: who knows where from
         if layer == self.layers.write and abs(time.time() - stamp) > files.DAY:
             self._used.add(key)
         return entry
@@ -172,8 +177,8 @@ class Store:
         return False
 
     def _write(self, folder: str, key: str, data: bytes) -> bool:
-        # The folder is created and checked at each store: it may be gone, or have been opened to others.
-        if location.write_layer(folder) is None:
+        # The folder is created and checked at each store: it may be gone or moved, or have been opened to others.
+        if location.write_layer(folder) != folder:
             return False
         try:
             files.write(folder, key, data)
@@ -212,7 +217,8 @@ class Store:
         """Write how often entries were used since the last flush, and their time stamps. Never raises."""
         used, self._used = self._used, set()
         hits, self.unwritten_hits = self.unwritten_hits, {}
-        if self.layers.write is not None:
+        # another user may have put a folder or a link in the place of one that was removed
+        if self.layers.write is not None and (hits or used) and location.known_folder(self.layers.write):
             if hits:
                 from jitfuse.cache import usage  # not needed at the start of a process
 
@@ -267,10 +273,12 @@ def default_store() -> Store:
 def _size_limit() -> int:
     text = os.environ.get("JITFUSE_CACHE_SIZE", "").strip()
     size = parse_size(text) if text else DEFAULT_MAX_BYTES
-    if size is None:
+    if size is None or size > LARGEST_MAX_BYTES:
+        fault = "is no size" if size is None else "is more than a cache folder can hold"
         warn_once(
             f"size {text}",
-            f"JITFUSE_CACHE_SIZE={text!r} is no size such as 500M or 2G; {DEFAULT_MAX_BYTES >> 30}G is used.",
+            f"JITFUSE_CACHE_SIZE={text[:80]!r} {fault}: give one such as 500M or 2G, at most "
+            f"{LARGEST_MAX_BYTES >> 40}T. {DEFAULT_MAX_BYTES >> 30}G is used.",
         )
         return DEFAULT_MAX_BYTES
     return size
@@ -279,9 +287,11 @@ def _size_limit() -> int:
 def parse_size(text: str) -> int | None:
     """Return the bytes that `text` means, such as ``4096``, ``500M`` or ``1.5 GiB``; None if it is no size.
 
-    K, M, G and T are powers of 1024, in either case, with or without ``B`` or ``iB``.
+    K, M, G and T are powers of 1024, in either case, with or without ``B`` or ``iB``. Numbers have up to 18 digits
+    on either side of the point.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt])(?:i?b)?|b)?", text.strip().lower(), re.ASCII)
+    pattern = r"(\d{1,18}(?:\.\d{1,18})?)\s*(?:([kmgt])(?:i?b)?|b)?"
+    match = re.fullmatch(pattern, text.strip().lower(), re.ASCII)
     if match is None:
         return None
     return int(float(match[1]) * 1024 ** " kmgt".index(match[2] or " "))

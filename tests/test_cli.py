@@ -142,6 +142,19 @@ def test_doctor_says_why_a_folder_is_not_trusted(folder: Path, capsys: pytest.Ca
     assert any("chmod go-w" in note for note in notes)
 
 
+def test_doctor_notes_that_everyone_is_trusted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def notes() -> list[str]:
+        findings = json.loads(printed(capsys, "doctor", "--json"))
+        return [f["text"] for f in findings if f["topic"] == "cache" and f["state"] == "note"]
+
+    assert notes() == []
+    monkeypatch.setenv("JITFUSE_CACHE_TRUST", "everyone")
+    (note,) = notes()
+    assert note.startswith("JITFUSE_CACHE_TRUST=everyone: ")
+
+
 def test_doctor_without_kernels(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -133,6 +133,9 @@ def _cache() -> list[Finding]:
         notices.forget()
         layers = location.resolve_layers()
     found = [Finding("cache", "note", str(warning.message)) for warning in caught]
+    if location.trusts_everyone():
+        text = "JITFUSE_CACHE_TRUST=everyone: whoever can write to its folders, or above them, can run code as you"
+        found.append(Finding("cache", "note", text))
     found += [Finding("cache", "ok", f"reads {folder}") for folder in layers.read]
     if layers.write is None:
         return [*found, Finding("cache", "note", "no folder to write to: each process compiles anew")]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 from jitfuse.cache import Entry, Store, notices
 from jitfuse.cache.keys import cache_key
 from jitfuse.cache.location import Layers
+from tests.cache.other_users import ATTACKER, ROOT, VICTIM, Scene, fill, folder_of
 
 MakeStore = Callable[..., Store]
 MakeEntry = Callable[..., Entry]
@@ -41,3 +44,20 @@ def make_entry() -> MakeEntry:
         return Entry(cache_key({"form": canonical}), {"function": f"f{number}", **metadata}, canonical, code)
 
     return make
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that every user reaches, as a machine's root folder is."""
+    path = Path(tempfile.mkdtemp(prefix="jitfuse-users-", dir="/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def scene(place: Path) -> Scene:
+    home = folder_of(VICTIM, place / "home")
+    return Scene(
+        folder_of(ROOT, place / "tmp", 0o1777), home, fill(home / "unpacked", VICTIM), fill(place / "theirs", ATTACKER)
+    )

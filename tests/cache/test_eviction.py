@@ -223,3 +223,14 @@ def test_looking_at_a_folder_within_its_bounds_holds_no_list_of_it(tmp_path: Pat
         tracemalloc.stop()
     assert peak < 200_000  # a list of the entries takes 2 MB
     assert usage.counts(str(tmp_path)) == {f"{7:064x}": 2}
+
+
+def test_folders_under_names_of_entries_drive_nothing_out(folder: Path, make_entry: MakeEntry) -> None:
+    """Another user could have put them there while the folder was open; nothing could ever remove them."""
+    for number in range(8):
+        (folder / f"{number:064x}.jfc").mkdir()
+    store = Store(Layers((), str(folder)), max_files=8)
+    entries = [make_entry(number) for number in range(8)]
+    for entry in entries:
+        assert store.store(entry)
+    assert all(store.load(entry.key, entry.canonical) == entry for entry in entries)

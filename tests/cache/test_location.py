@@ -139,7 +139,7 @@ def test_files_and_circles_are_no_folders(tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     refused(write_layer, tmp_path / "file", "not a folder")
     refused(write_layer, tmp_path / "file" / "below", "Not a directory")
-    refused(write_layer, tmp_path / "circle", "not a folder")
+    refused(write_layer, tmp_path / "circle", "Too many levels of symbolic links")
 
 
 def test_folder_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +148,106 @@ def test_folder_that_cannot_be_created(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "mkdir", mkdir)
     refused(write_layer, tmp_path / "cache", "cannot be created .Read-only file system")
+
+
+def test_a_link_of_a_foreign_owner(tmp_path: Path, folder: Path, pretend: Pretend) -> None:
+    (tmp_path / "link").symlink_to(folder)
+    (tmp_path / "own").symlink_to("link")
+    pretend(tmp_path / "link", owner=FOREIGNER)
+    for path in (tmp_path / "link", tmp_path / "link" / "new", tmp_path / "own"):
+        for resolve in (write_layer, read_layer):
+            refused(resolve, path, f"the link .*link' belongs to user id {FOREIGNER}")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_link_in_a_folder_that_others_may_write_to(tmp_path: Path, folder: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "link").symlink_to(folder)
+    (tmp_path / "open").chmod(0o777)
+    refused(write_layer, tmp_path / "open" / "link", "others may write to .*open' above it")
+
+
+@pytest.mark.parametrize("path", [
+    "link/../cache", "./link/./", "link//", "one/two/../../cache", "link/../../{base}/cache", "chain",
+    "round/round/cache",
+])
+def test_real_paths(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """As the system resolves them, from the working folder too."""
+    (tmp_path / "one" / "two").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("cache")
+    (tmp_path / "chain").symlink_to("one/two/back/link")
+    (tmp_path / "one" / "two" / "back").symlink_to("../..")
+    (tmp_path / "round").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    path = path.format(base=tmp_path.name)
+    for named in (path, f"{tmp_path}/{path}"):
+        assert write_layer(named) == read_layer(named) == os.path.realpath(named) == str(folder)
+
+
+@pytest.mark.parametrize("path", ["new", "link/../new", "dangling", "dangling/below", "absent/../new"])
+def test_created_behind_links(tmp_path: Path, folder: Path, path: str) -> None:
+    (tmp_path / "link").symlink_to("cache")
+    (tmp_path / "dangling").symlink_to("to/be/made")
+    real = write_layer(str(tmp_path / path))
+    assert real is not None and real == os.path.realpath(tmp_path / path)
+    assert os.path.isdir(real) and stat.S_IMODE(os.stat(real).st_mode) == 0o700 and list(folder.iterdir()) == []
+
+
+def test_folder_that_is_always_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "mkdir", lambda *_: None)
+    refused(write_layer, tmp_path / "cache", "removed again and again")
+
+
+def test_a_folder_that_was_replaced_is_walked_to_again(tmp_path: Path, folder: Path) -> None:
+    trusted = location.trusted_folder(str(folder))
+    assert trusted is not None and location.is_still(str(folder), trusted)
+    folder.rename(tmp_path / "old")
+    folder.mkdir(0o700)
+    assert not location.is_still(str(folder), trusted)
+    renewed = location.trusted_folder(str(folder))
+    assert renewed not in (None, trusted) and location.trusted_folder(str(folder)) == renewed
+    folder.rmdir()
+    assert location.trusted_folder(str(folder)) is None and not location.is_still(str(folder), trusted)
+    folder.symlink_to("old")
+    assert location.trusted_folder(str(folder)) is None, "it lies elsewhere now"
+
+
+class TestTrust:
+    """JITFUSE_CACHE_TRUST."""
+
+    def test_everyone_is_trusted(self, folder: Path, pretend: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:
+        pretend(folder, owner=FOREIGNER, mode=0o777)
+        pretend(folder.parent, owner=FOREIGNER, mode=0o777)
+        refused(write_layer, folder, "JITFUSE_CACHE_TRUST=everyone leaves this check out")
+        monkeypatch.setenv("JITFUSE_CACHE_TRUST", "everyone")
+        assert write_layer(str(folder)) == read_layer(str(folder)) == str(folder)
+        assert location.trusted_folder(str(folder)) is not None and location.owners() is None
+        monkeypatch.delenv("JITFUSE_CACHE_TRUST")
+        notices.forget()
+        with pytest.warns(CacheWarning):
+            assert location.trusted_folder(str(folder)) is None, "what was walked for everyone was not checked"
+
+    def test_what_trust_does_not_mend(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (folder / "file").touch()
+        for trust in ("", "everyone"):
+            monkeypatch.setenv("JITFUSE_CACHE_TRUST", trust)
+            refused(write_layer, folder / "file", "not a folder.*in JITFUSE_CACHE_DIR.$")
+
+    @pytest.mark.parametrize("value", ["Everyone", "all", "1", " everyone", "no" * 1000])
+    def test_other_values_are_said_once(self, folder: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+        monkeypatch.setenv("JITFUSE_CACHE_DIR", str(folder))
+        monkeypatch.setenv("JITFUSE_CACHE_TRUST", value)
+        with pytest.warns(CacheWarning) as said:
+            resolve_layers()
+            resolve_layers()
+        (message,) = [str(warning.message) for warning in said]
+        assert message.startswith(f"JITFUSE_CACHE_TRUST={value[:80]!r} ") and "JITFUSE_CACHE_TRUST=everyone" in message
+        assert location.owners() is not None and len(message) < 250
+
+    def test_it_is_watched(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = location.environment()
+        monkeypatch.setenv("JITFUSE_CACHE_TRUST", "everyone")
+        assert location.environment() != before
 
 
 def test_user_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -221,6 +221,16 @@ class TestTrouble:
         folder.chmod(0o777)
         self.survives(store, make_entry)
 
+    def test_folder_moved_behind_a_link(self, store: Store, folder: Path, make_entry: MakeEntry) -> None:
+        one, two = make_entry(1), make_entry(2)
+        assert store.store(one)
+        folder.rename(folder.with_name("moved"))
+        folder.symlink_to("moved")
+        assert not store.store(two) and store.load(two.key, two.canonical) == two, "kept in memory"
+        assert store.load(one.key, one.canonical) is None
+        moved = Store(Layers((), location.write_layer(str(folder))))
+        assert moved.load(one.key, one.canonical) == one, "the next process finds it"
+
     def test_no_folder_at_all(self, make_entry: MakeEntry) -> None:
         store, entry = Store(Layers((), None)), make_entry(1)
         assert not store.store(entry) and store.load(entry.key, entry.canonical) == entry
@@ -343,11 +353,25 @@ class TestDefault:
         monkeypatch.setenv("JITFUSE_CACHE_SIZE", "5M")
         assert default_store().max_bytes == 5 << 20
 
-    def test_size_that_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("text", [
+        "plenty", "9" * 400, "9" * 400 + "T", "9" * 100_000, "1e400", "inf", "999999T", "17T", "-5M", "5 M B",
+        "5M;", "M", "0x10", "²", "٣M", "1." + "1" * 400, "\udcff", "{size}", "%s",
+    ])
+    def test_size_that_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
         monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path / "one"))
-        monkeypatch.setenv("JITFUSE_CACHE_SIZE", "plenty")
-        with warned(1):
-            assert default_store().max_bytes == DEFAULT_MAX_BYTES
+        monkeypatch.setenv("JITFUSE_CACHE_SIZE", text)
+        with pytest.warns(CacheWarning) as said:
+            for folder in ("one", "two"):
+                monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path / folder))
+                assert default_store().max_bytes == DEFAULT_MAX_BYTES
+        (message,) = [str(warning.message) for warning in said]
+        assert message.startswith(f"JITFUSE_CACHE_SIZE={text[:80]!r} is ") and "500M" in message
+        assert len(message) < 250
+
+    def test_the_largest_size(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path / "one"))
+        monkeypatch.setenv("JITFUSE_CACHE_SIZE", "16T")
+        assert default_store().max_bytes == 16 << 40
 
     def test_size_zero_keeps_everything_in_memory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_entry: MakeEntry,

@@ -10,6 +10,7 @@ import os
 from jitfuse.errors import ArgumentError
 
 VARIABLE = "JITFUSE_NUM_THREADS"
+_MOST_DIGITS = 9
 
 
 def thread_count() -> int:
@@ -31,9 +32,14 @@ def asked_threads() -> int | None:
     asked = os.environ.get(VARIABLE, "").strip()
     if not asked:
         return None
-    if not asked.isascii() or not asked.isdigit() or int(asked) < 1:
-        raise ArgumentError(f"{VARIABLE} is {asked!r}; set it to a whole number from 1 up, or unset it")
-    return int(asked)
+    # longer ones are beyond the words of a kernel, and in the end beyond what Python turns into a number
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) <= _MOST_DIGITS else 0
+    if number < 1:
+        raise ArgumentError(
+            f"{VARIABLE} is {asked[:80]!r}; set it to a whole number from 1 up, of {_MOST_DIGITS} digits at most, "
+            "such as 4, or unset it"
+        )
+    return number
 
 
 def _affinity() -> int:
