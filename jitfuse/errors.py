@@ -137,7 +137,7 @@ class CacheWarning(UserWarning):
 
 
 class BoundInput(NamedTuple):
-    """One input of a failing step: its id, whether it was bound, and its meta where known."""
+    """One input of a failing step: its id, whether the caller or an earlier step makes it, its meta where known."""
 
     id: int
     bound: bool

@@ -58,9 +58,14 @@ def at_step(
     program: FusedProgram, step: OpStep, reason: str, *, known: Mapping[int, Meta | None],
     expected: str | None = None, actual: str | None = None, kind: type[CutWireError] = CutWireError,
 ) -> CutWireError:
-    """Return the error of a break at a step; `known` maps each value at hand to its meta."""
+    """Return the error of a break at a step; `known` maps each value at hand to its meta.
+
+    An input is missing where neither the caller nor an earlier step makes it. Not everything that an earlier step makes
+    is at hand: steps are looked at before the first one runs, and a mode leaves out what it does not need.
+    """
+    made = {*known, *_made_before(program, step)}
     inputs = tuple(
-        BoundInput(i, i in known, known.get(i) or program.meta.get(i)) for i in dict.fromkeys(step.input_ids)
+        BoundInput(i, i in made, known.get(i) or program.meta.get(i)) for i in dict.fromkeys(step.input_ids)
     )
     return kind(
         reason, step_id=step.step_id, op_name=step.op_name, inputs=inputs,
@@ -68,6 +73,13 @@ def at_step(
         producers=tuple(producers(program, step.input_ids)),
         consumers=tuple(consumers(program, step.result_ids)), source=program.sources.get(step.step_id),
     )
+
+
+def _made_before(program: FusedProgram, step: OpStep) -> Iterator[int]:
+    for earlier in program.steps:
+        if earlier is step:
+            return
+        yield from earlier.result_ids
 
 
 def at_boundary(

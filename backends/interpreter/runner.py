@@ -78,17 +78,17 @@ class ProgramRunner:
         program = self.program
         missing = [i for i in program.ordered_feeds if i not in feeds]
         surplus = [i for i in feeds if i not in program.feeds]
+        reasons: list[str] = []
         if missing:
             names = ", ".join(diagnostics.feed_text(program, i) for i in missing)
-            reason = f"nothing is bound to the feed {names}"
-        elif surplus:
-            made = [i for i in surplus if i in program.producers]
-            reason = f"{', '.join(f'%{i}' for i in surplus)} is bound, but is no feed of the program"
-            reason += f"; a step makes %{made[0]}" if made else ""
-        else:
-            return
-        inputs = [BoundInput(i, i in feeds, program.meta.get(i)) for i in missing or surplus]
-        raise diagnostics.at_boundary(program, reason, inputs, kind=diagnostics.CutWireArgumentError)
+            reasons.append(f"nothing is bound to the feed {names}")
+        if surplus:
+            reasons.append(f"{', '.join(f'%{i}' for i in surplus)} is bound, but is no feed of the program")
+            reasons += [f"a step makes %{i}" for i in surplus if i in program.producers][:1]
+        if reasons:
+            inputs = [BoundInput(i, i in feeds, program.meta.get(i)) for i in (*missing, *surplus)]
+            kind = diagnostics.CutWireArgumentError
+            raise diagnostics.at_boundary(program, "; ".join(reasons), inputs, kind=kind)
 
     def _bind(self, feed: int, value: Any, cls: type[EagerTensor]) -> EagerTensor:
         meta = self.program.meta.get(feed)
