@@ -97,11 +97,12 @@ class WideIntError(VolatileError, OutOfRangeError):
 
 
 class VerifyError(JitfuseError):
-    """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them."""
+    """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them, the text the first hundred."""
 
     def __init__(self, findings: tuple[str, ...]) -> None:
         self.findings = findings
-        super().__init__("\n".join((f"{len(findings)} finding(s) in the program:", *findings)))
+        more = [f"... and {len(findings) - 100} more"] if len(findings) > 100 else []
+        super().__init__("\n".join((f"{len(findings)} finding(s) in the program:", *findings[:100], *more)))
 
 
 class CompileError(JitfuseError):

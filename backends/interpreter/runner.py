@@ -139,7 +139,7 @@ class ProgramRunner:
                 raise ArgumentError(f"{op.name} takes {op.arity} operand(s), not {len(step.input_ids)}")
         except JitfuseError as error:
             raise self._cut(step, store, str(error), kind=diagnostics.of_cause(error)) from error
-        attrs = {name: _runnable(value, training) for name, value in attrs.items()}
+        attrs = {n: NestedProgram(v, training) if isinstance(v, FusedProgram) else v for n, v in attrs.items()}
         return op, {**attrs, "training": training} if op.mode_sensitive else attrs
 
     # ------------------------------------------------------------------ steps
@@ -255,12 +255,6 @@ class NestedProgram:
         if not tensors:
             return tuple(result.outputs.values())
         return tuple(v if isinstance(v, EagerTensor) else tensors[0](v) for v in result.outputs.values())
-
-
-def _runnable(value: Any, training: bool) -> Any:
-    if isinstance(value, FusedProgram):
-        return NestedProgram(value, training)
-    return tuple(_runnable(v, training) for v in value) if isinstance(value, tuple) else value
 
 
 def _metas(store: Store) -> dict[int, Meta]:
