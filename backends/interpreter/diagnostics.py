@@ -1,8 +1,8 @@
 """CutWireErrors: where a program broke, seen from both sides.
 
 Owns how an error is filled from a program and the values at hand. Each function returns the error to raise.
-An error is also a ShapeError, DTypeError, ArgumentError or NumericError where that is what cut the wire, so
-that ``except ValueError`` sees the same mistakes as NumPy.
+An error is also a ShapeError, DTypeError, ArgumentError, BoundsError or NumericError where that is what cut the wire,
+so that ``except ValueError`` sees the same mistakes as NumPy.
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Final
 from jitfuse.errors import (
     ArgumentError,
     BoundInput,
+    BoundsError,
     CutWireError,
     DTypeError,
     Neighbour,
@@ -43,9 +44,13 @@ class CutWireNumericError(CutWireError, NumericError):
     """A value for which an operator raises, such as an integer raised to a negative power."""
 
 
+class CutWireBoundsError(CutWireError, BoundsError):
+    """An index among a step's operands that leaves its axis."""
+
+
 _KINDS: Final[tuple[tuple[type[BaseException], type[CutWireError]], ...]] = (
     (ShapeError, CutWireShapeError), (DTypeError, CutWireDTypeError), (ArgumentError, CutWireArgumentError),
-    (ValueError, CutWireNumericError), (ArithmeticError, CutWireNumericError),
+    (IndexError, CutWireBoundsError), (ValueError, CutWireNumericError), (ArithmeticError, CutWireNumericError),
 )
 
 

@@ -221,7 +221,7 @@ class ProgramRunner:
         axes = tuple(range(made.ndim))
         step = self.program.producers.get(value)
         while step is not None and step.op_name == "transpose":
-            axes = tuple(step.attr("axes")[a] for a in axes)
+            axes = tuple(step.attr("axes")[a] % made.ndim for a in axes)
             step = self.program.producers.get(step.input_ids[0])
         back = tuple(axes.index(k) for k in range(made.ndim))
         return np.ascontiguousarray(made.transpose(back)).transpose(axes) if made.ndim > 1 else made

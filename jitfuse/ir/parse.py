@@ -218,7 +218,7 @@ class _Parser:
         closing = self.peek()
         self._take("mark", "}")
         if self.peek().kind == "comment" and self.peek().line == closing.line:
-            parts["sources"][step_id] = self._take("comment")[1:].strip()
+            parts["sources"][step_id] = " ".join(self._take("comment")[1:].split())
         parts["steps"].append(OpStep(step_id, op_name, inputs, attrs, tuple(results), mode, level))
 
     def _operands(self) -> tuple[tuple[int, ...], tuple[tuple[str, AttrValue], ...]]:

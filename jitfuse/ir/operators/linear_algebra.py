@@ -87,6 +87,7 @@ def _infer_pinv(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m, n = _matrix("pinv", x, False)[-2:]
     if shape_rules.broadcast("pinv", [rtol.shape, x.shape[:-2]]) != x.shape[:-2]:
         raise ShapeError(f"pinv: tolerances of {rtol.shape} do not broadcast to the matrices of {x.shape}")
+    dtype = dtype if m * n else x.dtype  # of nothing NumPy makes nothing
     return Meta((*x.shape[:-2], n, m), dtype, meta_rules.common_device("pinv", metas))
 
 

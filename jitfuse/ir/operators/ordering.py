@@ -27,6 +27,8 @@ def _along(name: str, indices: bool, attribute: str) -> Callable[..., Meta]:
         axis = shape_rules.normalize_axis(name, attrs["axis"], m.ndim)
         if attribute == "sorting":
             _one_of(name, attribute, attrs[attribute], _SORTINGS)
+        elif not attrs[attribute]:
+            raise ArgumentError(f"{name} needs at least one position")
         elif not all(-m.shape[axis] <= k < m.shape[axis] for k in attrs[attribute]):
             raise ShapeError(f"{name}: positions {attrs[attribute]} leave an axis of extent {m.shape[axis]}")
         return Meta(m.shape, "int64" if indices else m.dtype, m.device)
