@@ -115,9 +115,28 @@ def test_a_source_with_odd_characters_stays_on_its_line(training_program: FusedP
     ("program 1 { %0: ? = f() {level 0} }", "expected 'step', found 'level'"),
     ("program 1 { return '\\x': %0 }", "\\x stands for nothing"),
     ("program 1 { %0: f[] axes (1,) = f() {step 0, level 0} }", "expected a tuple of axis names before this"),
+    ("program 1 { return 'a': %0 return 'a': %0 }", "this output is said twice"),
+    ("program 1 { feed %0: bool[] feed %0: bool[] }", "what this value looks like is said twice"),
+    ("program 1 { feed %0: ? feed %0: ? }", "this feed is said twice"),
+    ("program 1 { write %0 <- %1 write %0 <- %2 }", "what this feed is to become by write is said twice"),
+    ("program 1 { %0: ? = f(a=nan:0000000000000001) }", "is no float"),
+    ("program 1 { %0: ? = f(a=h'abc') }", "expected a value"),
+    ("program " + "1" * 5000 + " {}", "is no int: Exceeds the limit"),
+    ("program 1 { feed %" + "1" * 5000 + ": bool[] }", "is no id"),
+    ("program 1 { return '\\U00110000': %0 }", "is no string"),
+    ("program 1 { return '\\ud800': %0 }", "surrogates not allowed"),
+    ("program 1 {} # \ud800", "is not part of its language"),
+    ("program \u0661 {}", "is not part of its language"),
+    ("program 1 { feed %0: float128[] }", "rule 9: the dtype float128 of %0 is not supported"),
     ("program 1 { %0: ? = f(a=" + "(" * 5000 + ") }", "nested too deeply"),
 ])
 def test_what_cannot_be_read_is_named_with_its_line(text: str, message: str) -> None:
     with pytest.raises(JitfuseError) as caught:
         parse(text)
     assert message in str(caught.value)
+
+
+def test_every_character_of_a_string_comes_back() -> None:
+    path = "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, 0x10500))) + "\U0010ffff"
+    program = FusedProgram(frozenset({0}), (), {path: 0}, {0: Meta((), "bool")})
+    assert parse(to_text(program)) == program

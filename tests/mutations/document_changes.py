@@ -21,7 +21,8 @@ _NUMBERS: Final = (0, 1, 2, 3, 4, 5, 6, 7, 12, 64, 65, 255, -1, -2, -3, 1 << 20,
 _WORDS: Final = (
     *SUPPORTED, *ops.names(), *ATTR_KINDS, "cpu", "gpu", "jf.random.state", "raise", "wrap", "clip", "linear",
     "nearest", "constant", "edge", "reflect", "complete", "ij,jk->ik", "i,i->", "...", "normal", "random", "integers",
-    "choice", "bit_generator", "__class__", "bytes", "nan", "inf", "0x1.8p+1", "nan:7ff8000000000123", "AAAA", "", "é\n'\"",
+    "choice", "bit_generator", "__class__", "bytes", "nan", "inf", "0x1.8p+1", "nan:7ff8000000000123", "AAAA", "",
+    "é\n'\"",
 )
 _SCALARS: Final = (None, True, False, 0.5, {"float": "nan"}, {"float": "-0x0.0p+0"}, {"complex": ["nan", "0x1.0p+0"]},
                    {"bytes": "AAAAAAAAAAA="}, {"float": "0x1.0p+2000"}, "\ud800", [], {}, [[]], [0, 1], [[0, 1]])
