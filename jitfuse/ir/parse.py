@@ -36,9 +36,8 @@ _TOKEN: Final = re.compile(
 
 _ESCAPE: Final = re.compile(r"\\(?:(?P<plain>[\\'\"nrt])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|.)")
 _ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
-_CONSTANTS: Final[dict[str, AttrValue]] = {
-    "True": True, "False": False, "None": None, "nan": math.nan, "inf": math.inf,
-}
+_NUMBERS: Final = {"nan": math.nan, "inf": math.inf}
+_CONSTANTS: Final[dict[str, AttrValue]] = {"True": True, "False": False, "None": None, **_NUMBERS}
 
 
 T = TypeVar("T")
@@ -238,7 +237,7 @@ class _Parser:
 
     # ------------------------------------------------------------ metas and values
     def _value_with_meta(self, parts: dict[str, Any]) -> int:
-        i = self._once(parts["meta"], self._id(), "what this value looks like")
+        i: int = self._once(parts["meta"], self._id(), "what this value looks like")
         self._take("mark", ":")
         if not self._accept("?"):
             parts["meta"][i] = self._meta()

@@ -1,6 +1,7 @@
 """The rules of a valid FusedProgram, and the check that finds every break of them at once."""
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -229,16 +230,19 @@ def _meta_findings(program: FusedProgram, made: set[int]) -> Iterator[_Finding]:
         yield from (_Finding(9, problem) for problem in _meta_problems(meta, i))
 
 
+def _is_shape(meta: Meta) -> bool:
+    if len(meta.shape) > _RANK or not all(map(_is_count, meta.shape)):
+        return False
+    size = itemsize(meta.dtype) if meta.dtype in SUPPORTED else 1
+    return math.prod([extent or 1 for extent in meta.shape]) * size < _LARGEST
+
+
 def _meta_problems(meta: Meta, i: int = 0) -> list[str]:
     """Return what is wrong with the meta of a value."""
     problems = []
-    known = meta.dtype in SUPPORTED
-    if not known:
+    if meta.dtype not in SUPPORTED:
         problems.append(f"the dtype {meta.dtype} of %{i} is not supported")
-    size = itemsize(meta.dtype) if known else 1
-    for extent in meta.shape:
-        size *= extent or 1
-    if len(meta.shape) > _RANK or not all(map(_is_count, meta.shape)) or size >= _LARGEST:
+    if not _is_shape(meta):
         problems.append(f"%{i} has the shape {meta.shape}")
     if meta.weak and (meta.shape != () or meta.dtype not in _WEAK):
         problems.append(f"%{i} is weak and has the shape {meta.shape} and the dtype {meta.dtype}")
