@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jitfuse.dtypes import is_integer
+from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import generators, meta_rules
 from jitfuse.ir.op import LIBRARY, REQUIRED, VARIADIC, Op, add
@@ -36,6 +36,9 @@ def _check_method(method: str, parameters: Sequence[Meta], dtype: str, legacy: b
         raise ArgumentError(f"generator_draw: there is no method {method!r} of this generator")
     if given != count and not (method in ("choice", "sample") and given == 2):
         raise ArgumentError(f"generator_draw: {method} takes {count} parameter(s), not {given}")
+    odd = next((m for m in parameters if kind(m.dtype) == "complex"), None)
+    if odd is not None:
+        raise DTypeError(f"generator_draw: parameters are real numbers, not {odd}")
     if method in _PLACES and (parameters[0].shape or not is_integer(parameters[0].dtype)):
         raise DTypeError(f"generator_draw: {method} takes one integer first, not {parameters[0]}")
     if method in _TYPED and is_integer(dtype) != (method in _WHOLE):

@@ -64,6 +64,8 @@ def _statistic(name: str, attrs: dict[str, Any], doc: str, function: Callable[..
         lead = q[0].shape if q else ()
         if len(lead) > 1:
             raise ShapeError(f"{name}: q has at most one axis, not the shape {lead}")
+        if lead and attrs.get("weak"):
+            raise ShapeError(f"{name}: a q that stands for a Python number has no axes, not the shape {lead}")
         return Meta(lead + shape_rules.reduced_shape(m.shape, axes, attrs["keepdims"]), dtype,
                     meta_rules.common_device(name, metas))
 

@@ -10,7 +10,7 @@ import pytest
 from jitfuse.backends.interpreter import diagnostics
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.errors import ArgumentError, BoundInput, CutWireError, DTypeError, NumericError, ShapeError
+from jitfuse.errors import ArgumentError, BoundInput, BoundsError, CutWireError, DTypeError, NumericError, ShapeError
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.text import parse
 
@@ -292,6 +292,13 @@ def test_a_python_int_out_of_range_fails_on_its_value() -> None:
     )
     error = cut(program, {0: np.ones(2, "int32"), 1: 2**40}, NumericError)
     assert "OverflowError" in error.reason
+
+
+def test_an_index_out_of_bounds_can_be_caught_as_numpys() -> None:
+    program = parse("program 1 { feed %0: int64[2] feed %1: int64[1] %2: int64[1] = gather(%0, %1, axes=(0,), place=0) "
+                    "{step 0, level 0} return '': %2 }")
+    error = cut(program, {0: np.ones(2, "int64"), 1: np.array([2])}, BoundsError)
+    assert isinstance(error, IndexError) and (error.step_id, error.op_name) == (0, "gather")
 
 
 def test_a_wrong_number_of_results() -> None:

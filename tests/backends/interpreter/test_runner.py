@@ -193,6 +193,13 @@ def test_a_repeated_temporary_comes_out_as_whole_memory() -> None:
     assert result.tolist() == [[0, 0], [-1, -2], [-1, -2]]
 
 
+def test_axes_of_a_transpose_may_count_from_the_end() -> None:
+    text = ("program 1 { feed %0: int64[2, 3] %1: int64[2, 3] = negative(%0) {step 0, level 0} "
+            "%2: int64[3, 2] = transpose(%1, axes=(-1, -2)) {step 1, level 1} return '': %2 }")
+    x = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(run(text, x), -x.T, strict=True)
+
+
 def test_a_written_feed_that_swaps_with_another_is_a_copy() -> None:
     program = parse("program 1 { feed %0: bool[1] feed %1: bool[1] write %0 <- %1 write %1 <- %0 }")
     a, b = np.array([True]), np.array([False])
