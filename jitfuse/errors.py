@@ -97,11 +97,12 @@ class WideIntError(VolatileError, OutOfRangeError):
 
 
 class VerifyError(JitfuseError):
-    """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them."""
+    """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them, the text the first hundred."""
 
     def __init__(self, findings: tuple[str, ...]) -> None:
         self.findings = findings
-        super().__init__("\n".join((f"{len(findings)} finding(s) in the program:", *findings)))
+        more = [f"... and {len(findings) - 100} more"] if len(findings) > 100 else []
+        super().__init__("\n".join((f"{len(findings)} finding(s) in the program:", *findings[:100], *more)))
 
 
 class CompileError(JitfuseError):
@@ -137,7 +138,7 @@ class CacheWarning(UserWarning):
 
 
 class BoundInput(NamedTuple):
-    """One input of a failing step: its id, whether it was bound, and its meta where known."""
+    """One input of a failing step: its id, whether the caller or an earlier step makes it, its meta where known."""
 
     id: int
     bound: bool

@@ -163,7 +163,7 @@ class _Program:
         for column, factor in objective:
             if not isinstance(column, bool):
                 costs[column] += factor
-        highs = self.solver.Highs()
+        highs = self.solver.Highs.__base__()  # without the callbacks of `Highs`, whose registering prints a banner
         for option, value in _OPTIONS.items():
             highs.setOptionValue(option, value)
         highs.passModel(self._model(costs))

@@ -1,8 +1,8 @@
 """CutWireErrors: where a program broke, seen from both sides.
 
 Owns how an error is filled from a program and the values at hand. Each function returns the error to raise.
-An error is also a ShapeError, DTypeError, ArgumentError or NumericError where that is what cut the wire, so
-that ``except ValueError`` sees the same mistakes as NumPy.
+An error is also a ShapeError, DTypeError, ArgumentError, BoundsError or NumericError where that is what cut the wire,
+so that ``except ValueError`` sees the same mistakes as NumPy.
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Final
 from jitfuse.errors import (
     ArgumentError,
     BoundInput,
+    BoundsError,
     CutWireError,
     DTypeError,
     Neighbour,
@@ -43,9 +44,13 @@ class CutWireNumericError(CutWireError, NumericError):
     """A value for which an operator raises, such as an integer raised to a negative power."""
 
 
+class CutWireBoundsError(CutWireError, BoundsError):
+    """An index among a step's operands that leaves its axis."""
+
+
 _KINDS: Final[tuple[tuple[type[BaseException], type[CutWireError]], ...]] = (
     (ShapeError, CutWireShapeError), (DTypeError, CutWireDTypeError), (ArgumentError, CutWireArgumentError),
-    (ValueError, CutWireNumericError), (ArithmeticError, CutWireNumericError),
+    (IndexError, CutWireBoundsError), (ValueError, CutWireNumericError), (ArithmeticError, CutWireNumericError),
 )
 
 
@@ -58,9 +63,14 @@ def at_step(
     program: FusedProgram, step: OpStep, reason: str, *, known: Mapping[int, Meta | None],
     expected: str | None = None, actual: str | None = None, kind: type[CutWireError] = CutWireError,
 ) -> CutWireError:
-    """Return the error of a break at a step; `known` maps each value at hand to its meta."""
+    """Return the error of a break at a step; `known` maps each value at hand to its meta.
+
+    An input is missing where neither the caller nor an earlier step makes it. Not everything that an earlier step makes
+    is at hand: steps are looked at before the first one runs, and a mode leaves out what it does not need.
+    """
+    made = {*known, *_made_before(program, step)}
     inputs = tuple(
-        BoundInput(i, i in known, known.get(i) or program.meta.get(i)) for i in dict.fromkeys(step.input_ids)
+        BoundInput(i, i in made, known.get(i) or program.meta.get(i)) for i in dict.fromkeys(step.input_ids)
     )
     return kind(
         reason, step_id=step.step_id, op_name=step.op_name, inputs=inputs,
@@ -68,6 +78,13 @@ def at_step(
         producers=tuple(producers(program, step.input_ids)),
         consumers=tuple(consumers(program, step.result_ids)), source=program.sources.get(step.step_id),
     )
+
+
+def _made_before(program: FusedProgram, step: OpStep) -> Iterator[int]:
+    for earlier in program.steps:
+        if earlier is step:
+            return
+        yield from earlier.result_ids
 
 
 def at_boundary(

@@ -78,17 +78,17 @@ class ProgramRunner:
         program = self.program
         missing = [i for i in program.ordered_feeds if i not in feeds]
         surplus = [i for i in feeds if i not in program.feeds]
+        reasons: list[str] = []
         if missing:
             names = ", ".join(diagnostics.feed_text(program, i) for i in missing)
-            reason = f"nothing is bound to the feed {names}"
-        elif surplus:
-            made = [i for i in surplus if i in program.producers]
-            reason = f"{', '.join(f'%{i}' for i in surplus)} is bound, but is no feed of the program"
-            reason += f"; a step makes %{made[0]}" if made else ""
-        else:
-            return
-        inputs = [BoundInput(i, i in feeds, program.meta.get(i)) for i in missing or surplus]
-        raise diagnostics.at_boundary(program, reason, inputs, kind=diagnostics.CutWireArgumentError)
+            reasons.append(f"nothing is bound to the feed {names}")
+        if surplus:
+            reasons.append(f"{', '.join(f'%{i}' for i in surplus)} is bound, but is no feed of the program")
+            reasons += [f"a step makes %{i}" for i in surplus if i in program.producers][:1]
+        if reasons:
+            inputs = [BoundInput(i, i in feeds, program.meta.get(i)) for i in (*missing, *surplus)]
+            kind = diagnostics.CutWireArgumentError
+            raise diagnostics.at_boundary(program, "; ".join(reasons), inputs, kind=kind)
 
     def _bind(self, feed: int, value: Any, cls: type[EagerTensor]) -> EagerTensor:
         meta = self.program.meta.get(feed)
@@ -139,7 +139,7 @@ class ProgramRunner:
                 raise ArgumentError(f"{op.name} takes {op.arity} operand(s), not {len(step.input_ids)}")
         except JitfuseError as error:
             raise self._cut(step, store, str(error), kind=diagnostics.of_cause(error)) from error
-        attrs = {name: _runnable(value, training) for name, value in attrs.items()}
+        attrs = {n: NestedProgram(v, training) if isinstance(v, FusedProgram) else v for n, v in attrs.items()}
         return op, {**attrs, "training": training} if op.mode_sensitive else attrs
 
     # ------------------------------------------------------------------ steps
@@ -221,7 +221,7 @@ class ProgramRunner:
         axes = tuple(range(made.ndim))
         step = self.program.producers.get(value)
         while step is not None and step.op_name == "transpose":
-            axes = tuple(step.attr("axes")[a] for a in axes)
+            axes = tuple(step.attr("axes")[a] % made.ndim for a in axes)
             step = self.program.producers.get(step.input_ids[0])
         back = tuple(axes.index(k) for k in range(made.ndim))
         return np.ascontiguousarray(made.transpose(back)).transpose(axes) if made.ndim > 1 else made
@@ -255,12 +255,6 @@ class NestedProgram:
         if not tensors:
             return tuple(result.outputs.values())
         return tuple(v if isinstance(v, EagerTensor) else tensors[0](v) for v in result.outputs.values())
-
-
-def _runnable(value: Any, training: bool) -> Any:
-    if isinstance(value, FusedProgram):
-        return NestedProgram(value, training)
-    return tuple(_runnable(v, training) for v in value) if isinstance(value, tuple) else value
 
 
 def _metas(store: Store) -> dict[int, Meta]:

@@ -1,6 +1,7 @@
 """What the attributes of steps may hold: one kind of value for each attribute's name."""
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -11,11 +12,11 @@ from jitfuse.ir.program import FusedProgram
 
 
 def _is_int(value: Any) -> bool:
-    return type(value) is int
+    return type(value) is int and -(1 << 63) <= value < 1 << 64
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, float) or _is_int(value)
 
 
 def _is_ints(value: Any) -> bool:
@@ -34,14 +35,10 @@ _DTYPE: Final[Kind] = (lambda v: isinstance(v, str) and v in SUPPORTED, f"one of
 _SCALAR: Final[Kind] = (
     lambda v: isinstance(v, bool | complex) or _is_number(v), "a bool, an int, a float or a complex number"
 )
-_NUMBERS: Final[Kind] = (
-    lambda v: isinstance(v, tuple) and all(isinstance(n, bool | int | float | complex) for n in v), "a tuple of numbers"
-)
+_NUMBERS: Final[Kind] = (lambda v: isinstance(v, tuple) and all(map(_SCALAR[0], v)), "a tuple of numbers")
 _PATH: Final[Kind] = (lambda v: isinstance(v, tuple) and all(map(_is_ints, v)), "a tuple of tuples of ints")
 _WORD: Final[Kind] = (lambda v: isinstance(v, str), "a string")
-_PROGRAM: Final[Kind] = (
-    lambda v: all(isinstance(p, FusedProgram) for p in (v if isinstance(v, tuple) else (v,))), "a program"
-)
+_PROGRAM: Final[Kind] = (lambda v: isinstance(v, FusedProgram), "a program")
 _BYTES: Final[Kind] = (lambda v: isinstance(v, bytes), "bytes")
 
 ATTR_KINDS: Final[dict[str, Kind]] = {
@@ -65,7 +62,10 @@ ATTR_KINDS: Final[dict[str, Kind]] = {
 
 
 def attr_problems(op: ops.Op, attrs: dict[str, Any]) -> list[str]:
-    """Return what is wrong with a step's attributes: unknown, missing, or not of the kind of their name."""
+    """Return what is wrong with a step's attributes: unknown, missing, or not of the kind of their name.
+
+    Integers have 64 bits, signed or not.
+    """
     takes = ", ".join(op.attrs) or "none"
     unknown = [name for name in attrs if name not in op.attrs]
     problems = [f"{op.name} has no attribute {name!r}; it takes {takes}" for name in unknown]
@@ -74,7 +74,7 @@ def attr_problems(op: ops.Op, attrs: dict[str, Any]) -> list[str]:
         if name in op.attrs and name in ATTR_KINDS:
             fits, words = _INT if (op.name, name) == ("concat", "axis") else ATTR_KINDS[name]
             if not fits(value):
-                problems.append(f"{op.name}: the attribute {name} should be {words}, not {value!r}")
+                problems.append(f"{op.name}: the attribute {name} should be {words}, not {reprlib.repr(value)}")
     return problems
 
 

@@ -9,11 +9,14 @@ from typing import Any, Final
 
 from jitfuse.errors import JitfuseError
 from jitfuse.ir import codec
+from jitfuse.ir.decoding import program_of, unique_keys
 from jitfuse.ir.floats import float_text, text_float
 from jitfuse.ir.program import FusedProgram
 
 _BYTES: Final = 1
 _INTEGER: Final = 2
+_INTEGER_BYTES: Final = 1024
+"""The longest integer that is read: its digits are fewer than Python writes."""
 
 
 def to_messagepack(program: FusedProgram) -> bytes:
@@ -24,22 +27,20 @@ def to_messagepack(program: FusedProgram) -> bytes:
     return packed
 
 
-def from_messagepack(data: bytes) -> FusedProgram:
-    """Return the program that `to_messagepack` wrote.
+def from_messagepack(data: bytes, *, check: bool = True) -> FusedProgram:
+    """Return the program that `to_messagepack` wrote; `check=False` does not ask whether it is valid.
 
-    Raises JitfuseError where the bytes are damaged, are another kind of document, or have an unknown version.
+    Raises JitfuseError where the bytes are damaged, are another kind of document, or have an unknown version, and
+    VerifyError where the program is not valid.
     """
     import msgpack
 
     try:
-        document = msgpack.unpackb(data, ext_hook=_extension)
-    except ValueError as error:
+        found = _unpacked(msgpack.unpackb(data, ext_hook=_extension, object_pairs_hook=_object))
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:  # the last: lists claim to be long
         reason = str(error) or type(error).__name__
         raise JitfuseError(f"this is no program: the bytes are not MessagePack ({reason})") from error
-    try:
-        return codec.program_of(_unpacked(document))
-    except RecursionError as error:
-        raise JitfuseError("this is no program: its values are nested too deeply") from error
+    return codec.checked(program_of(found), check)
 
 
 def _packed(value: Any) -> Any:
@@ -59,12 +60,18 @@ def _packed(value: Any) -> Any:
     return value
 
 
+def _object(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    if not all(isinstance(key, str) for key, _ in pairs):
+        raise ValueError("a key is no string")
+    return unique_keys(pairs)
+
+
 def _extension(code: int, data: bytes) -> Any:
     if code == _BYTES:
         return {"bytes": codec.bytes_text(data)}
-    if code == _INTEGER:
+    if code == _INTEGER and len(data) <= _INTEGER_BYTES:
         return int.from_bytes(data, "big", signed=True)
-    raise ValueError(f"extension type {code} is unknown")
+    raise ValueError(f"extension type {code} of {len(data)} bytes is unknown")
 
 
 def _unpacked(value: Any) -> Any:

@@ -29,6 +29,9 @@ def check(m: Meta, before: tuple[int, ...], after: tuple[int, ...], mode: str, v
         raise ArgumentError(f"pad: mode {mode!r} is not one of {', '.join(MODES)}")
     if len(before) != len(shape) or len(after) != len(shape):
         raise ShapeError(f"pad: {len(before)} widths for {len(shape)} axes")
+    for name, given, needed in (("values", values, mode == "linear_ramp"), ("lengths", lengths, False)):
+        if len(given) != 2 * len(shape) and (given or needed):
+            raise ShapeError(f"pad: {len(given)} {name} for {len(shape)} axes, which take two each")
     if mode == "constant" and is_integer(m.dtype) and not all(np.isfinite(v) for v in values):
         raise ArgumentError(f"pad: cannot convert {values} to {m.dtype}")
     if mode in ("constant", "empty"):

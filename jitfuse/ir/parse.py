@@ -14,28 +14,33 @@ Owns the grammar, in which white space separates and a comment behind a step is 
 """
 from __future__ import annotations
 
-import ast
 import math
 import re
-from typing import Any, Final, NoReturn
+import reprlib
+from collections.abc import Callable, Container
+from typing import Any, Final, NoReturn, TypeVar
 
 from jitfuse.errors import JitfuseError
+from jitfuse.ir.codec import checked
 from jitfuse.ir.floats import text_float
 from jitfuse.ir.program import PROGRAM_VERSION, AttrValue, FusedProgram, Meta, OpStep
 from jitfuse.records import NamedTuple
 
 _TOKEN: Final = re.compile(
-    r"""(?P<space>\s+) | (?P<comment>\#[^\n]*) | (?P<id>%-?\d+) | (?P<bytes>h'[0-9a-f]*')
+    r"""(?P<space>\s+) | (?P<comment>\#[^\n\ud800-\udfff]*) | (?P<id>%-?[0-9]+) | (?P<bytes>h'(?:[0-9a-f]{2})*')
     | (?P<string>'(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*")
-    | (?P<float>-?\d+\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|-inf\b|nan:[0-9a-f]{16}\b)
-    | (?P<int>-?\d+) | (?P<word>[A-Za-z_][\w.]*) | (?P<device>@\w[\w:.-]*) | (?P<mark><-|[{}()\[\]:,=?@])""",
+    | (?P<float>-?[0-9]+\.[0-9]*(?:e[+-]?[0-9]+)?|-?[0-9]+e[+-]?[0-9]+|-inf\b|nan:[0-9a-f]{16}\b)
+    | (?P<int>-?[0-9]+) | (?P<word>[A-Za-z_][\w.]*) | (?P<device>@\w[\w:.-]*) | (?P<mark><-|[{}()\[\]:,=?@])""",
     re.VERBOSE,
 )
 
+_ESCAPE: Final = re.compile(r"\\(?:(?P<plain>[\\'\"nrt])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|.)")
+_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t"}
+_NUMBERS: Final = {"nan": math.nan, "inf": math.inf}
+_CONSTANTS: Final[dict[str, AttrValue]] = {"True": True, "False": False, "None": None, **_NUMBERS}
 
-_CONSTANTS: Final[dict[str, AttrValue]] = {
-    "True": True, "False": False, "None": None, "nan": math.nan, "inf": math.inf,
-}
+
+T = TypeVar("T")
 
 
 class _Token(NamedTuple):
@@ -44,8 +49,11 @@ class _Token(NamedTuple):
     line: int
 
 
-def parse(text: str) -> FusedProgram:
-    """Return the program that the text describes; raises JitfuseError naming the line that cannot be read."""
+def parse(text: str, *, check: bool = True) -> FusedProgram:
+    """Return the program that the text describes; `check=False` does not ask whether it is valid.
+
+    Raises JitfuseError naming the line that cannot be read, and VerifyError where the program is not valid.
+    """
     parser = _Parser(_tokens(text))
     try:
         program = parser.program()
@@ -54,7 +62,7 @@ def parse(text: str) -> FusedProgram:
     parser.skip_comments()
     if parser.peek().kind != "end":
         parser.fail("the end of the text")
-    return program
+    return checked(program, check)
 
 
 def _unreadable(line: int, why: str) -> JitfuseError:
@@ -73,6 +81,22 @@ def _tokens(text: str) -> list[_Token]:
         line += match.group().count("\n")
         at = match.end()
     return [*tokens, _Token("end", "the end", line)]
+
+
+def _unquoted(text: str) -> str:
+    """Return what a string in quotes, as Python writes it, stands for."""
+    plain = _ESCAPE.sub(_escaped, text[1:-1])
+    plain.encode()  # a half of a surrogate pair is no character
+    return plain
+
+
+def _escaped(match: re.Match[str]) -> str:
+    plain, *codes = match.groups()
+    if plain:
+        return _ESCAPED.get(plain, plain)
+    if not any(codes):
+        raise ValueError(f"{match.group()} stands for nothing")
+    return chr(int("".join(c for c in codes if c), 16))
 
 
 class _Parser:
@@ -108,19 +132,29 @@ class _Parser:
         self._at += 1
         return True
 
+    def _read(self, read: Callable[[str], T], kind: str) -> T:
+        """Take a token of this kind and return what it stands for, where there is such a thing."""
+        token = self.peek()
+        text = self._take(kind)
+        try:
+            return read(text)
+        except ValueError as error:
+            raise _unreadable(token.line, f"{reprlib.repr(text)} is no {kind}: {error}") from error
+
     def _int(self) -> int:
-        return int(self._take("int"))
+        return self._read(int, "int")
 
     def _id(self) -> int:
-        return int(self._take("id")[1:])
+        return self._read(lambda text: int(text[1:]), "id")
 
     def _string(self) -> str:
-        token = self.peek()
-        text = self._take("string")
-        try:
-            return str(ast.literal_eval(text))
-        except (ValueError, SyntaxError) as error:
-            raise _unreadable(token.line, f"{text} is no string") from error
+        return self._read(_unquoted, "string")
+
+    def _once(self, known: Container[T], key: T, what: str) -> T:
+        """Return a key that the text has not said before."""
+        if key in known:
+            raise _unreadable(self.peek().line, f"{what} is said twice")
+        return key
 
     # ------------------------------------------------------------ programs and lines
     def program(self) -> FusedProgram:
@@ -150,15 +184,16 @@ class _Parser:
             self.fail("feed, state, a step, return, update, write or '}'")
         self._take("word")
         if keyword == "return":
-            path = self._string()
+            path = self._once(parts["outputs"], self._string(), "this output")
             self._take("mark", ":")
             parts["outputs"][path] = self._id()
         elif keyword in ("update", "write"):
-            feed = self._id()
+            known = parts["state_out" if keyword == "update" else "writes"]
+            feed = self._once(known, self._id(), f"what this feed is to become by {keyword}")
             self._take("mark", "<-")
-            parts["state_out" if keyword == "update" else "writes"][feed] = self._id()
+            known[feed] = self._id()
         else:
-            feed = self._value_with_meta(parts)
+            feed = self._once(parts["feeds"], self._value_with_meta(parts), "this feed")
             parts["feeds"].add(feed)
             if keyword == "state":
                 parts["state_in"].add(feed)
@@ -182,7 +217,7 @@ class _Parser:
         closing = self.peek()
         self._take("mark", "}")
         if self.peek().kind == "comment" and self.peek().line == closing.line:
-            parts["sources"][step_id] = self._take("comment")[1:].strip()
+            parts["sources"][step_id] = " ".join(self._take("comment")[1:].split())
         parts["steps"].append(OpStep(step_id, op_name, inputs, attrs, tuple(results), mode, level))
 
     def _operands(self) -> tuple[tuple[int, ...], tuple[tuple[str, AttrValue], ...]]:
@@ -202,7 +237,7 @@ class _Parser:
 
     # ------------------------------------------------------------ metas and values
     def _value_with_meta(self, parts: dict[str, Any]) -> int:
-        i = self._id()
+        i: int = self._once(parts["meta"], self._id(), "what this value looks like")
         self._take("mark", ":")
         if not self._accept("?"):
             parts["meta"][i] = self._meta()
@@ -232,7 +267,7 @@ class _Parser:
         if token.kind == "int":
             return self._int()
         if token.kind == "float":
-            return text_float(text) if (text := self._take("float")).startswith("nan") else float(text)
+            return self._read(text_float if token.text.startswith("nan") else float, "float")
         if token.kind == "string":
             return self._string()
         if token.kind == "bytes":

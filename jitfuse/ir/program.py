@@ -8,7 +8,7 @@ own what the operators mean (`jitfuse.ir.ops`), the rules of a valid program (`j
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Union
 
@@ -216,7 +216,7 @@ class FusedProgram(Record, frozen=True, eq=False):
 
     @staticmethod
     def from_json(text: str) -> FusedProgram:
-        """Return the program that `to_json` wrote; raises JitfuseError on a foreign or damaged text."""
+        """Return the program that `to_json` wrote; raises JitfuseError on a foreign, damaged or invalid one."""
         from jitfuse.ir.codec import from_json
 
         return from_json(text)
@@ -229,10 +229,20 @@ class FusedProgram(Record, frozen=True, eq=False):
 
     @staticmethod
     def from_messagepack(data: bytes) -> FusedProgram:
-        """Return the program that `to_messagepack` wrote; raises JitfuseError on foreign or damaged bytes."""
+        """Return the program that `to_messagepack` wrote; raises JitfuseError on a foreign, damaged or invalid one."""
         from jitfuse.ir.messagepack import from_messagepack
 
         return from_messagepack(data)
+
+    def __reduce__(self) -> tuple[Callable[[str], FusedProgram], tuple[str]]:
+        return _unpickled, (self.to_json(),)
+
+
+def _unpickled(text: str) -> FusedProgram:
+    """Return the program of a pickle, which holds its document; whoever unpickles trusts it."""
+    from jitfuse.ir.codec import from_json
+
+    return from_json(text, check=False)
 
 
 RANDOM_STATE: Final = "jf.random.state"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.errors import ArgumentError
 from jitfuse.ir.control import Array, Body
 from jitfuse.records import NamedTuple
 
@@ -59,11 +60,15 @@ class Access(NamedTuple):
 
 
 def accesses(coded: Sequence[Sequence[int]]) -> list[Access]:
-    """Return the windows that an attribute stands for."""
+    """Return the windows that an attribute stands for; raises ArgumentError where it stands for none."""
     found = []
-    for operand, offset, step, weak, *rest in coded:
-        rank = len(rest) // 2
-        found.append(Access(operand, offset, step, weak, tuple(rest[:rank]), tuple(rest[rank:])))
+    for window in coded:
+        rank, weak, rest = (len(window) - 4) // 2, tuple(window[3:4]), tuple(window[4:])
+        shape, strides = rest[: max(rank, 0)], rest[max(rank, 0) :]
+        fits = len(shape) == len(strides) and min(shape, default=0) >= 0
+        if not fits or weak not in ((0,), (1,)) or (weak == (1,) and rest):
+            raise ArgumentError(f"rolled_loop: {window} is no window")
+        found.append(Access(window[0], window[1], window[2], window[3], shape, strides))
     return found
 
 

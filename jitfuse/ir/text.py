@@ -29,11 +29,11 @@ _WORD: Final = re.compile(r"\w[\w:.-]*\Z")
 _INDENT: Final = "  "
 
 
-def parse(text: str) -> FusedProgram:
+def parse(text: str, *, check: bool = True) -> FusedProgram:
     """Return the program that a text stands for; as `jitfuse.ir.parse.parse`, which is imported when it is needed."""
     from jitfuse.ir.parse import parse as parse_text
 
-    return parse_text(text)
+    return parse_text(text, check=check)
 
 
 def to_text(program: FusedProgram) -> str:

@@ -1,21 +1,26 @@
 """JSON and canonical bytes: exact, the same in every process, and clear about what cannot be read."""
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
+import pickle
 import struct
 import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
+import cloudpickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitfuse.errors import JitfuseError
+from jitfuse.errors import JitfuseError, VerifyError
+from jitfuse.ir.codec import from_json
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -25,7 +30,7 @@ SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 @given(data=st.data())
 def test_any_program_comes_back_equal_with_its_sources(any_program: Any, data: Any) -> None:
     program = data.draw(any_program)
-    again = FusedProgram.from_json(program.to_json())
+    again = from_json(program.to_json(), check=False)
     assert again.canonical_bytes == program.canonical_bytes
     assert again == program and hash(again) == hash(program)
     assert dict(again.sources) == dict(program.sources)
@@ -43,7 +48,7 @@ def constant(value: Any) -> FusedProgram:
 ])
 def test_floats_keep_every_bit(bits: int) -> None:
     (value,) = struct.unpack("<d", struct.pack("<Q", bits))
-    back = FusedProgram.from_json(constant(value).to_json()).steps[0].attr("value")
+    back = from_json(constant(value).to_json(), check=False).steps[0].attr("value")
     assert struct.pack("<d", back) == struct.pack("<d", value)
 
 
@@ -51,11 +56,11 @@ def test_values_of_different_types_are_different_programs() -> None:
     values = [0, False, 0.0, -0.0, None, "", b"", (), "0", (0,), math.nan, "nan", 2**70, 1, True, 1.0]
     assert len({constant(v).canonical_bytes for v in values}) == len(values)
     for value in values:
-        assert type(FusedProgram.from_json(constant(value).to_json()).steps[0].attr("value")) is type(value)
+        assert type(from_json(constant(value).to_json(), check=False).steps[0].attr("value")) is type(value)
 
 
 def test_nested_programs_are_part_of_the_bytes(nesting_program: FusedProgram) -> None:
-    again = FusedProgram.from_json(nesting_program.to_json())
+    again = from_json(nesting_program.to_json(), check=False)
     body = again.steps[0].attr("body")
     assert again == nesting_program and isinstance(body, FusedProgram)
     assert dict(body.sources) == {0: "body.py:3"}
@@ -158,3 +163,43 @@ def test_no_cut_or_flipped_character_raises_anything_else(training_program: Fuse
         for damaged in (text[:k] + "9" + text[k + 1 :], text[:k] + "]" + text[k:]):
             with suppress(JitfuseError):  # inside a string or a number it may still be a program
                 assert FusedProgram.from_json(damaged) != training_program or "sources" in text[:k]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), [
+    ('"version": 1', '"version": 1, "version": 1', "an object holds a key twice"),
+    ('{"float": ', '{"float": "nan", "float": ', "an object holds a key twice"),
+    ('"feeds": [0, 1', '"feeds": [0, 0, 1', "feeds of the program holds 0 twice"),
+    ('"version": 1', '"version": 1' + "0" * 5000, "the text is not JSON"),
+    ('"version": 1', '"version": true', "version of the program should be an integer, not True"),
+    ("jf.random.state", "\\ud800", "should be a string of whole characters"),
+    ('"multiply"', '"mulitply"', "rule 6: 'mulitply' is no operator"),
+    ('["p", {', '["q", {', "rule 7: dropout has no attribute 'q'"),
+    ('[3, 4], "float32"', '[3, 5], "float32"', "rule 10: "),
+    ('}', '} {}', "the text is not JSON"),
+])
+def test_invalid_programs_are_refused(training_program: FusedProgram, old: str, new: str, message: str) -> None:
+    text = training_program.to_json()
+    assert old in text
+    with pytest.raises(JitfuseError) as caught:
+        FusedProgram.from_json(text.replace(old, new, 1) if old != "}" else text + new)
+    assert message in str(caught.value)
+
+
+def test_unchecked_reading_is_for_looking_at_invalid_programs(training_program: FusedProgram) -> None:
+    broken = replace(training_program, outputs={"": 99})
+    with pytest.raises(VerifyError, match="rule 11"):
+        FusedProgram.from_json(broken.to_json())
+    assert from_json(broken.to_json(), check=False) == broken
+
+
+@pytest.mark.parametrize("copied", [
+    lambda p: pickle.loads(pickle.dumps(p)), lambda p: pickle.loads(pickle.dumps(p, 0)),
+    lambda p: cloudpickle.loads(cloudpickle.dumps(p)), copy.copy, copy.deepcopy,
+], ids=["pickle", "pickle of protocol 0", "cloudpickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("state", [{}, {"state_in": frozenset(), "state_out": {}, "feed_names": {}, "writes": {}}])
+def test_programs_are_pickled_as_their_document(training_program: FusedProgram, copied: Any, state: Any) -> None:
+    view = MappingProxyType(dict(training_program.meta))  # what cannot be pickled itself
+    program = replace(training_program, meta=view, **state)
+    again = copied(program)
+    assert again == program and dict(again.sources) == dict(program.sources) and again is not program
+    assert program.content_hash.encode() not in pickle.dumps(program)  # nothing that was computed from it

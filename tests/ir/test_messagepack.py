@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jitfuse.errors import JitfuseError
+from jitfuse.errors import JitfuseError, VerifyError
+from jitfuse.ir.messagepack import from_messagepack
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 
 
 def back(program: FusedProgram) -> FusedProgram:
-    return FusedProgram.from_messagepack(program.to_messagepack())
+    return from_messagepack(program.to_messagepack(), check=False)
 
 
 def constant(value: Any) -> FusedProgram:
@@ -62,7 +63,11 @@ def test_smaller_than_json() -> None:
 @pytest.mark.parametrize("data", [
     b"", b"\xc1", b"\x81", msgpack.packb({}), msgpack.packb([1]), msgpack.packb(math.nan),
     msgpack.packb(msgpack.ExtType(9, b"")), b"\x91" * 5000, b"\xdf\xff\xff\xff\xff",
-], ids=range(9))
+    msgpack.packb(msgpack.Timestamp(1, 2)), msgpack.packb({"format": b"jitfuse.FusedProgram"}),
+    b"\x82\xa1a\x01\xa1a\x01",
+    msgpack.packb({b"format": "jitfuse.FusedProgram"}), msgpack.packb("a") + b"\xc0", b"\xa2\xff\xfe", b"\xdd\xff" * 9,
+    b"\xc9\x7f\xff\xff\xff\x02", b"\xd6\xff" + b"\x00" * 3,
+], ids=range(18))
 def test_what_is_no_program_is_refused(data: bytes) -> None:
     with pytest.raises(JitfuseError, match="this is no program"):
         FusedProgram.from_messagepack(data)
@@ -83,4 +88,18 @@ def test_another_version_is_said(training_program: FusedProgram) -> None:
     document = msgpack.unpackb(training_program.to_messagepack())
     document["version"] = 99
     with pytest.raises(JitfuseError, match="has version 99"):
+        FusedProgram.from_messagepack(msgpack.packb(document))
+
+
+def test_integers_that_are_too_long_to_be_written_are_refused(training_program: FusedProgram) -> None:
+    document = msgpack.unpackb(training_program.to_messagepack())
+    document["version"] = msgpack.ExtType(2, b"\x7f" * 2000)
+    with pytest.raises(JitfuseError, match="extension type 2 of 2000 bytes is unknown"):
+        FusedProgram.from_messagepack(msgpack.packb(document))
+
+
+def test_invalid_programs_are_refused(training_program: FusedProgram) -> None:
+    document = msgpack.unpackb(training_program.to_messagepack())
+    document["outputs"][0][1] = 99
+    with pytest.raises(VerifyError, match="rule 11"):
         FusedProgram.from_messagepack(msgpack.packb(document))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
 import sys
 
 import pytest
@@ -73,3 +74,29 @@ def test_a_missing_solver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
     with pytest.raises(ArgumentError, match="pip install highspy"):
         ILPScheduler("ilp").levels(random_problem(5, 1))
+
+
+SILENT = """
+import random
+import highspy
+from jitfuse.tracing import integer_schedule
+from jitfuse.tracing.scheduler import ILPScheduler, SchedulingProblem
+
+draw = random.Random(0)
+for count in (0, 1, 2, 9, 11, 40):  # one program, pieces, and more nodes than are allowed
+    ids = tuple(range(count))
+    inputs = tuple(tuple(draw.sample(range(k), min(k, draw.randint(0, 3)))) for k in ids)
+    weights = {k: draw.choice([0, 4096, 1 << 20, 1 << 28]) for k in ids}
+    problem = SchedulingProblem(ids, inputs, tuple((k,) for k in ids), weights, frozenset(ids[-1:]))
+    ILPScheduler("ilp").levels(problem)
+program = integer_schedule._Program(highspy)
+column = program.column(1.0, integer=True)
+program.row([(column, 1.0)], 2.0, 3.0)
+assert program.minimise([(column, 1.0)], {}) is None  # infeasible
+"""
+
+
+def test_nothing_is_printed() -> None:
+    """Neither by Python nor by the solver, whose own buffers are written out when the process ends."""
+    done = subprocess.run([sys.executable, "-c", SILENT], capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")

@@ -60,7 +60,10 @@ def _infer_sets(name: str) -> InferResults:
 
 @cache
 def _dtype_of_sets(name: str, *dtypes: str) -> str:
-    return str(getattr(np, name)(*(np.zeros(1, numpy_dtype(d)) for d in dtypes)).dtype.name)
+    try:
+        return str(getattr(np, name)(*(np.zeros(1, numpy_dtype(d)) for d in dtypes)).dtype.name)
+    except TypeError as error:  # bfloat16 among what it has no common dtype with
+        raise DTypeError(f"{name} does not take {', '.join(dtypes)}: {error}") from error
 
 
 def _of_many(

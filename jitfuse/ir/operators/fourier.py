@@ -92,6 +92,8 @@ def _along_several(name: str, doc: str) -> None:
         (m,) = metas
         _check_norm(name, attrs["norm"])
         axes = [shape_rules.normalize_axis(name, a, m.ndim) for a in attrs["axes"]]
+        if len(axes) != len(attrs["s"]):
+            raise ShapeError(f"{name}: {len(attrs['s'])} numbers of points for {len(axes)} axes")
         return Meta(_extents(name, m.shape, axes, attrs["s"]), _dtype(name, m, len(axes)), m.device)
 
     attrs = {"s": REQUIRED, "axes": REQUIRED, "norm": "backward"}

@@ -3,13 +3,46 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
-from jitfuse.dtypes import is_integer
-from jitfuse.errors import DTypeError, ShapeError
+from jitfuse.dtypes import is_integer, kind
+from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import generators, meta_rules
 from jitfuse.ir.op import LIBRARY, REQUIRED, VARIADIC, Op, add
 from jitfuse.ir.program import Meta
+
+_PARAMETERS: Final = {
+    method: count for count, methods in enumerate((
+        "nothing random random_sample standard_normal standard_exponential standard_cauchy",
+        "exponential rayleigh weibull pareto power standard_t chisquare poisson geometric standard_gamma dirichlet "
+        "permutation choice sample",
+        "normal uniform gamma beta lognormal laplace logistic gumbel f vonmises wald binomial negative_binomial "
+        "integers integers_to randint multivariate_normal multinomial",
+        "triangular",
+    )) for method in methods.split()
+}
+"""What is drawn by, and how many parameters it takes; `choice` and `sample` may have probabilities besides."""
+_PLACES: Final = frozenset({"permutation", "choice", "sample"})
+_OF_ONE: Final = {"random_sample": True, "randint": True, "integers": False, "integers_to": False}
+"""Methods of one kind of generator alone, and whether that is the legacy one."""
+_WHOLE: Final = frozenset({"integers", "integers_to", "randint"})
+_TYPED: Final = frozenset({"random", "standard_normal", "standard_exponential", *_WHOLE})
+"""Methods that are told the dtype."""
+
+
+def _check_method(method: str, parameters: Sequence[Meta], dtype: str, legacy: bool) -> None:
+    count, given = _PARAMETERS.get(method), len(parameters)
+    if count is None or _OF_ONE.get(method, legacy) != legacy:
+        raise ArgumentError(f"generator_draw: there is no method {method!r} of this generator")
+    if given != count and not (method in ("choice", "sample") and given == 2):
+        raise ArgumentError(f"generator_draw: {method} takes {count} parameter(s), not {given}")
+    odd = next((m for m in parameters if kind(m.dtype) == "complex"), None)
+    if odd is not None:
+        raise DTypeError(f"generator_draw: parameters are real numbers, not {odd}")
+    if method in _PLACES and (parameters[0].shape or not is_integer(parameters[0].dtype)):
+        raise DTypeError(f"generator_draw: {method} takes one integer first, not {parameters[0]}")
+    if method in _TYPED and is_integer(dtype) != (method in _WHOLE):
+        raise DTypeError(f"generator_draw: {method} does not make {dtype}")
 
 
 def _require_numbers(name: str, dtype: str) -> None:
@@ -25,12 +58,15 @@ def _infer_seed(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 
 def _infer_draw(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    if not metas:
+        raise ArgumentError("generator_draw needs a state")
     dtype = attrs["dtype"]
     _require_numbers("generator_draw", dtype)
     _require_numbers("generator_draw", metas[0].dtype)
     legacy = metas[0].shape == (generators.places(metas[0].dtype, legacy=True),)
     if not legacy and metas[0].shape != (generators.places(metas[0].dtype),):
         raise ShapeError(f"generator_draw takes the bytes of a state first, not {metas[0]}")
+    _check_method(attrs["method"], metas[1:], dtype, legacy)
     count = generators.places(dtype, legacy) + math.prod(attrs["shape"])
     return Meta((count,), dtype, meta_rules.common_device("generator_draw", metas))
 

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.dtypes import is_integer
+from jitfuse.dtypes import can_cast, is_integer
 from jitfuse.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from jitfuse.ir import gathers, shape_rules
 from jitfuse.ir.op import LIBRARY, REQUIRED, VARIADIC, VIEW, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.ufunc_loops import loop_of
 
 MODES: Final = ("raise", "wrap", "clip")
 
@@ -44,12 +45,22 @@ def _infer_gather(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     return _gathered("gather", metas[0], metas[1:], attrs)
 
 
+def _check_combined(name: str, m: Meta, value: Meta) -> None:
+    """Raise DTypeError where a ufunc does not combine what is there with a value, or what it makes does not fit."""
+    ufunc = gathers.COMBINE[name]
+    if ufunc is not None:
+        made = loop_of(ufunc)(name, [Meta((), m.dtype), Meta((), value.dtype)]).result
+        if not can_cast(made, m.dtype, "same_kind"):
+            raise DTypeError(f"scatter: {name} makes {made}, which is not cast to {m.dtype}")
+
+
 def _infer_scatter(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if len(metas) < 2:
         raise ArgumentError("scatter needs an array, values and indices")
     m, value, *indices = metas
     if attrs["combine"] not in gathers.COMBINE:
         raise ArgumentError(f"scatter: combine is one of {', '.join(gathers.COMBINE)}, not {attrs['combine']!r}")
+    _check_combined(attrs["combine"], m, value)
     region = _gathered("scatter", m, indices, attrs).shape
     if shape_rules.broadcast("scatter", [value.shape, region]) != region:
         raise ShapeError(f"could not broadcast an array of shape {value.shape} into the indexed shape {region}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitfuse.dtypes import COMPONENT, kind, promote
+from jitfuse.dtypes import COMPONENT, is_narrow, kind, promote
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import linear_algebra, meta_rules, shape_rules
 from jitfuse.ir.op import LIBRARY, Op, add
@@ -16,12 +16,11 @@ Shapes = Callable[[tuple[int, ...], dict[str, Any]], tuple[int, ...]]
 
 def _dtype(name: str, metas: Sequence[Meta]) -> str:
     """Return the dtype that LAPACK computes in; raises DTypeError for floats of 16 bits."""
+    for m in metas:
+        if is_narrow(m.dtype):
+            raise DTypeError(f"{name} does not take {m.dtype}; cast first with astype")
     common = promote([m.dtype for m in metas])
-    if kind(common) in ("bool", "int", "uint"):
-        return "float64"
-    if common in ("float16", "bfloat16"):
-        raise DTypeError(f"{name} does not take {common}; cast first with astype")
-    return common
+    return "float64" if kind(common) in ("bool", "int", "uint") else common
 
 
 def _matrix(name: str, m: Meta, square: bool) -> tuple[int, ...]:
@@ -87,6 +86,7 @@ def _infer_pinv(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     m, n = _matrix("pinv", x, False)[-2:]
     if shape_rules.broadcast("pinv", [rtol.shape, x.shape[:-2]]) != x.shape[:-2]:
         raise ShapeError(f"pinv: tolerances of {rtol.shape} do not broadcast to the matrices of {x.shape}")
+    dtype = dtype if m * n else x.dtype  # of nothing NumPy makes nothing
     return Meta((*x.shape[:-2], n, m), dtype, meta_rules.common_device("pinv", metas))
 
 

@@ -27,6 +27,8 @@ def _along(name: str, indices: bool, attribute: str) -> Callable[..., Meta]:
         axis = shape_rules.normalize_axis(name, attrs["axis"], m.ndim)
         if attribute == "sorting":
             _one_of(name, attribute, attrs[attribute], _SORTINGS)
+        elif not attrs[attribute]:
+            raise ArgumentError(f"{name} needs at least one position")
         elif not all(-m.shape[axis] <= k < m.shape[axis] for k in attrs[attribute]):
             raise ShapeError(f"{name}: positions {attrs[attribute]} leave an axis of extent {m.shape[axis]}")
         return Meta(m.shape, "int64" if indices else m.dtype, m.device)
@@ -62,6 +64,8 @@ def _statistic(name: str, attrs: dict[str, Any], doc: str, function: Callable[..
         lead = q[0].shape if q else ()
         if len(lead) > 1:
             raise ShapeError(f"{name}: q has at most one axis, not the shape {lead}")
+        if lead and attrs.get("weak"):
+            raise ShapeError(f"{name}: a q that stands for a Python number has no axes, not the shape {lead}")
         return Meta(lead + shape_rules.reduced_shape(m.shape, axes, attrs["keepdims"]), dtype,
                     meta_rules.common_device(name, metas))
 

@@ -4,20 +4,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitfuse.dtypes import kind
+from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
 from jitfuse.ir import decompositions, meta_rules, reference
 from jitfuse.ir.op import MODE, RANDOM, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
 
 
+def _check_state(name: str, state: Meta, *index: Meta) -> None:
+    """Raise DTypeError for what is no random state, and no index of a call."""
+    if (state.shape, state.dtype) != ((2,), "int64"):
+        raise DTypeError(f"{name}: a random state is int64[2], not {state}")
+    if any(m.shape or not is_integer(m.dtype) for m in index):
+        raise DTypeError(f"{name}: the index of a call is one integer, not {index[0]}")
+
+
 def _infer_uniform(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    _check_state("random_uniform", *metas)
     if attrs["dtype"] not in ("float32", "float64"):
         raise DTypeError(f"random_uniform makes float32 or float64, not {attrs['dtype']}")
     return Meta(tuple(attrs["shape"]), attrs["dtype"], metas[0].device)
 
 
-def _infer_first(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+def _infer_advance(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
+    _check_state("random_advance", *metas)
     return Meta(metas[0].shape, metas[0].dtype, metas[0].device)
 
 
@@ -26,7 +36,8 @@ def _infer_dropout(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         raise ArgumentError(f"dropout: the probability must be in [0, 1), not {attrs['p']}")
     if kind(metas[0].dtype) != "float":
         raise DTypeError(f"dropout scales its operand and wants a float array, not {metas[0].dtype}")
-    return _infer_first(metas, attrs)
+    _check_state("dropout", *metas[1:])
+    return Meta(metas[0].shape, metas[0].dtype, metas[0].device)
 
 
 def _infer_mode_select(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
@@ -38,7 +49,7 @@ def _infer_mode_select(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 add(Op("random_uniform", 2, RANDOM, {"shape": REQUIRED, "dtype": "float64"}, _infer_uniform,
         reference.random_uniform, doc="Philox-4x32-10 numbers in [0, 1) from (state, call index)."))
-add(Op("random_advance", 1, RANDOM, {}, _infer_first, reference.random_advance,
+add(Op("random_advance", 1, RANDOM, {}, _infer_advance, reference.random_advance,
         doc="The random state for the next call: the counter plus one."))
 add(Op("dropout", 3, RANDOM, {"p": 0.5}, _infer_dropout, reference.dropout,
         decompose=decompositions.dropout, mode_sensitive=True,

@@ -10,7 +10,7 @@ import pytest
 from jitfuse.backends.interpreter import diagnostics
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.errors import ArgumentError, BoundInput, CutWireError, DTypeError, NumericError, ShapeError
+from jitfuse.errors import ArgumentError, BoundInput, BoundsError, CutWireError, DTypeError, NumericError, ShapeError
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 from jitfuse.ir.text import parse
 
@@ -149,6 +149,57 @@ def test_an_operator_that_the_class_lacks() -> None:
     assert "'add' is no method of this class; looked at" in error.reason and "Poor: the closest are" in error.reason
 
 
+MODES = parse("""\
+program 1 {
+  feed %0: float32[3, 4]
+  feed %1: float32[4]
+  %2: float32[3, 4] = exp(%0)  {step 0, level 0}
+  %3: float32[3, 4] = add(%0, %1)  {step 1, level 1}
+  %4: float32[3, 4] = mode_select(%2, %3)  {step 2, level 2, mode}
+  return '': %4
+}""")
+FIVE = {**PROGRAM.meta, 1: Meta((5,), "float32"), 3: Meta((5,), "float32")}
+
+
+@pytest.mark.parametrize(("program", "feeds", "inputs"), [
+    (PROGRAM, {}, {0: False, 1: False}),
+    (PROGRAM, {1: Y}, {0: False}),
+    (PROGRAM, {0: X, 1: Y, 9: Y}, {9: True}),
+    (PROGRAM, {0: X, 9: Y}, {1: False, 9: True}),
+    (PROGRAM, {0: X, 1: Y[:2]}, {1: True}),
+    (PROGRAM, {0: X, 1: "y"}, {1: True}),
+    (PROGRAM, {0: Elsewhere(X), 1: Y}, {0: True}),
+    (with_step(2, op_name="addd"), {0: X, 1: Y}, {2: True, 3: True}),
+    (with_step(4, attrs=(("axes", 1),)), {0: X, 1: Y}, {5: True}),
+    (with_step(2, input_ids=(2,)), {0: X, 1: Y}, {2: True}),
+    (with_step(2, op_name="addd", input_ids=(0, 3, 5)), {0: X, 1: Y}, {0: True, 3: True, 5: False}),
+    (with_step(2, input_ids=(2, 99)), {0: X, 1: Y}, {2: True, 99: False}),
+    (with_step(2, result_ids=(4, 40)), {0: X, 1: Y}, {2: True, 3: True}),
+    (replace(PROGRAM, meta=FIVE), {0: X, 1: np.ones(5, "float32")}, {2: True, 3: True}),
+    (replace(PROGRAM, meta={**PROGRAM.meta, 6: Meta((3,), "float32", "gpu")}), {0: X, 1: Y}, {5: True}),
+    (replace(MODES, meta={**MODES.meta, 4: Meta((9,), "float32")}), {0: X, 1: Y}, {2: True, 3: True}),
+    (replace(PROGRAM, outputs={"": 99}), {0: X, 1: Y}, {99: False}),
+], ids=[
+    "no feeds", "missing", "surplus", "misnamed", "shape of a feed", "kind of a feed", "device of a feed",
+    "unknown operator", "attribute", "arity", "unknown operator that reads early", "made by nothing", "results",
+    "shapes", "device", "what the mode leaves out", "output",
+])
+def test_missing_is_said_of_what_is_missing_alone(
+    program: FusedProgram, feeds: dict[int, Any], inputs: dict[int, bool]
+) -> None:
+    error = cut(program, feeds)
+    assert {i.id: i.bound for i in error.inputs} == inputs
+    for i, bound in inputs.items():
+        assert f"  input %{i}: {'bound' if bound else 'MISSING'}" in str(error)
+    assert str(error).count("MISSING") == list(inputs.values()).count(False)
+
+
+def test_a_feed_by_the_wrong_id_is_named_with_the_one_that_is_missing() -> None:
+    assert cut(PROGRAM, {0: X, 4: X}).reason == (
+        "nothing is bound to the feed y (%1); %4 is bound, but is no feed of the program; a step makes %4"
+    )
+
+
 @pytest.mark.parametrize("name", ["shape", "call", "T", "__init__", "flatten", "expand_dims"])
 def test_what_is_no_operator_is_not_called(name: str) -> None:
     assert cut(with_step(0, op_name=name), {0: X, 1: Y}).reason.startswith(f"{name!r} is no operator")
@@ -241,6 +292,13 @@ def test_a_python_int_out_of_range_fails_on_its_value() -> None:
     )
     error = cut(program, {0: np.ones(2, "int32"), 1: 2**40}, NumericError)
     assert "OverflowError" in error.reason
+
+
+def test_an_index_out_of_bounds_can_be_caught_as_numpys() -> None:
+    program = parse("program 1 { feed %0: int64[2] feed %1: int64[1] %2: int64[1] = gather(%0, %1, axes=(0,), place=0) "
+                    "{step 0, level 0} return '': %2 }")
+    error = cut(program, {0: np.ones(2, "int64"), 1: np.array([2])}, BoundsError)
+    assert isinstance(error, IndexError) and (error.step_id, error.op_name) == (0, "gather")
 
 
 def test_a_wrong_number_of_results() -> None:

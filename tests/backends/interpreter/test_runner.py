@@ -123,7 +123,7 @@ def test_the_other_modes_branch_is_not_run() -> None:
 
 def test_aliases_and_defaults_of_attributes_are_normalised() -> None:
     text = "program 1 { feed %0: int64[2, 3] %1: int64[2] = sum(%0, dim=1) {step 0, level 0} return '': %1 }"
-    program = parse(text)
+    program = parse(text, check=False)
     assert ProgramRunner(program)({0: np.ones((2, 3), "int64")}).outputs[""].tolist() == [3, 3]
 
 
@@ -191,6 +191,13 @@ def test_a_repeated_temporary_comes_out_as_whole_memory() -> None:
     result = run(text, np.array([1, 2]))
     result[0] = 0
     assert result.tolist() == [[0, 0], [-1, -2], [-1, -2]]
+
+
+def test_axes_of_a_transpose_may_count_from_the_end() -> None:
+    text = ("program 1 { feed %0: int64[2, 3] %1: int64[2, 3] = negative(%0) {step 0, level 0} "
+            "%2: int64[3, 2] = transpose(%1, axes=(-1, -2)) {step 1, level 1} return '': %2 }")
+    x = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(run(text, x), -x.T, strict=True)
 
 
 def test_a_written_feed_that_swaps_with_another_is_a_copy() -> None:
@@ -290,7 +297,7 @@ REPEAT = f"""\
 program 1 {{
   feed %0: float64[2]
   feed %1: float64[] weak
-  %2: float64[2] = repeat(%0, %1, body=({BODY},), times=3)  {{step 0, level 0}}
+  %2: float64[2] = repeat(%0, %1, body={BODY}, times=3)  {{step 0, level 0}}
   return '': %2
 }}"""
 
@@ -298,7 +305,7 @@ program 1 {{
 def repeat(x: Any, scale: Any, *, body: Any, times: int) -> Any:
     """Apply a program to its own first result."""
     for _ in range(times):
-        x, before = body[0](x, scale)
+        x, before = body(x, scale)
         assert np.shape(before) == np.shape(x)
     return x
 
