@@ -97,11 +97,12 @@ class WideIntError(VolatileError, OutOfRangeError):
 
 
 class VerifyError(JitfuseError):
-    """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them."""
+    """A program breaks the rules of `jitfuse.ir.verify`, or a kernel form those of `jitfuse.ir.verify_form`; `findings`
+    holds all that were found."""
 
-    def __init__(self, findings: tuple[str, ...]) -> None:
+    def __init__(self, findings: tuple[str, ...], subject: str = "the program") -> None:
         self.findings = findings
-        super().__init__("\n".join((f"{len(findings)} finding(s) in the program:", *findings)))
+        super().__init__("\n".join((f"{len(findings)} finding(s) in {subject}:", *findings)))
 
 
 class CompileError(JitfuseError):
