@@ -196,13 +196,6 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use
     return making
 
 
-def kernel_code(forms: Sequence[KernelForm]) -> bytes:
-    """Return the code of kernel forms as it is stored; the same in every process on this kind of machine."""
-    from jitfuse.backends.llvm.jit import compile_text
-
-    return link(compile_text(kernel_text(forms), level=LEVEL))
-
-
 def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:
     """Write one log line for each kernel where JITFUSE_LOG asks for it."""
     if not os.environ.get("JITFUSE_LOG"):

@@ -8,7 +8,7 @@ import json
 import random
 from typing import Any
 
-from jitfuse.compile.objects import kernel_code
+from jitfuse.compile.rebuild import kernel_code
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.form_codec import form_of
 from jitfuse.ir.verify_form import verify_form
@@ -21,8 +21,8 @@ _NAMES = (
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint64", "uint8", "bool", "complex128",
     "add", "divide", "floor_divide", "power", "sin", "exp", "gcd", "where", "astype", "less", "logical_and", "abs",
     "nextafter", "clip", "conj", "load", "store", "keep", "kept", "const", "param", "index", "random", "scan",
-    "bounded", "require", "point", "map", "reduce", "contract", "sum", "prod", "min", "max", "any", "argmax", "whole", "partial",
-    "final", "multiply", "0", "1", "2", "n", "nn", "11", "", "f", "0x1p+4",
+    "bounded", "require", "point", "map", "reduce", "contract", "sum", "prod", "min", "max", "any", "argmax", "whole",
+    "partial", "final", "multiply", "0", "1", "2", "n", "nn", "11", "", "f", "0x1p+4",
 )
 
 
