@@ -62,7 +62,8 @@ def load(code: bytes) -> LoadedImage:
     """Return the library of an encoded image; raises CompileError for one that is damaged or lacks a symbol."""
     try:
         return LoadedImage(decode(code))
-    except (EOFError, IndexError, OverflowError, TypeError, ValueError, struct.error) as error:  # not what we write
+    except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError, struct.error) as error:
+        # not what we write
         raise CompileError(f"damaged image of {len(code)} bytes: {error}") from None
 
 

@@ -155,7 +155,7 @@ def _place(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
         key, number = marshal.loads(entry.code[len(REFERENCE) :])
         return first_of(lambda accept: store.load(key, None, accept=accept),
                         lambda whole: _member(whole, entry.canonical, number, origin))
-    except (EOFError, TypeError, ValueError) as error:  # not what we write
+    except (EOFError, MemoryError, TypeError, ValueError) as error:  # not what we write
         store.refuse(entry.key, f"it names no object: {error}", count=False)
         return None
 
