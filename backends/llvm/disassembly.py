@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.image import decode, is_image
+from jitfuse.backends.llvm.image import DAMAGED, decode, is_image
 from jitfuse.errors import CompileError
 
 _LINE: Final = re.compile(r"\s*([0-9a-f]+):")
@@ -39,7 +39,7 @@ def disassemble(code: bytes) -> str:
         image = decode(code)
         labels = {at: name for name, at in image.exports if at < image.text_end}
         text = image.parts[0][: min(image.text_end, MAX_CODE_BYTES)]
-    except (AttributeError, EOFError, MemoryError, LookupError, TypeError, ValueError) as error:
+    except DAMAGED as error:
         raise CompileError(f"the code is damaged: {error}") from None
     listing = _labelled(text, labels)
     cut = f"; cut after {MAX_CODE_BYTES:,} bytes\n" if len(text) < image.text_end else ""
@@ -64,8 +64,8 @@ def _objdump(options: Sequence[str], content: bytes) -> str:
         file.flush()
         try:
             done = subprocess.run(
-                [tool, *options, "--no-show-raw-insn", file.name], capture_output=True, text=True, errors="replace",
-                check=False, timeout=_SECONDS,
+                [tool, *options, "--no-show-raw-insn", file.name], check=False, capture_output=True,
+                encoding="utf-8", errors="replace", timeout=_SECONDS,
             )
         except subprocess.TimeoutExpired:
             raise CompileError(f"{tool} takes more than {_SECONDS} seconds") from None

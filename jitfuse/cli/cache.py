@@ -236,7 +236,7 @@ def _stats(options: argparse.Namespace) -> int:
         print(f"reads    {layer}")
     print(f"files    {bounds.files:,} of {bounds.max_files:,}")
     print(f"size     {render.format_bytes(bounds.bytes)} of {render.format_bytes(bounds.max_bytes)}")
-    made = ", ".join(f"{count:,} {name or 'unknown'}" for name, count in sorted(used.backends.items()))
+    made = ", ".join(f"{count:,} {told.printable(name) or 'unknown'}" for name, count in sorted(used.backends.items()))
     print(f"entries  {sum(used.backends.values()):,}{f' ({made})' if made else ''} by {used.functions:,} functions")
     print(f"hits     {used.loads:,}")
     print(f"compile  {used.compile_ms / 1e3:.2f} s spent, {used.saved_ms / 1e3:.2f} s saved by hits")
