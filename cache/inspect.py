@@ -232,10 +232,9 @@ def _examine(layer: str, record: files.FileRecord) -> tuple[EntryInfo, Entry | N
         return EntryInfo(record.key, layer, record.size, record.used, str(error)), None
     said = entry.metadata
     info = EntryInfo(
-        record.key, layer, record.size, record.used, None, *(
-            metadata.text(said, name) for name in ("function", "source", "backend", "target")
-        ),
-        created=metadata.moment(said, "created"), compile_ms=metadata.number(said, "compile_ms"),
-        kernels=metadata.names(said, "kernels"), claimed=tuple(sorted(metadata.claimed(said))),
+        record.key, layer, record.size, record.used, None,
+        metadata.text(said, "function"), metadata.text(said, "source"), metadata.text(said, "backend"),
+        metadata.text(said, "target"), metadata.moment(said, "created"), metadata.number(said, "compile_ms"),
+        metadata.names(said, "kernels"), claimed=tuple(sorted(metadata.claimed(said))),
     )
     return info, entry

@@ -265,10 +265,10 @@ def _sweep_findings(form: KernelForm, sweep: Sweep) -> Iterator[str]:
     ):
         yield "rule 14: an operand that is handed on is there more than once, or not at all"
         return
-    for o in sweep.counted:
-        one = form.operands[o]
+    for counted in sweep.counted:
+        one = form.operands[counted]
         if one.out or one.dtype != "int64" or set(one.strides) != {"0"}:
-            yield f"rule 14: the counted operand {o} is no int64 of one element that is read"
+            yield f"rule 14: the counted operand {counted} is no int64 of one element that is read"
     if sweep.carried and any(axis.extent != 1 for axis in form.grid[1:]):
         yield "rule 14: a number is carried over grid axes that are longer than 1"
         return

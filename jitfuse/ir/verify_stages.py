@@ -129,8 +129,8 @@ class _Checker:
         if problem is not None:
             return problem
         dtypes = tuple(self.values.dtypes[a] for a in i.args)
-        rule: Callable[[int, Stage, Instr, tuple[str, ...]], str | None] | None = _RULES.get(i.op)
-        problem = _elementwise(i, dtypes) if rule is None else rule(self, k, stage, i, dtypes)  # type: ignore[call-arg]
+        rule = _RULES.get(i.op)
+        problem = _elementwise(i, dtypes) if rule is None else rule(self, k, stage, i, dtypes)
         if problem is not None:
             return problem
         moves = self._moves(i)

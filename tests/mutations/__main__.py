@@ -110,11 +110,15 @@ def _events(name: str, seed: int, numbers: range) -> Iterator[list[Any]]:
         with os.fdopen(source, "rb", buffering=0) as pipe:
             for line in _lines(pipe):
                 event = json.loads(line)
-                ready, last = True, event[0]
-                yield event
-        if process.poll() is None and last == "begin":
+                last = event[0]
+                ready = ready or last != "stuck"
+                if last != "stuck":
+                    yield event
+        try:
+            code = process.wait(0 if last == "stuck" else WALL_SECONDS)
+        except subprocess.TimeoutExpired:
             process.kill()
-        code = process.wait()
+            code = process.wait()
         if code == 0:
             return
         errors.seek(0)
@@ -125,7 +129,7 @@ def _events(name: str, seed: int, numbers: range) -> Iterator[list[Any]]:
 
 
 def _lines(pipe: Any) -> Iterator[bytes]:
-    """Yield whole lines until the pipe ends, or nothing comes for too long."""
+    """Yield whole lines until the pipe ends, or nothing comes for too long: then the last line is ``["stuck"]``."""
     held, seconds = b"", _START_SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
@@ -136,6 +140,7 @@ def _lines(pipe: Any) -> Iterator[bytes]:
             seconds = WALL_SECONDS
             *whole, held = (held + data).split(b"\n")
             yield from whole
+        yield b'["stuck"]'
 
 
 def _save(failures: Sequence[Failure], seed: int, folder: Path) -> None:
