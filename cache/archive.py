@@ -93,7 +93,8 @@ def _entries(file: BinaryIO, path: str) -> Iterator[Entry | str]:
     for number in range(count):
         start = file.read(_ENTRY_START)
         size = int.from_bytes(start[12:20], "little")
-        rest = file.read(size - _ENTRY_START) if _ENTRY_START <= size <= MAX_ENTRY_BYTES else b""
+        left = os.fstat(file.fileno()).st_size - file.tell()  # a length may say anything, and reading makes room for it
+        rest = file.read(size - _ENTRY_START) if 0 <= size - _ENTRY_START <= min(left, MAX_ENTRY_BYTES) else b""
         if _ENTRY_START + len(rest) != size:
             yield f"entry {number + 1} of {count} and what follows: the file ends early or is damaged there"
             return

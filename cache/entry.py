@@ -32,6 +32,8 @@ MAGIC = b"JITFUSE\0"
 FORMAT_VERSION = 3
 MAX_ENTRY_BYTES = 1 << 28
 _MAX_TEXT_BYTES = 1 << 26
+_MAX_METADATA_BYTES = 1 << 24
+_MAX_DEPTH = 32
 _HEADER = struct.Struct("<8sIQ32s")
 _SECTIONS = struct.Struct("<32sIQQ")
 _BODY = _HEADER.size + _SECTIONS.size
@@ -152,12 +154,20 @@ def parse_metadata(text: bytes) -> dict[str, Any]:
     """Return the JSON object in `text`. Raises EntryError where it is none."""
     import json
 
+    if len(text) > _MAX_METADATA_BYTES:
+        raise EntryError(f"{len(text)} bytes of metadata, more than {_MAX_METADATA_BYTES}")
     try:
         metadata = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise EntryError("metadata is not JSON") from error
     if not isinstance(metadata, dict):
         raise EntryError("metadata is not a JSON object")
+    level: list[Any] = [metadata]
+    for _ in range(_MAX_DEPTH):
+        level = [item for value in level for item in (value.values() if isinstance(value, dict) else value)
+                 if isinstance(item, dict | list)]
+    if level:
+        raise EntryError(f"metadata is nested deeper than {_MAX_DEPTH} times")
     return metadata
 
 
@@ -170,21 +180,21 @@ def compress_text(text: str) -> dict[str, str]:
     return {"zlib": binascii.b2a_base64(packed, newline=False).decode("ascii")}
 
 
-def expand_text(value: object) -> str:
+def expand_text(value: object, most: int = _MAX_TEXT_BYTES) -> str:
     """Return the text of a metadata value: plain, from `compress_text`, or empty where it is neither.
 
-    At most 64 MiB are unpacked, so that a crafted entry cannot exhaust memory.
+    At most `most` bytes are unpacked, so that a crafted entry cannot exhaust memory.
     """
     import base64
     import zlib
 
     if isinstance(value, str):
-        return value
+        return value[:most]
     packed = value.get("zlib") if isinstance(value, dict) else None
-    if not isinstance(packed, str):
-        return ""
+    if not isinstance(packed, str) or not most:
+        return ""  # zlib takes 0 for no bound
     try:
-        raw = zlib.decompressobj().decompress(base64.b64decode(packed), _MAX_TEXT_BYTES)
+        raw = zlib.decompressobj().decompress(base64.b64decode(packed), most)
     except (ValueError, zlib.error):
         return ""
     return raw.decode("utf-8", "replace")

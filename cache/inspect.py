@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jitfuse.cache import folder as files
-from jitfuse.cache import location, usage
+from jitfuse.cache import location, metadata, usage
 from jitfuse.cache.entry import Entry, EntryError, JsonObject, decode, parse_metadata
 from jitfuse.cache.parts import key_from_parts, recorded_parts
 from jitfuse.cache.store import Store
@@ -25,7 +25,8 @@ class EntryInfo:
     """One entry in a list. `damaged` says why it cannot be used; then only the first five fields are known.
 
     `size` is in bytes, `created` and `used` (the time stamp, at most a day behind) are Unix seconds, `source` is
-    file:line, `hits` is how often processes loaded it.
+    file:line, `hits` is how often processes loaded it. `claimed` are the names of what an archive said of it, which
+    nobody has made again here.
     """
 
     key: str
@@ -41,6 +42,7 @@ class EntryInfo:
     compile_ms: float = 0.0
     kernels: tuple[str, ...] = ()
     hits: int = 0
+    claimed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -228,22 +230,11 @@ def _examine(layer: str, record: files.FileRecord) -> tuple[EntryInfo, Entry | N
         return EntryInfo(record.key, layer, record.size, record.used, str(error.strerror)), None
     except EntryError as error:
         return EntryInfo(record.key, layer, record.size, record.used, str(error)), None
-    metadata = entry.metadata
-    kernels = metadata.get("kernels")
+    said = entry.metadata
     info = EntryInfo(
         record.key, layer, record.size, record.used, None,
-        _text(metadata, "function"), _text(metadata, "source"), _text(metadata, "backend"),
-        _text(metadata, "target"), _number(metadata, "created"), _number(metadata, "compile_ms"),
-        tuple(str(name) for name in kernels) if isinstance(kernels, list) else (),
+        metadata.text(said, "function"), metadata.text(said, "source"), metadata.text(said, "backend"),
+        metadata.text(said, "target"), metadata.moment(said, "created"), metadata.number(said, "compile_ms"),
+        metadata.names(said, "kernels"), claimed=tuple(sorted(metadata.claimed(said))),
     )
     return info, entry
-
-
-def _text(metadata: Mapping[str, object], name: str) -> str:
-    value = metadata.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _number(metadata: Mapping[str, object], name: str) -> float:
-    value = metadata.get(name)
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e15 else 0.0

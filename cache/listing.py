@@ -1,7 +1,7 @@
 """Listings in colours: programs, kernel forms, LLVM IR, WGSL and machine code as text for a terminal.
 
 Owns which part of a listing has which colour. The colours are the terminal's own, so that they are readable on any
-ground. Texts must be printable (`render.printable`) before they come here.
+ground. Texts must be printable (`metadata.printable`) before they come here, and no longer than some 10,000 characters.
 """
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LEXERS = {"ir": "llvm", "wgsl": "wgsl"}
 _RULES: dict[str, tuple[tuple[str, str], ...]] = {
     "program": (
         (r"%\d+", "cyan"),
-        (r"\b(?:bool|u?int\d+|b?float\d+|complex\d+)\[[^\]]*\]", "magenta"),
+        (r"\b(?:bool|u?int\d+|b?float\d+|complex\d+)\[[^\]\n]{0,200}\]", "magenta"),
         (r"(?<== )[\w.]+(?=\()", "bold blue"),
         (r"(?m)^ *(?:program|feed|state|return|update|write)\b", "bold"),
-        (r"'[^'\n]*'", "green"),
-        (r"\{step[^}]*\}", "dim"),
+        (r"'[^'\n]{0,200}'", "green"),
+        (r"\{step[^}\n]{0,200}\}", "dim"),
         (r"(?m)# .*$", "dim"),
     ),
     "forms": (
@@ -32,7 +32,7 @@ _RULES: dict[str, tuple[tuple[str, str], ...]] = {
         (r"(?<=:\t)[\w.]+(?: [\w.]+(?=\t| +[%$*]))?", "bold blue"),
         (r"%[a-z]\w*", "cyan"),
         (r"\$-?\w+|\B-?0x[0-9a-f]+", "magenta"),
-        (r"(?m)^[0-9a-f]{8,} <[^>]*>:|<[^>]*>", "bold green"),
+        (r"<[^>\n]{0,200}>|(?m:^[0-9a-f]{8,16} (?=<))", "bold green"),
         (r"(?m)[#;] .*$", "dim"),
         (r"R_\w+.*", "yellow"),
     ),

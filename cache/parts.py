@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from jitfuse.cache import metadata as told
 from jitfuse.cache.entry import Entry, expand_text
 from jitfuse.cache.keys import Part, cache_key
 from jitfuse.records import NamedTuple
@@ -79,13 +80,12 @@ def differences(first: Entry, second: Entry) -> list[Difference]:
 
 
 def forms_text(entry: Entry) -> str:
-    """Return the kernel forms of an entry as people read them."""
-    return expand_text(entry.metadata.get("forms"))
+    """Return the kernel forms of an entry as people read them; of many, as many as can be compared."""
+    return told.listings(entry.metadata, ["forms"], told.MOST_COMPARED).texts["forms"]
 
 
 def _forms_summary(entry: Entry) -> str:
-    kernels = entry.metadata.get("kernels")
-    count = len(kernels) if isinstance(kernels, list) else 0
+    count = len(told.names(entry.metadata, "kernels"))
     return f"{count} kernel{'' if count == 1 else 's'}, {len(entry.canonical)} bytes of canonical form"
 
 
@@ -98,7 +98,8 @@ def _told(name: str, first: Entry, second: Entry) -> tuple[str, str]:
         if told is not None:
             return told
     if isinstance(a, tuple) and isinstance(b, tuple):
-        only = [tuple(word for word in x if word not in y) for x, y in ((a, b), (b, a))]
+        known = [set(map(repr, x)) for x in (b, a)]  # a part may be a list of lists, and a long one
+        only = [tuple(word for word in x if repr(word) not in k) for x, k in zip((a, b), known, strict=True)]
         return _plain(only[0]) or "(the same words)", _plain(only[1]) or "(the same words)"
     return _plain(a), _plain(b)
 
@@ -106,18 +107,17 @@ def _told(name: str, first: Entry, second: Entry) -> tuple[str, str]:
 def _processors(first: Entry, second: Entry) -> tuple[str, str] | None:
     """Return model and features that the other processor lacks; None where they tell no difference."""
     texts = []
-    features = [set(expand_text(e.metadata.get("features")).split(",")) for e in (first, second)]
+    features = [set(expand_text(e.metadata.get("features"), told.MOST_COMPARED).split(",")) for e in (first, second)]
     for k, entry in enumerate((first, second)):
         more = sorted(f[1:] for f in features[k] - features[1 - k] if f.startswith("+"))
-        target = entry.metadata.get("target")
+        target = told.text(entry.metadata, "target")
         texts.append(f"{target}{' with ' + ' '.join(more) if more else ''}")
     return None if texts[0] == texts[1] else (texts[0], texts[1])
 
 
 def _plain(value: Part) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(map(_plain, value))
-    return "absent" if value is None else value.hex() if isinstance(value, bytes) else str(value)
+    """Return a part as people read it."""
+    return "absent" if value is None else told.plain(value.hex() if isinstance(value, bytes) else value)
 
 
 def _to_json(value: Part) -> Any:

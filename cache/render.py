@@ -7,30 +7,33 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from jitfuse.cache.entry import Entry, expand_text
+from jitfuse.cache import metadata as told
+from jitfuse.cache.entry import Entry
 from jitfuse.cache.inspect import EntryInfo
 from jitfuse.cache.listing import highlighted
+from jitfuse.cache.metadata import printable
 from jitfuse.cache.parts import differences, forms_text, recorded_parts
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-TEXTS = ("program", "forms", "ir", "wgsl")
-"""The listings in an entry's metadata."""
-PARTS = ("metadata", *TEXTS, "asm")
-"""What `show_entry` shows."""
+CLAIM = " (says the archive)"
+"""What stands behind the claims of an archive."""
 _TITLES = {
     "program": "program that it was first made for", "forms": "kernel forms", "ir": "LLVM IR", "wgsl": "WGSL",
     "asm": "machine code",
 }
 _LISTED = (
     "function", "source", "backend", "target", "kernels", "compile_ms", "created", "features", "key_parts",
-    "key_canonical",
+    "key_canonical", "claimed",
 )
+_MOST_FACTS = 100
+_MOST_COLOURED = 1 << 16
+"""Characters of all listings of an entry that are shown in colours: finding them takes 0.1 ms for each line."""
 _COLUMNS = {
     "key": "cyan", "function": "bold", "file:line": "", "backend": "", "target": "dim", "size": "", "age": "",
     "used": "", "hits": "", "compile ms": "",
@@ -59,7 +62,8 @@ def entries_table(entries: Iterable[EntryInfo], now: float | None = None, width:
                 title, style=style, justify="right" if right else "left", no_wrap=not folds, overflow="fold"
             )
     for info in entries:
-        cells = [info.key[:12], info.function, short_path(info.source), info.backend, short_target(info.target)]
+        function = info.function + (CLAIM if "function" in info.claimed else "")
+        cells = [info.key[:12], function, short_path(info.source), info.backend, short_target(info.target)]
         cells.append(format_bytes(info.size))
         if info.damaged is None:
             ages = [format_age(now - info.created) if info.created else "", format_age(now - info.used)]
@@ -82,8 +86,9 @@ def show_entry(info: EntryInfo, entry: Entry, listing: str | None = None, only: 
     from rich.table import Table
     from rich.text import Text
 
-    texts = {name: expand_text(entry.metadata.get(name)) for name in TEXTS}
+    texts, cut = told.listings(entry.metadata)
     texts["asm"] = listing or ""
+    colours = _MOST_COLOURED
     parts: list[Table | Rule | Text] = []
     if not only or "metadata" in only:
         facts = Table(box=None, show_header=False, pad_edge=False)
@@ -92,7 +97,11 @@ def show_entry(info: EntryInfo, entry: Entry, listing: str | None = None, only: 
         parts.append(facts)
     for name, text in texts.items():
         if text and (not only or name in only):
-            parts += [Rule(Text(_TITLES[name], style="bold"), align="left"), highlighted(printable(text), name)]
+            title = _TITLES[name] + (CLAIM if name in info.claimed else "")
+            title += f" (cut: more than {told.MOST_SHOWN:,} characters of listings)" if name in cut else ""
+            colours -= len(text)
+            shown = highlighted(printable(text), name) if colours >= 0 else Text(printable(text))
+            parts += [Rule(Text(title, style="bold"), align="left"), shown]
     return Group(*parts)
 
 
@@ -124,30 +133,32 @@ def form_changes(first: Entry, second: Entry) -> list[str]:
     """Return the kernel forms' unified difference, line by line; none where they are equal."""
     import difflib
 
-    a, b = (forms_text(entry).splitlines() for entry in (first, second))
-    return list(difflib.unified_diff(a, b, first.key[:12], second.key[:12], n=2, lineterm=""))
+    texts = [forms_text(entry) for entry in (first, second)]
+    a, b = (text.splitlines() for text in texts)
+    lines = list(difflib.unified_diff(a, b, first.key[:12], second.key[:12], n=2, lineterm=""))
+    if max(map(len, texts)) >= told.MOST_COMPARED:
+        lines.append(f"(of their first {told.MOST_COMPARED:,} characters)")
+    return lines
 
 
 def _facts(info: EntryInfo, entry: Entry) -> list[tuple[str, str]]:
-    facts = [("key", info.key), ("folder", info.layer), ("function", info.function), ("file:line", info.source)]
-    facts += [("backend", info.backend), ("target", info.target), ("kernels", ", ".join(info.kernels))]
-    facts += [("compile", f"{info.compile_ms:.1f} ms")]
+    def said(name: str, text: str) -> str:
+        return text + CLAIM if name in info.claimed and text else text
+
+    facts = [("key", info.key), ("folder", info.layer), ("function", said("function", info.function))]
+    facts += [("file:line", said("source", info.source)), ("backend", said("backend", info.backend))]
+    facts += [("target", said("target", info.target)), ("kernels", ", ".join(info.kernels))]
+    facts += [("compile", said("compile_ms", f"{info.compile_ms:.1f} ms"))]
     for name, seconds in (("created", info.created), ("used", info.used)):
         if seconds:
             facts.append((name, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))))
     facts += [("hits", f"{info.hits:,}"), ("file", format_bytes(info.size)), ("code", format_bytes(len(entry.code)))]
-    for name, value in sorted(entry.metadata.items()):
-        if name not in TEXTS and name not in _LISTED:
-            facts.append((name, _plain(value)))
-    for name, part in sorted((recorded_parts(entry.metadata) or {}).items()):
-        facts.append((f"key: {name}", _plain(list(part) if isinstance(part, tuple) else part)))
+    for name, value in sorted(entry.metadata.items())[:_MOST_FACTS]:
+        if name not in told.LISTINGS and name not in _LISTED:
+            facts.append((told.shortened(printable(name)), said(name, told.plain(value))))
+    for name, part in sorted((recorded_parts(entry.metadata) or {}).items())[:_MOST_FACTS]:
+        facts.append((f"key: {told.shortened(printable(name))}", told.plain(part)))
     return facts
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_plain(item)}" for name, item in sorted(value.items()))
-    return ", ".join(map(_plain, value)) if isinstance(value, list) else str(value)
 
 
 def short_path(source: str) -> str:
@@ -162,11 +173,6 @@ def short_target(target: str) -> str:
     """Return a native target without what follows the processor's family in the triple; others as they are."""
     triple, _, cpu = target.partition(" ")
     return f"{triple.partition('-')[0]} {cpu}" if cpu and triple.count("-") >= 2 else target
-
-
-def printable(text: str) -> str:
-    """Return `text` with what a terminal could take for a command replaced; line ends and tabs stay."""
-    return "".join([c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text])
 
 
 def format_bytes(size: int) -> str:

@@ -97,12 +97,15 @@ class WideIntError(VolatileError, OutOfRangeError):
 
 
 class VerifyError(JitfuseError):
-    """A program breaks the rules of `jitfuse.ir.verify`; `findings` holds all of them, the text the first hundred."""
+    """A program breaks the rules of `jitfuse.ir.verify`, or a kernel form those of `jitfuse.ir.verify_form`.
 
-    def __init__(self, findings: tuple[str, ...]) -> None:
+    `findings` holds all that were found, the text the first hundred.
+    """
+
+    def __init__(self, findings: tuple[str, ...], subject: str = "the program") -> None:
         self.findings = findings
         more = [f"... and {len(findings) - 100} more"] if len(findings) > 100 else []
-        super().__init__("\n".join((f"{len(findings)} finding(s) in the program:", *findings[:100], *more)))
+        super().__init__("\n".join((f"{len(findings)} finding(s) in {subject}:", *findings[:100], *more)))
 
 
 class CompileError(JitfuseError):

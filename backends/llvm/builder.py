@@ -15,16 +15,35 @@ from contextlib import contextmanager
 
 from jitfuse.backends.llvm.instructions import Instructions
 from jitfuse.backends.llvm.types import Value, element, float_literal, lanes, vector, with_element
+from jitfuse.errors import CompileError
 
 __all__ = [
     "Function", "Loop", "Module", "Value", "element", "float_literal", "lanes", "vector", "with_element",
 ]
 
 
-class Module:
-    """A module under construction: named functions, globals and declarations, rendered by `text`."""
+class _Lines(list[str]):
+    """The lines of a function of which there may be so many; raises CompileError where there are more."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def append(self, line: str) -> None:
+        """Append a line."""
+        if len(self) >= self._most:
+            raise CompileError(f"the kernel becomes more than {self._most:,} lines of LLVM IR")
+        super().append(line)
+
+
+class Module:
+    """A module under construction: named functions, globals and declarations, rendered by `text`.
+
+    `most_lines` bounds each function, where what it is made from need not be trusted.
+    """
+
+    def __init__(self, most_lines: int | None = None) -> None:
+        self.most_lines = most_lines
         self._declarations: dict[str, str] = {}
         self._globals: dict[str, str] = {}
         self._functions: list[Function] = []
@@ -89,6 +108,8 @@ class Function(Instructions):
         attributes: str,
     ) -> None:
         super().__init__()
+        if module.most_lines is not None:
+            self._lines = _Lines(module.most_lines)
         self._module = weakref.ref(module)
         self.name = name
         self.result = result

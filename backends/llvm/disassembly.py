@@ -9,24 +9,46 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.image import decode, is_image
+from jitfuse.backends.llvm.image import DAMAGED, decode, is_image
 from jitfuse.errors import CompileError
 
 _LINE: Final = re.compile(r"\s*([0-9a-f]+):")
 
 
+MAX_CODE_BYTES: Final = 1 << 20
+"""Bytes of machine code that are shown: they become 10 to 20 times as many characters."""
+_SECONDS: Final = 20
+_HEADER: Final = re.compile(r"\A\s*\S+:\s+file format .*\s+")
+"""Where objdump names the temporary file."""
+
+
 def disassemble(code: bytes) -> str:
-    """Return the machine code of an object or of an image as text; CompileError where no objdump is installed."""
+    """Return the machine code of an object or of an image as text, all of it or as much as `MAX_CODE_BYTES` are.
+
+    Never hands code to anything that runs or compiles it. Raises CompileError where no objdump is installed, and for
+    what is no code.
+    """
     if not is_image(code):
-        return _objdump(("-d", "-r"), code)
-    image = decode(code)
-    labels = {at: name for name, at in image.exports if at < image.text_end}
-    text = image.parts[0][: image.text_end]
+        if len(code) > 8 * MAX_CODE_BYTES:
+            raise CompileError(f"an object of {len(code):,} bytes is too long to be shown")
+        return _HEADER.sub("", _objdump(("-d", "-r"), code))
+    try:
+        image = decode(code)
+        labels = {at: name for name, at in image.exports if at < image.text_end}
+        text = image.parts[0][: min(image.text_end, MAX_CODE_BYTES)]
+    except DAMAGED as error:
+        raise CompileError(f"the code is damaged: {error}") from None
+    listing = _labelled(text, labels)
+    cut = f"; cut after {MAX_CODE_BYTES:,} bytes\n" if len(text) < image.text_end else ""
+    return listing + cut
+
+
+def _labelled(text: bytes, labels: Mapping[int, str]) -> str:
     out = []
-    for line in _objdump(("-D", "-b", "binary", "-m", "i386:x86-64"), text).splitlines():
+    for line in _HEADER.sub("", _objdump(("-D", "-b", "binary", "-m", "i386:x86-64"), text)).splitlines():
         found = _LINE.match(line)
         name = labels.get(int(found[1], 16)) if found else None
         out += [line] if name is None else ["", f"{int(found[1], 16) if found else 0:016x} <{name}>:", line]
@@ -40,9 +62,13 @@ def _objdump(options: Sequence[str], content: bytes) -> str:
     with tempfile.NamedTemporaryFile(suffix=".o") as file:
         file.write(content)
         file.flush()
-        done = subprocess.run(
-            [tool, *options, "--no-show-raw-insn", file.name], capture_output=True, text=True, check=False
-        )
+        try:
+            done = subprocess.run(
+                [tool, *options, "--no-show-raw-insn", file.name], check=False, capture_output=True,
+                encoding="utf-8", errors="replace", timeout=_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            raise CompileError(f"{tool} takes more than {_SECONDS} seconds") from None
     if done.returncode:
         raise CompileError(f"{tool} failed: {done.stderr.strip()}")
     return done.stdout

@@ -18,6 +18,10 @@ _MAGIC: Final = b"jitfuse image\0"
 _MARSHAL: Final = 2
 """The last version of the format that writes equal values alike."""
 _UINT64: Final = struct.Struct("<Q")
+DAMAGED: Final = (
+    ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError, struct.error,
+)
+"""What comes of an image that `encode` did not make; marshal makes room for any length that it reads."""
 
 
 class Image(NamedTuple):
@@ -54,7 +58,8 @@ def encode(image: Image) -> bytes:
 
 
 def decode(code: bytes) -> Image:
-    """Return the image of bytes that `encode` made. Raises EOFError, TypeError or ValueError for others."""
+    """Return the image of bytes that `encode` made. For others it raises one of `DAMAGED`, or reading what it returns
+    does."""
     return Image._make(marshal.loads(memoryview(code)[len(_MAGIC):]))
 
 
@@ -62,7 +67,7 @@ def load(code: bytes) -> LoadedImage:
     """Return the library of an encoded image; raises CompileError for one that is damaged or lacks a symbol."""
     try:
         return LoadedImage(decode(code))
-    except (EOFError, IndexError, OverflowError, TypeError, ValueError, struct.error) as error:  # not what we write
+    except DAMAGED as error:
         raise CompileError(f"damaged image of {len(code)} bytes: {error}") from None
 
 

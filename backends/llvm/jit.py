@@ -176,23 +176,25 @@ def _llvm() -> Any:
 
 
 # ---------------------------------------------------------------------- compile
-def compile_text(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> bytes:
+def compile_text(text: str, *, level: int = 1, passes: Sequence[str] = (), verify: bool = False) -> bytes:
     """Compile LLVM assembly to object code for the host.
 
     `level` is the code generation level, 0 to 3. `passes` names function passes in order, as in
     ``("sroa", "instcombine", "simplifycfg")``; explicit vector code needs none. Raises CompileError, with
-    the offending lines, for text that LLVM does not parse or (with ``JITFUSE_DEBUG=1``) verify.
+    the offending lines, for text that LLVM does not parse or (with `verify`, or ``JITFUSE_DEBUG=1``) verify.
     """
-    return emitter(text, level=level, passes=passes)()
+    return emitter(text, level=level, passes=passes, verify=verify)()
 
 
-def emitter(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> Callable[[], bytes]:
+def emitter(
+    text: str, *, level: int = 1, passes: Sequence[str] = (), verify: bool = False
+) -> Callable[[], bytes]:
     """Return what generates the object code of `compile_text`, most of its time, and lets other threads run meanwhile.
 
     What `compile_text` raises is raised here.
     """
     emission: Callable[[], bytes] = _with_module(
-        text, level, passes, lambda machine, module: partial(machine.emit_object, module)
+        text, level, passes, lambda machine, module: partial(machine.emit_object, module), verify=verify
     )
     return emission
 
@@ -208,7 +210,9 @@ def optimised_ir(text: str, *, level: int = 1, passes: Sequence[str] = ()) -> st
     return _with_module(text, level, passes, lambda machine, module: str(module))
 
 
-def _with_module(text: str, level: int, passes: Sequence[str], use: Callable[[Any, Any], _T]) -> _T:
+def _with_module(
+    text: str, level: int, passes: Sequence[str], use: Callable[[Any, Any], _T], *, verify: bool = False
+) -> _T:
     llvm = _llvm()
     machine, header = _engine.machine(level)
     try:
@@ -216,7 +220,7 @@ def _with_module(text: str, level: int, passes: Sequence[str], use: Callable[[An
         module = llvm.parse_assembly(header + text, context=llvm.create_context())
     except RuntimeError as error:
         raise CompileError(_explain(str(error), header + text)) from None
-    if os.environ.get("JITFUSE_DEBUG") == "1":
+    if verify or os.environ.get("JITFUSE_DEBUG") == "1":
         try:
             module.verify()
         except RuntimeError as error:

@@ -13,13 +13,18 @@ import sys
 from collections.abc import Sequence
 
 from jitfuse.cli import cache, devices, doctor
+from jitfuse.cli.output import every_character
 from jitfuse.errors import JitfuseError
 from jitfuse.version import __version__
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; `arguments` default to the process's own."""
-    options = parser().parse_args(arguments)
+    with every_character():
+        return _run(parser().parse_args(arguments))
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         code: int = options.run(options)
         sys.stdout.flush()

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from jitfuse.cache import Entry, default_store, expand_text
+from jitfuse.cache import Entry, default_store
+from jitfuse.cache import metadata as told
 from jitfuse.cli import transfer
 from jitfuse.cli.output import console, print_json
-from jitfuse.errors import CompileError
+from jitfuse.cli.recompile import recompiled
+from jitfuse.errors import CompileError, JitfuseError
 
 _SECONDS = {"": 1.0, "s": 1.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _SORTS: Final = ("used", "key", "function", "source", "backend", "target", "size", "age", "hits", "compile")
@@ -35,7 +37,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     diff = add("diff", _diff, "say why two entries are not one: which parts of their keys differ")
     diff.add_argument("key", help="the first key, or its first digits")
     diff.add_argument("other", help="the second key, or its first digits")
-    add("verify", _verify, "read and check every entry; exit code 1 where one is damaged")
+    verify = add("verify", _verify, "read and check every entry; exit code 1 where one is damaged")
+    verify.add_argument("--recompile", action="store_true",
+                        help="compile each kernel again too, and compare; takes as long as compiling all of them")
     add("stats", _stats, "print how much is stored and how much it was used, and the bounds")
     clear = add("clear", _clear, "remove entries; programs that run go on")
     clear.add_argument("--older-than", type=_span, metavar="TIME",
@@ -120,8 +124,8 @@ def _show(options: argparse.Namespace) -> int:
     wanted = not options.only or "asm" in options.only
     listing, note = _machine_code(info.backend, entry) if wanted else (None, None)
     if options.json:
-        document: dict[str, Any] = {**entry.metadata, **dataclasses.asdict(info), "asm": listing}
-        document.update({name: expand_text(entry.metadata.get(name)) for name in (*_PARTS[1:-1], "features")})
+        texts, cut = told.listings(entry.metadata, (*told.LISTINGS, "features"))
+        document: dict[str, Any] = {**entry.metadata, **dataclasses.asdict(info), "asm": listing, **texts, "cut": cut}
         print_json({name: document[name] for name in options.only if name in document} if options.only else document)
         return 0
     from jitfuse.cache import render
@@ -134,22 +138,24 @@ def _show(options: argparse.Namespace) -> int:
 
 def _machine_code(backend: str, entry: Entry) -> tuple[str | None, str | None]:
     """Return the machine code as text, and what must be said of it."""
-    from jitfuse.backends.llvm import disassembly, jit
+    from jitfuse.backends.llvm import disassembly
 
     if backend != "llvm":
         return None, None
     try:
-        listing = disassembly.disassemble(entry.code)
-        return re.sub(r"\A\s*\S+:\s+file format .*\s+", "", listing), None  # without a temporary file's name
+        return disassembly.disassemble(entry.code), None
     except CompileError as error:
-        target = jit.host_target()
-        if entry.metadata.get("target") != f"{target.triple} {target.cpu}":
-            return None, f"no machine code: {error}"
+        refused = str(error)
+    from jitfuse.cache.parts import recorded_parts
+    from jitfuse.compile import rebuild
+    from jitfuse.compile.keys import kernel_parts
+
+    if recorded_parts(entry.metadata) != kernel_parts():
+        return None, f"no machine code: {refused}"
     try:
-        level = (entry.metadata.get("key_parts") or {}).get("level", 1)
-        note = "This is what the LLVM IR compiles to here; with binutils installed the stored code is shown."
-        return jit.assembly(expand_text(entry.metadata.get("ir")), level=level), note
-    except CompileError as error:
+        note = "This is what the kernel forms compile to here; with binutils installed the stored code is shown."
+        return rebuild.assembly(entry.canonical), note
+    except JitfuseError as error:
         return None, f"no machine code: {error}"
 
 
@@ -171,18 +177,22 @@ def _verify(options: argparse.Namespace) -> int:
     from jitfuse.cache import inspect
 
     report = inspect.verify(default_store())
+    again = recompiled(default_store()) if options.recompile else None
     if options.json:
-        print_json(dataclasses.asdict(report))
+        more = {} if again is None else {"recompiled": again.as_json()}
+        print_json({**dataclasses.asdict(report), **more})
     else:
         from jitfuse.cache import render
 
         size = render.format_bytes(report.bytes)
         print(f"{report.checked} checked ({size}), {len(report.damaged)} damaged, in {_folders()}")
         for info in report.damaged:
-            print(f"  {info.key[:16]} in {info.layer}: {render.printable(info.damaged or '')}")
+            print(f"  {info.key[:16]} in {info.layer}: {told.printable(info.damaged or '')}")
         if report.damaged:
             print("Damaged entries do no harm: their kernels are compiled again when needed.")
-    return 1 if report.damaged else 0
+        if again is not None:
+            again.show()
+    return 1 if report.damaged or (again is not None and again.different) else 0
 
 
 def _clear(options: argparse.Namespace) -> int:
@@ -226,7 +236,7 @@ def _stats(options: argparse.Namespace) -> int:
         print(f"reads    {layer}")
     print(f"files    {bounds.files:,} of {bounds.max_files:,}")
     print(f"size     {render.format_bytes(bounds.bytes)} of {render.format_bytes(bounds.max_bytes)}")
-    made = ", ".join(f"{count:,} {name or 'unknown'}" for name, count in sorted(used.backends.items()))
+    made = ", ".join(f"{count:,} {told.printable(name) or 'unknown'}" for name, count in sorted(used.backends.items()))
     print(f"entries  {sum(used.backends.values()):,}{f' ({made})' if made else ''} by {used.functions:,} functions")
     print(f"hits     {used.loads:,}")
     print(f"compile  {used.compile_ms / 1e3:.2f} s spent, {used.saved_ms / 1e3:.2f} s saved by hits")

@@ -1,8 +1,12 @@
 """How commands print: JSON for programs, rich for people. Imports rich only where it draws."""
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import math
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,5 +23,34 @@ def console() -> Console:
 
 
 def print_json(value: Any) -> None:
-    """Print `value` as indented JSON with sorted keys."""
-    print(json.dumps(value, indent=2, sort_keys=True))
+    """Print `value` as indented JSON with sorted keys; JSON has no NaN and no infinities, which become null."""
+    print(json.dumps(_finite(value), indent=2, sort_keys=True))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextlib.contextmanager
+def every_character() -> Iterator[None]:
+    """Write what an output's encoding lacks as ``\\u...``: a name or a path in another script ends no command."""
+    changed = [(s, s.errors) for s in (sys.stdout, sys.stderr) if isinstance(s, io.TextIOWrapper)]
+    for stream, _ in changed:
+        stream.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        for stream, errors in changed:
+            with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads on
+                stream.reconfigure(errors=errors)
+
+
+def progress(text: str) -> None:
+    """Show how far a command is in one line of a terminal, which the next one replaces; "" takes it away."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

@@ -1,17 +1,22 @@
 """``jitfuse cache export`` and ``import``: what of an archive is taken, and what is said of the rest.
 
-An archive is never trusted: each entry is made again from its kernel form, and taken only where that gives the very
-same code. With ``--unchecked`` the user vouches for it instead.
+An archive is never trusted: each entry is made again from its kernel form, and where that gives the very same code,
+what was made here is taken, with listings of its own. With ``--unchecked`` the user vouches for the file instead, and
+all that it says is marked as its claim.
 """
 from __future__ import annotations
 
 import argparse
 import dataclasses
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from jitfuse.cache import Entry, Store, default_store
-from jitfuse.cli.output import print_json
+from jitfuse.cli.output import print_json, progress
 from jitfuse.errors import JitfuseError
+
+if TYPE_CHECKING:
+    from jitfuse.compile.rebuild import Remade
 
 _SHOWN = 20
 
@@ -50,11 +55,13 @@ def import_entries(options: argparse.Namespace) -> int:
     store, report = default_store(), _Report()
     if store.layers.write is None:
         raise JitfuseError("there is no cache folder to import into; `python -m jitfuse doctor` says why")
-    for item in read_archive(options.file, owned=options.unchecked):
+    for number, item in enumerate(read_archive(options.file, owned=options.unchecked), 1):
+        progress(f"entry {number}")
         if isinstance(item, str):
             report.refused.append(item)
         else:
             _take(item, store, report, options.unchecked)
+    progress("")
     if options.json:
         print_json(dataclasses.asdict(report))
     else:
@@ -63,24 +70,34 @@ def import_entries(options: argparse.Namespace) -> int:
 
 
 def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
-    from jitfuse.cache.parts import key_from_parts
-    from jitfuse.compile.rebuild import Verdict, check
+    from jitfuse.compile.rebuild import Verdict, remade
 
     if not _lacks(store, entry):
         report.present += 1
         return
-    verdict = check(entry) if not unchecked else None if key_from_parts(entry) == entry.key else Verdict.MISNAMED
-    if verdict is Verdict.FOREIGN:
+    found = _believed(entry) if unchecked else remade(entry)
+    if found.verdict is Verdict.FOREIGN:
         report.skipped += 1
-    elif verdict not in (None, Verdict.SAME):
-        report.refused.append(f"{entry.key[:16]}: {verdict.value}")
-    elif store.store(entry, count=False):
+    elif found.entry is None:
+        report.refused.append(f"{entry.key[:16]}: {found.text}")
+    elif store.store(found.entry, count=False):
         report.imported += 1
-        for reference in _references(entry):
+        for reference in _references(found.entry):
             if _lacks(store, reference):
                 store.store(reference, count=False)
     else:
         report.refused.append(f"{entry.key[:16]}: it could not be written")
+
+
+def _believed(entry: Entry) -> Remade:
+    """Return an entry whose key fits its content as it is, with all that it says marked as claims."""
+    from jitfuse.cache.parts import key_from_parts
+    from jitfuse.compile.rebuild import Remade, Verdict
+
+    if key_from_parts(entry) != entry.key:
+        return Remade(Verdict.MISNAMED)
+    said = {name: value for name, value in entry.metadata.items() if name != "claimed"}
+    return Remade(Verdict.SAME, "", entry._replace(metadata={**said, "claimed": sorted(said)}))
 
 
 def _lacks(store: Store, entry: Entry) -> bool:
@@ -99,7 +116,7 @@ def _references(entry: Entry) -> Iterator[Entry]:
 
 
 def _print(report: _Report, store: Store) -> None:
-    from jitfuse.cache.render import printable
+    from jitfuse.cache.metadata import printable
 
     print(f"{report.imported} imported into {store.layers.write}, {report.present} already there, "
           f"{len(report.refused)} refused")

@@ -2,8 +2,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from jitfuse.ir.program import FusedProgram
+
+if TYPE_CHECKING:
+    from jitfuse.ir.kernel import KernelForm
 
 
 def debugging() -> bool:
@@ -16,3 +21,11 @@ def verified(name: str, program: FusedProgram) -> None:
     from jitfuse.ir.verify import verify
 
     verify(program)
+
+
+def verified_forms(forms: Sequence[KernelForm]) -> None:
+    """Check the kernel forms of a plan."""
+    from jitfuse.ir.verify_form import verify_form
+
+    for form in forms:
+        verify_form(form)

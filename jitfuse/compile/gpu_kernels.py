@@ -49,14 +49,19 @@ class GpuKernel(Described):
 
 def gpu_kernel(form: KernelForm, variant: Variant, device: Device, origin: Origin, *, use_cache: bool) -> GpuKernel:
     """Return the kernel of a form's variant; raises CompileError where the adapter cannot have it."""
-    canonical = form.canonical_bytes + b"\0" + repr(tuple(variant)).encode()
-    key = cache_key({**device_parts(device), "form": canonical})
+    key, canonical = _name(form, variant, device)
     with _lock:
         found = _kernels.get((id(device), key))
         if found is None:
             found = _made(key, canonical, form, variant, device, origin, use_cache)
             _kernels[id(device), key] = found
         return found
+
+
+def _name(form: KernelForm, variant: Variant, device: Device) -> tuple[str, bytes]:
+    """Return key and canonical form of a form's variant."""
+    canonical = form.canonical_bytes + b"\0" + repr(tuple(variant)).encode()
+    return cache_key({**device_parts(device), "form": canonical}), canonical
 
 
 def device_parts(device: Device) -> dict[str, Any]:
@@ -115,9 +120,12 @@ def _entry(
     return Entry(key, metadata, canonical, _encoded(shader))
 
 
-def shader_bytes(form: KernelForm, variant: Variant, device: Device) -> bytes:
-    """Return what an entry of a form's variant holds as its code."""
-    return _encoded(emit_shader(form, variant, device.facts))
+def shader_entry(form: KernelForm, variant: Variant, device: Device, origin: Origin) -> Entry:
+    """Return the entry of a form's variant, whose text is written anew."""
+    begin = time.perf_counter()
+    shader = emit_shader(form, variant, device.facts)
+    elapsed = (time.perf_counter() - begin) * 1e3
+    return _entry(*_name(form, variant, device), form, shader, device, origin, elapsed)
 
 
 def _encoded(shader: Shader) -> bytes:

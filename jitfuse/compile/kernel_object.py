@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.backends.llvm.loader import load
 from jitfuse.cache import Entry, compress_text, expand_text
-from jitfuse.compile.keys import LEVEL, kernel_parts, object_key
+from jitfuse.compile.keys import kernel_parts, object_key
 from jitfuse.compile.origin import Origin, entry_metadata, recorded_milliseconds
 from jitfuse.errors import CompileError
 
@@ -74,10 +74,10 @@ class KernelObject:
 
     @property
     def assembly(self) -> str:
-        """The object's assembly: the cached IR through the same code generator."""
-        from jitfuse.backends.llvm.jit import assembly
+        """The object's assembly: its kernel forms through the same code generator, never a text from its entry."""
+        from jitfuse.compile.rebuild import assembly
 
-        return assembly(self.source, level=LEVEL)
+        return assembly(self.canonical)
 
 
 class Kernels:
@@ -142,13 +142,16 @@ class Making:
         return Entry(key, {**metadata, "compile_ms": round(self.milliseconds, 3)}, self.canonical, self.code)
 
 
-def kernel_text(forms: Sequence[KernelForm]) -> str:
-    """Return the LLVM IR of kernel forms; the same in every process on this kind of machine."""
+def kernel_text(forms: Sequence[KernelForm], most_lines: int | None = None) -> str:
+    """Return the LLVM IR of kernel forms; the same in every process on this kind of machine.
+
+    Raises CompileError where a function would have more than `most_lines` lines.
+    """
     from jitfuse.backends.llvm.builder import Module
     from jitfuse.backends.llvm.codegen.kernel import emit_kernel
     from jitfuse.backends.llvm.jit import host_target
 
-    module = Module()
+    module = Module(most_lines)
     for k, form in enumerate(forms):
         emit_kernel(module, f"k{k}", form, host_target())
     return module.text()

@@ -156,7 +156,7 @@ def _place(entry: Entry, origin: Origin) -> tuple[KernelObject, int] | None:
         key, number = marshal.loads(entry.code[len(REFERENCE) :])
         return first_of(lambda accept: store.load(key, None, accept=accept),
                         lambda whole: _member(whole, entry.canonical, number, origin))
-    except (EOFError, TypeError, ValueError) as error:  # not what we write
+    except (EOFError, MemoryError, TypeError, ValueError) as error:  # not what we write
         store.refuse(entry.key, f"it names no object: {error}", count=False)
         return None
 
@@ -195,13 +195,6 @@ def _compiled(canonical: bytes, forms: Sequence[KernelForm], origin: Origin, use
         code, end = emit(), time.perf_counter()
     making.code, making.milliseconds = link(code), (end - begin) * 1e3
     return making
-
-
-def kernel_code(forms: Sequence[KernelForm]) -> bytes:
-    """Return the code of kernel forms as it is stored; the same in every process on this kind of machine."""
-    from jitfuse.backends.llvm.jit import compile_text
-
-    return link(compile_text(kernel_text(forms), level=LEVEL))
 
 
 def _report(made: KernelObject, origin: Origin, elapsed: float) -> None:

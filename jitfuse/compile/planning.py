@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
 from jitfuse.compile.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, LibraryCall, Window
-from jitfuse.compile.debugging import debugging, verified
+from jitfuse.compile.debugging import debugging, verified, verified_forms
 from jitfuse.compile.stored_plans import step_lines
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.kernel import KernelForm
@@ -86,11 +86,13 @@ def lowered(plan: RuntimePlan) -> tuple[CallPlan, tuple[KernelForm, ...]]:
     """Return what a call of a plan does, and the forms of its kernels, in the order of their numbers."""
     forms = forms_of(plan)
     call = call_plan(plan, forms)
-    if not any(isinstance(step, HostCall) and step.bodies for step in plan.steps):
-        return call, forms
-    from jitfuse.compile.sweeping import with_sweeps
+    if any(isinstance(step, HostCall) and step.bodies for step in plan.steps):
+        from jitfuse.compile.sweeping import with_sweeps
 
-    return with_sweeps(call, forms)
+        call, forms = with_sweeps(call, forms)
+    if debugging():
+        verified_forms(forms)
+    return call, forms
 
 
 def forms_of(plan: RuntimePlan) -> tuple[KernelForm, ...]:

@@ -135,20 +135,26 @@ def load_runtime_object(
         else:
             count("cache_hits")
             return library
+    entry = runtime_entry(name, make_text, key_parts)
+    count("compiles")
+    count("cache_misses")
+    library = link(entry.code)
+    publish(entry)
+    return library
+
+
+def runtime_entry(name: str, make_text: Callable[[], str], key_parts: Mapping[str, str | int]) -> Entry:
+    """Compile a part of the runtime and return its entry."""
     from jitfuse.backends.llvm.jit import compile_text
     from jitfuse.cache.parts import describe
 
     begin = time.perf_counter()
     code = link_object(compile_text(make_text(), level=int(key_parts["level"])), allowed=native.IMPORTS)
     elapsed = (time.perf_counter() - begin) * 1e3
-    count("compiles")
-    count("cache_misses")
     # without its text, which whoever asks for it makes anew: every process reads and checks all of the entry
     metadata = entry_metadata(Origin(f"jitfuse {name}", ""))
     metadata |= {"compile_ms": round(elapsed, 3), "kernels": [], **describe(runtime_parts(name, key_parts), None)}
-    library = link(code)
-    publish(Entry(runtime_key(name, key_parts), metadata, canonical, code))
-    return library
+    return Entry(runtime_key(name, key_parts), metadata, _canonical(key_parts), code)
 
 
 def _stored(name: str, key_parts: Mapping[str, str | int]) -> Entry | None:

@@ -106,10 +106,10 @@ def _attribute(value: AttrValue) -> Any:
 def find_plan(name: PlanName, origin: Origin) -> FoundPlan | None:
     """Return the plan of this name and its kernels, or None where either is missing from process and disk."""
     return first_of(lambda accept: find_entry(lambda: name.key, name.canonical, count=False, accept=accept),
-                    lambda entry: _plan_of(entry, name, origin))
+                    lambda entry: plan_of(entry, name, origin))
 
 
-def _plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
+def plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
     """Return the plan of an entry, or None where one of its objects is missing."""
     try:
         made_of, places, written = marshal.loads(entry.code)
@@ -121,7 +121,8 @@ def _plan_of(entry: Entry, name: PlanName, origin: Origin) -> FoundPlan | None:
         if len(objects) < len(found):
             return None
         kernels = Kernels([(objects[k][0], objects[k][1] + number) for k, number in places])
-    except (AttributeError, EOFError, IndexError, KeyError, TypeError, ValueError) as error:  # not what we write
+    except (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError) as error:
+        # not what we write: marshal makes room for any length that it reads
         default_store().refuse(name.key, f"it is no plan: {error}", count=False)
         return None
     return FoundPlan(call, kernels)

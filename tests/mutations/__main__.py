@@ -43,19 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with os.fdopen(options.child, "w") as out:
             child.work(options.kinds[0], options.seed, range(options.first, options.first + options.count), out)
         return 0
-    failures: list[Failure] = []
-    for name in options.kinds or list(KINDS):
-        start, before = time.monotonic(), len(failures)
-        for first in range(options.first, options.first + options.count, options.batch):
-            size = min(options.batch, options.first + options.count - first)
-            failures += _batch(name, options.seed, range(first, first + size))
-            done, bad = first + size - options.first, len(failures) - before
-            print(f"{name}: {done:,} of {options.count:,} cases, {bad} failed, {time.monotonic() - start:.0f} s",
-                  flush=True)
+    with tempfile.TemporaryDirectory(prefix="jitfuse-mutations-") as folder:  # one cache, so that seeds are made once
+        os.environ.update(JITFUSE_CACHE_DIR=f"{folder}/cache", TMPDIR=folder)
+        os.environ.pop("JITFUSE_CACHE_PATH", None)
+        failures = [failure for name in options.kinds or list(KINDS) for failure in _judge(name, options)]
+        if options.save:
+            _save(failures, options.seed, Path(options.save))
     for failure in failures[:_SHOWN]:
         print(f"\n{failure.kind} --seed {options.seed} --first {failure.number} --count 1\n{failure.finding.rstrip()}")
-    if options.save:
-        _save(failures, options.seed, Path(options.save))
     return 1 if failures else 0
 
 
@@ -70,6 +65,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--save", metavar="DIR", help="write the inputs that failed to this folder")
     parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
     return parser
+
+
+def _judge(name: str, options: argparse.Namespace) -> list[Failure]:
+    """Judge all cases of a kind, and say how far it is."""
+    start, failures = time.monotonic(), list[Failure]()
+    numbers = range(options.first, options.first + options.count)
+    for first in numbers[:: options.batch]:
+        batch = range(first, min(first + options.batch, numbers.stop))
+        failures += _batch(name, options.seed, batch)
+        print(f"{name}: {batch.stop - options.first:,} of {options.count:,} cases, {len(failures)} failed, "
+              f"{time.monotonic() - start:.0f} s", flush=True)
+    return failures
 
 
 def _batch(name: str, seed: int, numbers: range) -> Iterator[Failure]:
@@ -96,21 +103,22 @@ def _events(name: str, seed: int, numbers: range) -> Iterator[list[Any]]:
     source, sink = os.pipe()
     command = [sys.executable, "-m", "tests.mutations", name, "--seed", str(seed), "--first", str(numbers.start),
                "--count", str(len(numbers)), "--child", str(sink)]
-    with tempfile.TemporaryDirectory(prefix="jitfuse-mutations-") as folder, tempfile.TemporaryFile() as errors:
-        environment = {**os.environ, "JITFUSE_CACHE_DIR": f"{folder}/cache", "TMPDIR": folder}
-        environment.pop("JITFUSE_CACHE_PATH", None)
-        process = subprocess.Popen(command, pass_fds=[sink], env=environment, stdin=subprocess.DEVNULL,
-                                   stdout=errors, stderr=errors)
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, pass_fds=[sink], stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
         os.close(sink)
         ready, last = False, ""
         with os.fdopen(source, "rb", buffering=0) as pipe:
             for line in _lines(pipe):
                 event = json.loads(line)
-                ready, last = True, event[0]
-                yield event
-        if process.poll() is None and last == "begin":
+                last = event[0]
+                ready = ready or last != "stuck"
+                if last != "stuck":
+                    yield event
+        try:
+            code = process.wait(0 if last == "stuck" else WALL_SECONDS)
+        except subprocess.TimeoutExpired:
             process.kill()
-        code = process.wait()
+            code = process.wait()
         if code == 0:
             return
         errors.seek(0)
@@ -121,7 +129,7 @@ def _events(name: str, seed: int, numbers: range) -> Iterator[list[Any]]:
 
 
 def _lines(pipe: Any) -> Iterator[bytes]:
-    """Yield whole lines until the pipe ends, or nothing comes for too long."""
+    """Yield whole lines until the pipe ends, or nothing comes for too long: then the last line is ``["stuck"]``."""
     held, seconds = b"", _START_SECONDS
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
@@ -132,6 +140,7 @@ def _lines(pipe: Any) -> Iterator[bytes]:
             seconds = WALL_SECONDS
             *whole, held = (held + data).split(b"\n")
             yield from whole
+        yield b'["stuck"]'
 
 
 def _save(failures: Sequence[Failure], seed: int, folder: Path) -> None:

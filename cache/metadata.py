@@ -1,0 +1,108 @@
+"""What an entry says of itself, read as if anybody had written it: of known types, bounded, and printable.
+
+Metadata is for people: it decides nothing. It comes from files, and `cache import` takes it from archives, so every
+reader for people goes through here. Owns the bounds of what is read and shown. Does not own the file format (`entry`)
+nor layout (`render`).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from jitfuse.cache.entry import expand_text
+from jitfuse.records import NamedTuple
+
+LISTINGS: Final = ("program", "forms", "ir", "wgsl")
+"""Names of the listings in an entry's metadata."""
+MOST_SHOWN: Final = 1 << 22
+"""Characters of all listings of an entry that are shown together."""
+MOST_COMPARED: Final = 1 << 16
+"""Characters of a listing that is compared with another one: comparing takes longer than their number."""
+_MOST_NAME: Final = 500
+_MOST_NAMES: Final = 1000
+_MOST_PROGRAM: Final = 1 << 16
+_LAST_SECOND: Final = 253_402_300_799
+"""The end of the year 9999, beyond which there are no dates."""
+_CUT: Final = " ..."
+
+
+class Listings(NamedTuple):
+    """Listings by name, and the names of those that are cut short."""
+
+    texts: dict[str, str]
+    cut: tuple[str, ...]
+
+
+def text(metadata: Mapping[str, Any], name: str) -> str:
+    """Return a short text; "" where there is none."""
+    value = metadata.get(name)
+    return shortened(value) if isinstance(value, str) else ""
+
+
+def number(metadata: Mapping[str, Any], name: str) -> float:
+    """Return a number from 0 on; 0 where there is none that means anything."""
+    value = metadata.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+        return 0.0
+    return float(value)
+
+
+def moment(metadata: Mapping[str, Any], name: str) -> float:
+    """Return a point in time in Unix seconds; 0 where there is none."""
+    seconds = number(metadata, name)
+    return seconds if seconds <= _LAST_SECOND else 0.0
+
+
+def names(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return a list of short texts; () where there is none."""
+    value = metadata.get(name)
+    found = value[:_MOST_NAMES] if isinstance(value, list) else []
+    return tuple([shortened(item) for item in found if isinstance(item, str)])
+
+
+def claimed(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of what an archive said and nobody made again here; what else stands there was made here."""
+    return frozenset(names(metadata, "claimed"))
+
+
+def claims(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return what only an entry's maker knows, printable and short: whose code it is, and of which program."""
+    said = {name: printable(text(metadata, name)) for name in ("function", "source")}
+    return {**said, "program": printable(listings(metadata, ["program"], _MOST_PROGRAM).texts["program"])}
+
+
+def listings(metadata: Mapping[str, Any], wanted: Iterable[str] = LISTINGS, most: int = MOST_SHOWN) -> Listings:
+    """Unpack listings, `most` characters of all together; the others, and what is behind them, are cut."""
+    found, cut = {}, []
+    for name in wanted:
+        unpacked = expand_text(metadata.get(name), most + 1)
+        if len(unpacked) > most:
+            unpacked = unpacked[:most]
+            cut.append(name)
+        found[name] = unpacked
+        most -= len(unpacked)
+    return Listings(found, tuple(cut))
+
+
+def plain(value: Any, most: int = 2000) -> str:
+    """Return any value of metadata as one short text."""
+    if isinstance(value, Mapping):
+        items = [f"{shortened(name)} {plain(item, most)}" for name, item in _few(sorted(value.items()))]
+        return shortened(", ".join(items), most)
+    if isinstance(value, list | tuple):
+        return shortened(", ".join([plain(item, most) for item in _few(value)]), most)
+    return shortened(value if isinstance(value, str) else str(value), most)
+
+
+def _few(items: Any) -> Any:
+    return items[:_MOST_NAMES]
+
+
+def shortened(value: str, most: int = _MOST_NAME) -> str:
+    """Return a text, cut where it has more characters than `most`."""
+    return value if len(value) <= most else value[:most] + _CUT
+
+
+def printable(value: str) -> str:
+    """Return a text with what a terminal could take for a command replaced; line ends and tabs stay."""
+    return "".join([c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in value])

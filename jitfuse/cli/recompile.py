@@ -1,0 +1,60 @@
+"""``jitfuse cache verify --recompile``: each entry's code made again from its form, and compared.
+
+Owns the count of what comes of it. Does not own how an entry is made again (`jitfuse.compile.rebuild`).
+"""
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from jitfuse.cache import Store
+from jitfuse.cli.output import progress
+
+
+@dataclasses.dataclass
+class Recompiled:
+    """How many entries were the same, which were not (key, folder, why), and how many cannot be made again here."""
+
+    same: int = 0
+    foreign: int = 0
+    different: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts, and the entries that differ."""
+        rows = [{"key": key, "layer": layer, "why": why} for key, layer, why in self.different]
+        return {"same": self.same, "foreign": self.foreign, "different": rows}
+
+    def show(self) -> None:
+        """Print the counts, and the entries that differ."""
+        from jitfuse.cache.metadata import printable
+
+        print(f"{self.same} compiled again with the same code, {len(self.different)} with another, {self.foreign} of "
+              "other machines or versions left out")
+        for key, layer, why in self.different:
+            print(f"  {key[:16]} in {layer}: {printable(why)}")
+        if self.different:
+            print("An entry that differs was damaged before it was written, or somebody made it: remove its file.")
+
+
+def recompiled(store: Store) -> Recompiled:
+    """Compile every kernel of a store again; damaged entries, plans and references are left out.
+
+    An entry that does not say what its key is made of counts as foreign: nothing here can have stored it.
+    """
+    from jitfuse.cache.inspect import walk
+    from jitfuse.compile.rebuild import Verdict, remade
+
+    report = Recompiled()
+    for number, (info, entry) in enumerate(walk(store), 1):
+        if entry is None or entry.metadata.get("kind") is not None:
+            continue
+        progress(f"entry {number}: {info.key[:12]}, {len(report.different)} differ")
+        found = remade(entry)
+        if found.verdict is Verdict.SAME:
+            report.same += 1
+        elif found.verdict in (Verdict.FOREIGN, Verdict.UNTOLD):
+            report.foreign += 1
+        else:
+            report.different.append((info.key, info.layer, found.text))
+    progress("")
+    return report
