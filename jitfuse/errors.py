@@ -112,6 +112,10 @@ class CompileError(JitfuseError):
     """A kernel could not be built; the group falls back to the interpreter unless ``strict=True``."""
 
 
+class KernelTooLargeError(CompileError):
+    """A kernel from a file is larger than what is compiled to check it."""
+
+
 class DeviceError(JitfuseError, RuntimeError):
     """A device that is not there, cannot be opened, or lacks what an array or a kernel needs; names the adapter."""
 

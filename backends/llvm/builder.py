@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from jitfuse.backends.llvm.instructions import Instructions
 from jitfuse.backends.llvm.types import Value, element, float_literal, lanes, vector, with_element
-from jitfuse.errors import CompileError
+from jitfuse.errors import KernelTooLargeError
 
 __all__ = [
     "Function", "Loop", "Module", "Value", "element", "float_literal", "lanes", "vector", "with_element",
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class _Lines(list[str]):
-    """The lines of a function of which there may be so many; raises CompileError where there are more."""
+    """The lines of a function of which there may be so many; raises KernelTooLargeError where there are more."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _Lines(list[str]):
     def append(self, line: str) -> None:
         """Append a line."""
         if len(self) >= self._most:
-            raise CompileError(f"the kernel becomes more than {self._most:,} lines of LLVM IR")
+            raise KernelTooLargeError(f"the kernel becomes more than {self._most:,} lines of LLVM IR")
         super().append(line)
 
 

@@ -13,7 +13,8 @@ from jitfuse.cli.output import progress
 
 @dataclasses.dataclass
 class Recompiled:
-    """How many entries were the same, which were not (key, folder, why), and how many cannot be made again here."""
+    """How many entries were the same, which were not (key, folder, why), and how many cannot be made again here: those
+    of other machines and versions, and those that are too large."""
 
     same: int = 0
     foreign: int = 0
@@ -28,8 +29,8 @@ class Recompiled:
         """Print the counts, and the entries that differ."""
         from jitfuse.cache.metadata import printable
 
-        print(f"{self.same} compiled again with the same code, {len(self.different)} with another, {self.foreign} of "
-              "other machines or versions left out")
+        print(f"{self.same} compiled again with the same code, {len(self.different)} with another, {self.foreign} left "
+              "out: of other machines or versions, or too large")
         for key, layer, why in self.different:
             print(f"  {key[:16]} in {layer}: {printable(why)}")
         if self.different:
@@ -52,7 +53,7 @@ def recompiled(store: Store) -> Recompiled:
         found = remade(entry)
         if found.verdict is Verdict.SAME:
             report.same += 1
-        elif found.verdict in (Verdict.FOREIGN, Verdict.UNTOLD):
+        elif found.verdict in (Verdict.FOREIGN, Verdict.UNTOLD, Verdict.TOO_LARGE):
             report.foreign += 1
         else:
             report.different.append((info.key, info.layer, found.text))

@@ -145,7 +145,7 @@ class Making:
 def kernel_text(forms: Sequence[KernelForm], most_lines: int | None = None) -> str:
     """Return the LLVM IR of kernel forms; the same in every process on this kind of machine.
 
-    Raises CompileError where a function would have more than `most_lines` lines.
+    Raises KernelTooLargeError where a function would have more than `most_lines` lines.
     """
     from jitfuse.backends.llvm.builder import Module
     from jitfuse.backends.llvm.codegen.kernel import emit_kernel

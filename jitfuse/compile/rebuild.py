@@ -23,7 +23,7 @@ from jitfuse.cache.parts import key_from_parts, recorded_parts
 from jitfuse.compile.kernel_object import Making, kernel_text
 from jitfuse.compile.keys import LEVEL, kernel_parts, runtime_parts
 from jitfuse.compile.origin import Origin
-from jitfuse.errors import CompileError, JitfuseError
+from jitfuse.errors import CompileError, JitfuseError, KernelTooLargeError
 from jitfuse.ir.form_codec import form_of
 from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.verify_form import MAX_FORM_BYTES, verify_form
@@ -31,7 +31,7 @@ from jitfuse.records import NamedTuple
 
 MOST_FORMS: Final = 1 << 10
 """Kernels of one object that are made again."""
-MOST_LINES: Final = 1 << 16
+MOST_LINES: Final = 1 << 15
 """Lines of LLVM IR that a function may have: the largest of the tests has 23,000. LLVM takes 0.1 to 1 ms for each."""
 
 
@@ -44,6 +44,7 @@ class Verdict(Enum):
     MISNAMED = "its key is not that of its content"
     DIFFERENT = "its code is not what its kernel form compiles to"
     BROKEN = "its kernel form cannot be compiled"
+    TOO_LARGE = "it is too large to be made again for a check"
 
 
 class Remade(NamedTuple):
@@ -76,6 +77,8 @@ def remade(entry: Entry) -> Remade:
         return Remade(Verdict.MISNAMED)
     try:
         made = _made_again(entry)
+    except KernelTooLargeError as error:
+        return Remade(Verdict.TOO_LARGE, str(error))
     except JitfuseError as error:
         return Remade(Verdict.BROKEN, str(error).partition("\n    v")[0].replace("\n", " ")[:200])
     except Exception as error:  # no way is known to come here; whatever it is, nothing of the entry is taken
@@ -132,13 +135,13 @@ _NOBODY: Final = Origin("", "")
 def _forms(canonical: bytes) -> list[KernelForm]:
     """Return the valid forms that stand in an entry; raises JitfuseError for others."""
     if canonical.count(b"\0") >= MOST_FORMS:
-        raise CompileError(f"an object of more than {MOST_FORMS} kernels")
+        raise KernelTooLargeError(f"an object of more than {MOST_FORMS} kernels")
     return [_form(data) for data in canonical.split(b"\0")]
 
 
 def _form(data: bytes) -> KernelForm:
     if len(data) > MAX_FORM_BYTES:
-        raise CompileError(f"a kernel form of {len(data):,} bytes, more than {MAX_FORM_BYTES:,}")
+        raise KernelTooLargeError(f"a kernel form of {len(data):,} bytes, more than {MAX_FORM_BYTES:,}")
     form = form_of(data)
     verify_form(form)
     return form

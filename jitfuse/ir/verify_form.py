@@ -13,7 +13,8 @@ from jitfuse.errors import VerifyError
 from jitfuse.ir.kernel import FORM_VERSION, MAX_STATIC_EXTENT, Axis, KernelForm, Operand, Sweep
 from jitfuse.ir.kernel_values import access
 from jitfuse.ir.stages import Instr, Stage
-from jitfuse.ir.verify_stages import REAL, stage_findings, values_of
+from jitfuse.ir.verify_fields import REAL
+from jitfuse.ir.verify_stages import stage_findings, values_of
 
 MAX_FORM_BYTES: Final = 1 << 20
 """Bytes of a canonical form that are read at all: those of the largest programs in the tests have 60,000."""
@@ -102,7 +103,7 @@ def form_findings(form: KernelForm, *, chained: bool = False) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------- types
-def is_int(value: Any, low: int, high: int) -> bool:
+def _is_int(value: Any, low: int, high: int) -> bool:
     """Return whether a value is an int, no bool, from `low` to below `high`."""
     return type(value) is int and low <= value < high
 
@@ -120,7 +121,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _type_findings(form: KernelForm) -> Iterator[str]:
-    if not is_int(form.version, FORM_VERSION, FORM_VERSION + 1):
+    if not _is_int(form.version, FORM_VERSION, FORM_VERSION + 1):
         yield f"rule 1: the version is {form.version!r:.40}, not {FORM_VERSION}"
     fits: dict[str, bool] = {
         "grid": _tuple_of(form.grid, lambda a: isinstance(a, Axis)),
@@ -172,7 +173,7 @@ def _space_findings(form: KernelForm) -> Iterator[str]:
     if len(form.axes) > MAX_AXES:
         yield f"rule 2: there are {len(form.axes)} axes, more than {MAX_AXES}"
     for a, axis in enumerate(form.axes[:MAX_AXES]):
-        if axis.extent is not None and not is_int(axis.extent, 1, MAX_STATIC_EXTENT + 1):
+        if axis.extent is not None and not _is_int(axis.extent, 1, MAX_STATIC_EXTENT + 1):
             yield f"rule 2: the extent of axis {a} is {axis.extent!r:.40}"
     last = {len(axes) - 1 for axes in (form.grid, form.grid + form.inner)}
     if form.lane_axis not in last or form.lane_axis < 0:

@@ -6,30 +6,29 @@ space and the sizes, which are checked before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-from jitfuse.dtypes import COMPONENT, KINDS, component, integer_range, is_integer, is_narrow
-from jitfuse.errors import JitfuseError
-from jitfuse.ir import ops
+from jitfuse.dtypes import COMPONENT, component
 from jitfuse.ir.blocking import row_axis
 from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.operators import FAMILIES
-from jitfuse.ir.program import Meta
-from jitfuse.ir.stages import POSITIONS, Instr, Reduction, Stage
+from jitfuse.ir.stages import Instr, Reduction, Stage
 from jitfuse.ir.statuses import MESSAGES
+from jitfuse.ir.verify_fields import (
+    REAL,
+    elementwise_problem,
+    fits,
+    has_combine,
+    is_access,
+    is_below,
+    place_problem,
+)
 from jitfuse.records import NamedTuple
 
 MAX_CHECKS: Final = 1 << 12
 """Checks of indices that a form numbers."""
-REAL: Final = frozenset(KINDS) - COMPONENT.keys()
-"""Dtypes of values: a complex operand is read and written in parts."""
 _LOOPING: Final = ("map", "reduce", "scan")
 _SUMMED_IN: Final = frozenset({"int32", "int64", "uint32", "uint64", "float32", "float64"})
 _SCANS: Final = frozenset({"sum", "prod", "min", "max"})
-_OF_NARROW: Final = frozenset({"where", "nextafter"})
-_OF_TRUTH: Final = frozenset({"any", "all"})
-_ORDERED: Final = frozenset({"sum", "prod", "min", "max"})
 
 
 class Values(NamedTuple):
@@ -130,7 +129,7 @@ class _Checker:
             return problem
         dtypes = tuple(self.values.dtypes[a] for a in i.args)
         rule = _RULES.get(i.op)
-        problem = _elementwise(i, dtypes) if rule is None else rule(self, k, stage, i, dtypes)
+        problem = elementwise_problem(i, dtypes) if rule is None else rule(self, k, stage, i, dtypes)
         if problem is not None:
             return problem
         moves = self._moves(i)
@@ -163,29 +162,29 @@ class _Checker:
         return found | self.inner if i.op in ("keep", "kept", "scan") else found
 
     def _param(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        known = not dtypes and _is_below(i.imm, len(self.form.params)) and self.form.params[i.imm] == i.dtype
+        known = not dtypes and is_below(i.imm, len(self.form.params)) and self.form.params[i.imm] == i.dtype
         return None if known else "rule 8: there is no such parameter"
 
     def _const(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        return None if not dtypes and _fits(i.imm, i.dtype) else f"rule 8: {i.imm!r:.40} is no {i.dtype}"
+        return None if not dtypes and fits(i.imm, i.dtype) else f"rule 8: {i.imm!r:.40} is no {i.dtype}"
 
     def _index(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        known = not dtypes and _is_below(i.imm, len(self.form.axes)) and i.dtype == "int64"
+        known = not dtypes and is_below(i.imm, len(self.form.axes)) and i.dtype == "int64"
         return None if known else "rule 8: there is no such axis to count along in int64"
 
     def _load(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        if not _is_access(i.imm, len(self.form.operands)):
+        if not is_access(i.imm, len(self.form.operands)):
             return "rule 8: it names no operand"
         o = self.form.operands[i.imm[0]]
         in_parts = o.dtype in COMPONENT
         if o.out or component(o.dtype) != i.dtype or len(i.imm) != 3 + in_parts:
             return f"rule 9: operand {i.imm[0]} is not read as {i.dtype}"
-        if in_parts and not _is_below(i.imm[3], 2):
+        if in_parts and not is_below(i.imm[3], 2):
             return "rule 9: a complex number has parts 0 and 1"
-        return _place_problem(i, dtypes)
+        return place_problem(i, dtypes)
 
     def _store(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        if not _is_access(i.imm, len(self.form.operands)) or len(i.imm) != 3:
+        if not is_access(i.imm, len(self.form.operands)) or len(i.imm) != 3:
             return "rule 8: it names no operand"
         o = self.form.operands[i.imm[0]]
         parts = 1 + (o.dtype in COMPONENT)
@@ -193,10 +192,10 @@ class _Checker:
             return f"rule 9: operand {i.imm[0]} is not written as {i.dtype}"
         if stage.kind == "contract":
             return "rule 12: a contract stage stores"
-        return _place_problem(i, dtypes[parts:])
+        return place_problem(i, dtypes[parts:])
 
     def _keep(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        if not _is_below(i.imm, len(self.form.keeps)) or (i.dtype,) != dtypes or self.form.keeps[i.imm] != i.dtype:
+        if not is_below(i.imm, len(self.form.keeps)) or (i.dtype,) != dtypes or self.form.keeps[i.imm] != i.dtype:
             return "rule 8: there is no such row to keep"
         if stage.kind not in _LOOPING or i.imm in self.kept:
             return "rule 10: the row is kept more than once, or where nothing goes through the inner points"
@@ -204,34 +203,34 @@ class _Checker:
         return None
 
     def _kept(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        if dtypes or not _is_below(i.imm, len(self.form.keeps)) or self.form.keeps[i.imm] != i.dtype:
+        if dtypes or not is_below(i.imm, len(self.form.keeps)) or self.form.keeps[i.imm] != i.dtype:
             return "rule 8: there is no such kept row"
         if stage.kind not in _LOOPING or self.kept.get(i.imm, k) >= k:
             return "rule 10: the row is not kept by an earlier stage, or nothing goes through the inner points"
         return None
 
     def _random(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        fits = dtypes == ("int64",) * 4 and i.dtype in ("float32", "float64") and i.imm is None
-        return None if fits else "rule 8: random makes a float of four int64"
+        known = dtypes == ("int64",) * 4 and i.dtype in ("float32", "float64") and i.imm is None
+        return None if known else "rule 8: random makes a float of four int64"
 
     def _scan(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
         known = type(i.imm) is str and i.imm in _SCANS and dtypes == (i.dtype,)
         return None if known else "rule 8: there is no such scan"
 
     def _require(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        fits = dtypes == (i.dtype, "bool") and type(i.imm) is int and i.imm in MESSAGES
-        return None if fits else "rule 8: require takes a value, a bool and a status"
+        known = dtypes == (i.dtype, "bool") and type(i.imm) is int and i.imm in MESSAGES
+        return None if known else "rule 8: require takes a value, a bool and a status"
 
     def _bounded(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
-        fits = dtypes in (("int64",) * 2, ("int64", "int64", "bool")) and i.dtype == "int64"
-        return None if fits and _is_below(i.imm, MAX_CHECKS) else "rule 8: bounded takes an index, an extent, a mask"
+        known = dtypes in (("int64",) * 2, ("int64", "int64", "bool")) and i.dtype == "int64"
+        return None if known and is_below(i.imm, MAX_CHECKS) else "rule 8: bounded takes an index, an extent, a mask"
 
     def _astype(self, k: int, stage: Stage, i: Instr, dtypes: tuple[str, ...]) -> str | None:
         return None if len(dtypes) == 1 and i.imm is None else "rule 8: astype takes one value"
 
     # ------------------------------------------------------------------ reductions and contractions
     def _reduction(self, k: int, stage: Stage, r: Reduction) -> Iterator[str]:
-        if not _has_combine(r.combine, r.dtype):
+        if not has_combine(r.combine, r.dtype):
             yield f"rule 11: there is no {r.combine!r:.20} of {r.dtype!r:.20}"
             return
         problem = self._unreadable(k, r.values)
@@ -292,61 +291,3 @@ _RULES: Final[dict[str, Callable[..., str | None]]] = {
     "store": _Checker._store, "keep": _Checker._keep, "kept": _Checker._kept, "random": _Checker._random,
     "scan": _Checker._scan, "require": _Checker._require, "bounded": _Checker._bounded, "astype": _Checker._astype,
 }
-
-
-# ---------------------------------------------------------------- single fields
-def _is_below(value: Any, stop: int) -> bool:
-    return type(value) is int and 0 <= value < stop
-
-
-def _is_access(imm: Any, operands: int) -> bool:
-    return (
-        type(imm) is tuple and len(imm) in (3, 4) and _is_below(imm[0], operands)
-        and type(imm[1]) is bool and type(imm[2]) is bool
-    )
-
-
-def _place_problem(i: Instr, dtypes: tuple[str, ...]) -> str | None:
-    """Return what is wrong with the optional arguments of a load or store."""
-    wanted = ("int64",) * i.imm[1] + ("bool",) * i.imm[2]
-    return None if dtypes == wanted else f"rule 9: offset and mask are {', '.join(dtypes) or 'not there'}"
-
-
-def _fits(value: Any, dtype: str) -> bool:
-    """Return whether a value is a literal of a dtype; of floats of 16 bits there is none but 0."""
-    if dtype == "bool":
-        return type(value) in (bool, int) and value in (0, 1)
-    if is_narrow(dtype):
-        return type(value) is int and value == 0
-    if type(value) is not int:
-        return type(value) is float and not is_integer(dtype)
-    low, high = integer_range(dtype) if is_integer(dtype) else integer_range("int64")
-    return low <= value <= high
-
-
-def _has_combine(combine: str, dtype: str) -> bool:
-    kind = KINDS.get(dtype, "")
-    if combine in _OF_TRUTH:
-        return kind == "bool"
-    return combine in (*_ORDERED, *POSITIONS) and kind in ("bool", "int", "uint", "float") and not is_narrow(dtype)
-
-
-@lru_cache(maxsize=4096)
-def _result(op: str, dtypes: tuple[str, ...]) -> str | None:
-    """Return the dtype of an elementwise operator's result; None where kernels have none over these dtypes."""
-    row = ops.get(op) if op in FAMILIES["elementwise"] else None
-    if row is None or row.loop is None or row.decompose is not None or row.arity != len(dtypes):
-        return None
-    if op not in _OF_NARROW and any(map(is_narrow, dtypes)):
-        return None
-    try:
-        loop = row.loop(op, [Meta((), dtype) for dtype in dtypes])
-    except JitfuseError:
-        return None
-    return loop.result if loop.inputs == dtypes else None
-
-
-def _elementwise(i: Instr, dtypes: tuple[str, ...]) -> str | None:
-    if i.imm is None and _result(i.op, dtypes) == i.dtype:
-        return None
-    return f"rule 8: there is no {i.op!r:.40} of {', '.join(dtypes) or 'nothing'} that gives {i.dtype}"

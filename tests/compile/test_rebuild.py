@@ -1,6 +1,7 @@
 """Entries that somebody else wrote are made again and compared: what is not the same to the byte is found."""
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,10 +9,10 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.cache import Entry, cache_key, default_store
+from jitfuse.cache import Entry, cache_key, default_store, expand_text
 from jitfuse.cache.inspect import find
 from jitfuse.cache.parts import describe, recorded_parts
-from jitfuse.compile.rebuild import Verdict, check
+from jitfuse.compile.rebuild import Verdict, check, remade
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.form_codec import form_of
 
@@ -89,3 +90,37 @@ def test_the_runtime_is_made_again_too() -> None:
     _, entry = find(default_store(), key)
     assert check(entry) is Verdict.SAME
     assert check(entry._replace(code=entry.code[:-1])) is Verdict.DIFFERENT
+
+
+def rewritten(entry: Entry, canonical: bytes) -> Entry:
+    parts = {**(recorded_parts(entry.metadata) or {}), "forms": canonical}
+    return Entry(cache_key(parts), {**entry.metadata, **describe(parts, "forms")}, canonical, entry.code)
+
+
+def test_what_would_take_for_ever_is_refused_in_time() -> None:
+    fused = jf.fuse(lambda x, i: x[i])
+    fused.warm(jf.spec((9,), "float64"), jf.spec((3,), "int64"))
+    (entry,) = entries_of(fused)
+    at = entry.canonical.index(b"['bounded'")
+    one = entry.canonical[at : entry.canonical.index(b"]", entry.canonical.index(b"]", at) + 1) + 1]
+    head, tail = entry.canonical.rsplit(b"], [], None]]", 1)  # behind the last instruction
+    begin = time.perf_counter()
+    for count, verdict in ((2_000, Verdict.TOO_LARGE), (20_000, Verdict.BROKEN), (400_000, Verdict.TOO_LARGE)):
+        body = b", ".join([head, *[one] * count]) + b"], [], None]]" + tail
+        assert check(rewritten(entry, body)) is verdict
+    assert check(rewritten(entry, b"\0".join([entry.canonical] * 5_000))) is Verdict.TOO_LARGE
+    assert time.perf_counter() - begin < 30
+
+
+def test_what_is_remade_is_ours() -> None:
+    fused = jf.fuse(lambda x: x * 0.75 - 2, name="mine")
+    fused.warm(X)
+    (entry,) = entries_of(fused)
+    said = {**entry.metadata, "ir": "define", "function": "f" * 10_000, "program": "\x1b[2J" * 100_000, "more": 1}
+    found = remade(entry._replace(metadata=said))
+    assert found.verdict is Verdict.SAME and found.entry is not None
+    metadata = found.entry.metadata
+    assert metadata["ir"] == entry.metadata["ir"] and "more" not in metadata
+    assert metadata["claimed"] == ["function", "program", "source"] and len(metadata["function"]) < 600
+    program = expand_text(metadata["program"])
+    assert "\x1b" not in program and len(program) <= 1 << 16

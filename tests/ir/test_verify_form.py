@@ -17,8 +17,8 @@ from jitfuse.ir import verify_form as rules
 from jitfuse.ir.kernel import Axis, KernelForm, Operand, Sweep
 from jitfuse.ir.operators import FAMILIES
 from jitfuse.ir.stages import Contraction, Instr, Reduction, Stage
+from jitfuse.ir.verify_fields import REAL, result_dtype
 from jitfuse.ir.verify_form import MAX_OPERANDS, verify_form
-from jitfuse.ir.verify_stages import REAL, _result
 
 N = Axis()
 IN, OUT = Operand("float64", ("1",)), Operand("float64", ("1",), True)
@@ -175,7 +175,7 @@ def admitted() -> Iterator[KernelForm]:
     names = [op for op in FAMILIES["elementwise"] if op not in ("astype", "require")]  # which have rules of their own
     for op, dtype, arity in itertools.product(names, sorted(REAL), (1, 2, 3)):
         for dtypes in {(dtype,) * arity, ("bool", *(dtype,) * (arity - 1)), (*(dtype,) * (arity - 1), "int32")}:
-            result = _result(op, dtypes)
+            result = result_dtype(op, dtypes)
             if result is not None:
                 body = [Instr("load", d, (), (k, False, False)) for k, d in enumerate(dtypes)]
                 body.append(Instr(op, result, tuple(range(arity))))
