@@ -57,8 +57,9 @@ def _resolved_by_trial(ufunc: Any, operands: tuple[tuple[str, bool], ...]) -> tu
     None where operands have dtypes of their own, so that there is no common one to compute in; ldexp's exponent, an
     integer in every loop, is no such.
     """
-    whole = [all(types[k] in "ilq" for types in ufunc.types) for k in range(ufunc.nin)]
-    if any(len({d for d, w in zip(types, whole, strict=False) if not w}) > 1 for types in ufunc.types):
+    loops = [types for types in ufunc.types if not {*types} & {*"mM"}]  # times have dtypes of their own
+    whole = [all(types[k] in "ilq" for types in loops) for k in range(ufunc.nin)]
+    if any(len({d for d, w in zip(types, whole, strict=False) if not w}) > 1 for types in loops):
         return None
     one = {"bool": True, "int64": 1, "uint64": 1, "float64": 1.0, "complex128": 1j}
     empty = [one[d] if weak else np.zeros(0, numpy_dtype(d)) for d, weak in operands]
