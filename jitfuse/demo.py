@@ -177,7 +177,7 @@ def load_photographs() -> list[npt.NDArray[np.uint8]]:
         import PIL.Image  # noqa: F401
         from sklearn.datasets import load_sample_image
     except ImportError as error:
-        raise JitfuseError(f'the demo needs {error.name}; run pip install "jitfuse[demo]"') from error
+        raise JitfuseError(f"the demo needs {error.name}: pip install scikit-learn pillow") from error
     return [load_sample_image(name) for name in _PHOTOGRAPHS]
 
 

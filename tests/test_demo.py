@@ -99,4 +99,4 @@ def test_a_missing_library_is_named(
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     assert main(["demo"]) == 1
-    assert 'pip install "jitfuse[demo]"' in capsys.readouterr().err
+    assert "pip install scikit-learn pillow" in capsys.readouterr().err

@@ -56,5 +56,5 @@ def _run(options: argparse.Namespace) -> int:
         has = f", has {', '.join(a['features'])}" if a["features"] else ""
         print(f"gpu  {a['name']}, {a['backend']}, {a['driver']}{has}")
     if not adapters:
-        print("no gpu: it takes pip install 'jitfuse[gpu]' and a driver; mesa-vulkan-drivers has one in software")
+        print("no gpu: it takes wgpu (pip install wgpu) and a driver; mesa-vulkan-drivers has one in software")
     return 0

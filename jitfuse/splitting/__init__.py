@@ -1,1 +1,1 @@
-"""Programs that are split where Python looks at traced data: see docs/splitting.md."""
+"""Programs that are split where Python looks at traced data: see docs/graph-breaks.md."""

@@ -63,8 +63,10 @@ def _runs(function: Callable[..., Any], arguments: Sequence[Any]) -> str:
         return ""
     counts = fused.stats()
     if counts["splits"]:
-        return "splits: its shape depends on values"
-    return "" if counts["fallbacks"] else "fused, picked when the call ends; splits where Python needs its shape"
+        return "graph break: its shape depends on values"
+    if counts["fallbacks"]:
+        return ""
+    return "fused, compacted at the end of the call; graph break where Python needs its shape"
 
 
 _PLACE: Final = re.compile(r",? ?\(?(?:at|made at) (?:<string>|\S+\.py):\d+\)?")

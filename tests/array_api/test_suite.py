@@ -1,7 +1,7 @@
 """data-apis/array-api-tests against the eager namespace, and with each of its functions fused.
 
 Runs where ARRAY_API_TESTS names a checkout of it with its submodule, whose requirements are installed. Nothing is
-skipped. Fused functions whose shapes depend on data are split (docs/splitting.md).
+skipped. Fused functions whose shapes depend on data are split (docs/graph-breaks.md).
 """
 from __future__ import annotations
 

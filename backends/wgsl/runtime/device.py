@@ -39,7 +39,7 @@ def _wgpu() -> Any:
     try:
         import wgpu
     except ImportError as error:
-        raise DeviceError("running on a GPU needs the package wgpu: pip install 'jitfuse[gpu]'") from error
+        raise DeviceError("running on a GPU needs the package wgpu: pip install wgpu") from error
     return wgpu
 
 
