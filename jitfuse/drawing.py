@@ -26,7 +26,8 @@ class Drawing(NamedTuple):
     """Which generators a function's calls move on: at places among the leaves of the arguments, and NumPy's own."""
 
     places: tuple[int, ...] = ()
-    everybodys: bool = False
+    global_rng: bool = False
+    """Whether the global RNG, behind `np.random.seed`, is one of them."""
 
 
 def is_generator(value: Any) -> bool:
@@ -42,16 +43,16 @@ class Loans:
     """The generators of one call, and the arrays that their states are in while it goes on.
 
     Their locks are held while compiled code runs, so that nobody else draws the same numbers; neither while code of the
-    user's does, nor while the lock of a fused function is waited for. `everybodys` says that the one behind
+    user's does, nor while the lock of a fused function is waited for. `global_rng` says that the one behind
     `np.random.seed` is among them. Raises ArgumentError where somebody has put another kind of generator there.
     """
 
-    def __init__(self, everybodys: bool) -> None:
+    def __init__(self, global_rng: bool) -> None:
         self._lent: dict[int, tuple[Any, np.ndarray[Any, Any]]] = {}
         self._before: list[bytes] = []
         self._locks = contextlib.ExitStack()
         self._held = self._ended = False
-        if everybodys:
+        if global_rng:
             generator: Any = np.random.mtrand._rand
             if not is_generator(generator):
                 raise ArgumentError("np.random.set_bit_generator has exchanged the generator of np.random.seed")
@@ -60,6 +61,11 @@ class Loans:
     def __bool__(self) -> bool:
         """Return whether there are any."""
         return bool(self._lent)
+
+    @property
+    def arrays(self) -> frozenset[int]:
+        """The ids of the arrays that states are in."""
+        return frozenset(id(array) for _, array in self._lent.values())
 
     def array(self, generator: Any) -> np.ndarray[Any, Any]:
         """Return the array that a generator's state will be in: one for each, however often it is given.
@@ -73,7 +79,7 @@ class Loans:
         return found[1]
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
+    def going_on(self) -> Iterator[None]:
         """Have the states in the arrays, and give back in the end what the call has written there.
 
         A call that raises moves nothing on, and one that has been left to Python (`end`) does that itself.

@@ -2,7 +2,7 @@
 plain Python.
 
 Owns the limits, what is counted against them, and what is said where one is reached. Does not own what a function does
-then (`jitfuse.function_splits`).
+then (`jitfuse.function.path`).
 """
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Limits:
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 
     @property
-    def keeps_ways(self) -> bool:
+    def keeps_paths(self) -> bool:
         """Whether calls go on along known ways though the function is plain."""
         return self._lost is not None and self._lost < MAX_LOST
 
@@ -203,16 +203,11 @@ class Limits:
                               f"{found.over >> 20:,} MiB of arrays, and there is little else to compile. Write at all "
                               "places at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
 
-    def note_program(self, program: FusedProgram, most: int) -> None:
+    def note_program(self, program: FusedProgram) -> None:
         """Hear of a program that is to be compiled; raises GiveUpSignal where it has too many steps."""
-        if len(program.steps) * effort.COMPLEX > most:
-            self.note_steps(effort.planned(program), most)
-
-    def note_steps(self, steps: int, most: int) -> None:
-        """Hear of the steps of what is to be compiled for one call; raises GiveUpSignal where they are too many."""
-        if steps > most:
-            self.give_up(f"its calls come to more than {most:,} steps that are no equal rounds of loops, and each is "
-                          "planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+        if len(program.steps) * effort.COMPLEX > MAX_STEPS and effort.planned(program) > MAX_STEPS:
+            self.give_up(f"its calls come to more than {MAX_STEPS:,} steps that are no equal rounds of loops, and each "
+                          "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def begin_call(self) -> None:
         """Hear of a call that nothing has been recorded for."""

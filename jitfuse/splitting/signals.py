@@ -30,12 +30,9 @@ class LoopClosedSignal(SplitSignal):
     """The function has come to a state that is known: the call goes on from there, along the tree."""
 
 
-class BranchSignal(SplitSignal):
-    """Branches of the function are to go another way, or both: it is traced from the beginning."""
-
-
-class ChangedSignal(SplitSignal):
-    """The function does not ask what it asked before in the same situation, so that the tree is wrong."""
+class RestartSignal(SplitSignal):
+    """The tree is wrong, for branches are to go another way, or both, or the function asks what it did not ask before
+    in the same situation: it is traced from the beginning."""
 
 
 class GiveUpSignal(SplitSignal):
