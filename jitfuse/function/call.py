@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.compile.delivery import Delivery
 from jitfuse.drawing import Drawing
 from jitfuse.frameworks import Adapted, in_kind, needs_adapting
 from jitfuse.function.native import NativeEntries, Returned
+from jitfuse.lazy import cached_property
 from jitfuse.records import NamedTuple
 from jitfuse.tracing.interruption import working
 from jitfuse.tracing.rng_states import RngStates
@@ -48,9 +49,13 @@ class Call:
         self.args, self.kwargs = given if adapted is None else (adapted.args, adapted.kwargs)
         self.is_final = False
         """Whether what has been returned is of the caller's kinds already."""
-        self._seen = {id(entries): entries.generation for entries in (table.entries, table.function_entries)}
+        self._seen = table.entries.generation, table.function_entries.generation
         """What native code could have answered when the call came: newer entries are worth another offer."""
-        self.rng_states = RngStates(() if adapted is None else adapted.loans.arrays)
+
+    @cached_property
+    def rng_states(self) -> RngStates:
+        """The states of generators that the call brings to its trace, and what that reports of them."""
+        return RngStates(() if self.adapted is None else self.adapted.loans.arrays)
 
     @property
     def tensor_ids(self) -> frozenset[int]:
@@ -70,7 +75,7 @@ class Call:
 
     def going_on(self) -> contextlib.AbstractContextManager[None]:
         """Have the states of generators in arrays while the call goes on, and give back what it leaves there."""
-        return contextlib.nullcontext() if self.adapted is None else self.adapted.loans.going_on()
+        return _NOTHING if self.adapted is None or not self.adapted.loans else self.adapted.loans.going_on()
 
     def hold_generators(self, looked: bool = False) -> None:
         """Have nobody else draw, before compiled code moves generators on: see `jitfuse.drawing.Loans`."""
@@ -100,7 +105,7 @@ class Call:
     def offer_again(self, spec: Specialisation) -> Returned | None:
         """Offer the call of a signature to native code if that may answer now what it has declined before."""
         entries = self.table.entries_of(spec)
-        if entries.generation == self._seen[id(entries)]:
+        if entries.generation == self._seen[entries is not self.table.entries]:
             return None
         done = self.offer(entries, *(self.given if spec.tensors else (self.args, self.kwargs)))
         self.is_final = done is not None and spec.tensors
@@ -122,6 +127,9 @@ class Call:
     def returned(self, value: Any) -> Any:
         """Return what the caller gets for what native code or Python has returned."""
         return value if self.adapted is None or self.is_final else self.adapted.delivered(value)
+
+
+_NOTHING: Final = contextlib.nullcontext()
 
 
 class _Offered(threading.local):

@@ -26,9 +26,9 @@ class Failed:
     context that its user sees there.
     """
 
-    def __init__(self, error: Exception, printed: list[output.Text]) -> None:
+    def __init__(self, error: Exception) -> None:
         self._error: Exception | None = error
-        self.printed = printed
+        self.printed: list[output.Text] = []
 
     def take(self) -> Exception:
         """Return the error, once: no frame that it passes when it is raised again holds it, which would be a cycle."""
@@ -42,13 +42,21 @@ class Failed:
 
 
 def attempt(stage: Callable[..., T], *args: Any) -> T | Failed:
-    """Run a stage; what the function prints in it is shown when it has succeeded."""
+    """Run a stage."""
+    try:
+        return stage(*args)
+    except Exception as error:
+        return Failed(error)
+
+
+def attempt_trace(stage: Callable[..., T], *args: Any) -> T | Failed:
+    """Run a stage in which the function may run, and show what it prints when that has succeeded."""
     with output.held() as printed:
-        try:
-            done = stage(*args)
-        except Exception as error:
-            return Failed(error, printed)
-        output.show(printed)
+        done = attempt(stage, *args)
+        if isinstance(done, Failed):
+            done.printed = printed
+        else:
+            output.show(printed)
     return done
 
 

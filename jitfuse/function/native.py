@@ -99,9 +99,10 @@ class _Attempt(NativeCallable):
     def __init__(self) -> None:
         self.fits = True
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Note that no entry fits."""
         self.fits = False
+        return None
 
 
 def _declined(function: Any, *args: Any, **kwargs: Any) -> Any:

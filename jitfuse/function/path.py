@@ -33,7 +33,7 @@ class Path:
     """A call's path through the tree; as a splitter, it answers looks at data where the tree ends."""
 
     def __init__(self, call: Call) -> None:
-        self.call = call
+        self.call, self.training = call, call.training
         self._table, self._breaks = call.table, call.table.breaks
         self.tree: Tree | None = None
         self.walk: Walk | None = None
@@ -217,11 +217,6 @@ class Path:
         return error if signal is None else signal
 
     # ------------------------------------------------------------------ as `jitfuse.tracing.observing.Splitter`
-    @property
-    def training(self) -> bool:
-        """The mode of the call."""
-        return self.call.training
-
     @property
     def asked(self) -> bool:
         """Whether the run of the function that is going on has looked at data."""

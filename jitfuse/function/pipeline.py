@@ -19,7 +19,7 @@ from jitfuse.errors import CompileError, VolatileError
 from jitfuse.frameworks import needs_adapting, raising_error_state, reads_eager, reads_tensors
 from jitfuse.function import native
 from jitfuse.function.call import Call, call_left_by_native_code, normalise
-from jitfuse.function.fallback import Failed, attempt, fall_back, interpret
+from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
 from jitfuse.function.native import Returned
 from jitfuse.function.path import Path
 from jitfuse.random import state_feeds
@@ -62,7 +62,7 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
         answered = attempt(_offer_adapted, call)
         if answered is None:
             call.release_generators()
-            found = attempt(_find_or_trace, call)
+            found = attempt_trace(_find_or_trace, call)
             if isinstance(found, Failed) and parts.must_bring_global_rng(call):
                 call.end_generators()
                 return _answer(parts, training, args, kwargs)  # under the key that brings the state of the global RNG
@@ -101,7 +101,7 @@ def go_on(
     call.release_generators()
     try:
         with working():
-            found = attempt(lambda: Path.from_tree(call, tree, walk, arrive).follow())
+            found = attempt_trace(lambda: Path.from_tree(call, tree, walk, arrive).follow())
             answered = _run(call, found)
             if isinstance(answered, Failed):
                 raise answered.take()

@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@working()
 def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     """Return what is told of a call, under the key that brings the state of the global RNG where it draws from it."""
-    given = parts.definition.split_mode(args, kwargs)
-    call = normalise(parts, *given)
-    try:
-        return of(call)
-    except UntraceableError:
-        if not parts.must_bring_global_rng(call):
-            raise
-    return of(normalise(parts, *given))
+    with working():
+        given = parts.definition.split_mode(args, kwargs)
+        call = normalise(parts, *given)
+        try:
+            return of(call)
+        except UntraceableError:
+            if not parts.must_bring_global_rng(call):
+                raise
+        return of(normalise(parts, *given))
 
 
 def traced(call: Call) -> Trace:
@@ -80,7 +80,7 @@ def explain(call: Call, function: Any, html: str | os.PathLike[str] | None) -> s
             from jitfuse.function.on_gpu import gpu_call
 
             made = gpu_call(call, spec).plan()
-            plan, kernels = made.plan, made.kernels
+            plan, kernels = made.plan, tuple(made.kernels)
         else:
             table.compile(spec, training)
             plan, kernels = spec.plans[training].runtime, kernels_of([spec])
