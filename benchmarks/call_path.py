@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import inspect
 import os
 import sys
 import tempfile
@@ -38,9 +39,9 @@ def entered(function: Any, *args: Any) -> set[types.CodeType]:
     return seen
 
 
-def by_part(codes: set[types.CodeType], root: Path) -> dict[str, list[tuple[str, str]]]:
-    """Return (file, function) of the package's code by part."""
-    found: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
+def by_part(codes: set[types.CodeType], root: Path) -> dict[str, list[tuple[str, str, bool]]]:
+    """Return (file, name, whether it is a function) of the package's code by part."""
+    found: dict[str, list[tuple[str, str, bool]]] = collections.defaultdict(list)
     for code in codes:
         if code.co_filename.startswith("<"):
             continue
@@ -50,14 +51,13 @@ def by_part(codes: set[types.CodeType], root: Path) -> dict[str, list[tuple[str,
             continue
         depth = 2 if inside.parts[0] in SUBFOLDERS else 1
         part = "/".join(inside.parts[:-1][:depth]) or "jitfuse"
-        found[part].append((inside.as_posix(), f"{code.co_qualname}:{code.co_firstlineno}"))
+        found[part].append((inside.as_posix(), f"{code.co_qualname}:{code.co_firstlineno}", is_function(code)))
     return found
 
 
-def is_function(name: str) -> bool:
-    """Return whether code is a function's: names end in brackets for the rest, but for bodies of classes."""
-    last = name.partition(":")[0].rpartition(".")[2]
-    return not last.startswith("<") or last == "<lambda>"
+def is_function(code: types.CodeType) -> bool:
+    """Return whether code is a function's: no comprehension, nor the body of a module or a class."""
+    return bool(code.co_flags & inspect.CO_OPTIMIZED) and (code.co_name == "<lambda>" or code.co_name[0] != "<")
 
 
 def main() -> None:
@@ -81,12 +81,12 @@ def main() -> None:
     sums = [0, 0, 0]
     print(f"{'part':24}{'files':>7}{'functions':>11}{'code':>7}")
     for part, codes in sorted(parts.items()):
-        row = len({file for file, _ in codes}), sum(is_function(name) for _, name in codes), len(codes)
+        row = len({file for file, *_ in codes}), sum(function for *_, function in codes), len(codes)
         counted = not part.startswith(LEFT_OUT)
         sums = [total + n * counted for total, n in zip(sums, row, strict=True)]
         print(f"{part:24}{row[0]:7}{row[1]:11}{row[2]:7}{'' if counted else '   (not in the sum)'}")
         if options.list:
-            print("".join(f"    {file} {name}\n" for file, name in sorted(codes)), end="")
+            print("".join(f"    {file} {name}\n" for file, name, _ in sorted(codes)), end="")
     print(f"{'sum':24}{sums[0]:7}{sums[1]:11}{sums[2]:7}")
 
 

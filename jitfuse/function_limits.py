@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from jitfuse.dtypes import COMPONENT
 from jitfuse.later import Later
 from jitfuse.tracing.look import way_out
 
@@ -205,7 +206,8 @@ class Limits:
 
     def note_program(self, program: FusedProgram) -> None:
         """Hear of a program that is to be compiled; raises GiveUpSignal where it has too many steps."""
-        if len(program.steps) * effort.COMPLEX > MAX_STEPS and effort.planned(program) > MAX_STEPS:
+        steps = len(program.steps) if program.dtypes.isdisjoint(COMPONENT) else effort.planned(program)
+        if steps > MAX_STEPS:
             self.give_up(f"its calls come to more than {MAX_STEPS:,} steps that are no equal rounds of loops, and each "
                           "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
