@@ -38,11 +38,10 @@ class Definition:
         self._declares_training = found is not None
         self._training_position, self._after_training, default = found or (None, (), False)
         self.training = default if options.training is None else options.training
-
-    @property
-    def name(self) -> str:
+        self.name = options.name or str(getattr(fn, "__qualname__", type(fn).__name__))
         """The function's name in reports."""
-        return self.options.name or str(getattr(self.fn, "__qualname__", type(self.fn).__name__))
+        self.runs_on_gpu = options.device == "gpu"
+        """Whether all its calls run on the GPU."""
 
     @property
     def origin(self) -> compiler.Origin:
@@ -50,11 +49,6 @@ class Definition:
         code = getattr(inspect.unwrap(self.fn), "__code__", None)
         where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
         return compiler.Origin(self.name, where)
-
-    @property
-    def runs_on_gpu(self) -> bool:
-        """Whether all its calls run on the GPU."""
-        return self.options.device == "gpu"
 
     # ------------------------------------------------------------------ the mode of a call
     def split_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:

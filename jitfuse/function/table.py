@@ -105,10 +105,9 @@ class SignatureTable:
         if len(self.specs) >= MAX_SIGNATURES:
             self.forget()
         tensors = tensor_feeds(trace, call.tensor_ids, call.args, call.kwargs)
-        spec = compiler.specialise(
-            trace, state_feeds(), functools.partial(raise_or_decline, self.definition.name), tensors or (),
-            tensors is not None and (trace.torch or bool(self.key.tensors)),
-        )
+        handler = functools.partial(raise_or_decline, self.definition.name)
+        torch = tensors is not None and (trace.torch or bool(self.key.tensors))
+        spec = compiler.Specialisation(trace, compiler.Binding(state_feeds(), handler, tensors or (), torch))
         self.specs.insert(0, spec)
         self.counters.note_new(why)
         if trace.guarded_values:
@@ -133,7 +132,6 @@ class SignatureTable:
                 spec, training, self.definition.origin, use_cache=options.cache,
                 keep_plan=len(self.specs) <= MAX_KEPT_PLANS, schedule=options.schedule,
             )
-        self.entries_of(spec).generation += 1
         if made.kernels is not None and made.kernels.compiled is not None:
             self.counters.missed = (made.kernels.compiled,)
 
@@ -151,7 +149,10 @@ class SignatureTable:
         if not native.is_supported or not compiler.runtime_is_ready(spec.plans[training].call):
             return False
         compiler.native_runtime().accept_error_state()
-        self.entries_of(spec).prepend(spec.bound.entry)
+        entry, is_new = compiler.native_entry(spec, training, self.definition.name)
+        entries = self.entries_of(spec)
+        if not entries.prepend(entry) and is_new:
+            entries.generation += 1
         return True
 
     def attach_tree(self, path: Path) -> None:

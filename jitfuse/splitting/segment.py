@@ -56,7 +56,7 @@ class Segment(NativeCallable):
         self._entries = NativeEntries(training)
         self._entries.serve(self)
         self._direct_launches = 0
-        self.spec = compiler.specialise(trace, {}, self._on_status)
+        self.spec = compiler.Specialisation(trace, compiler.Binding({}, self._on_status))
 
     @property
     def launches(self) -> int:
@@ -105,4 +105,5 @@ class Segment(NativeCallable):
             if not is_supported or not compiler.runtime_is_ready(self.spec.plans[self._training].call):
                 return False
             compiler.native_runtime().accept_error_state()
-            return self._entries.prepend(self.spec.bound.entry)
+            entry, _ = compiler.native_entry(self.spec, self._training, self._origin.function)
+            return self._entries.prepend(entry)
