@@ -15,7 +15,7 @@ import numpy as np
 from jitfuse.argument_leaves import mapped
 from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.compile.delivery import Delivery
-from jitfuse.drawing import Drawing, Loans, is_generator
+from jitfuse.drawing import Drawing, GeneratorStates, is_generator
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
@@ -82,7 +82,7 @@ class Adapted:
         self._kinds: list[Any] = []
         self._leaves = 0
         self._restores = True
-        self.loans = Loans(global_rng)
+        self.generator_states = GeneratorStates(global_rng)
         self.tensors: tuple[int, ...] = ()
         """The places, among the leaves of the arguments, at which torch tensors stand."""
         self.tensor_ids: frozenset[int] = frozenset()
@@ -114,7 +114,7 @@ class Adapted:
             array = np.array(leaf, order="K")
             array.flags.writeable = leaf.flags.writeable
         elif is_generator(leaf):
-            array = self.loans.array(leaf)
+            array = self.generator_states.array(leaf)
             self._generators += (place,)
         else:
             return leaf

@@ -47,6 +47,7 @@ class Call:
     ) -> None:
         self.table, self.training, self.given, self.adapted = table, training, given, adapted
         self.args, self.kwargs = given if adapted is None else (adapted.args, adapted.kwargs)
+        self._states = None if adapted is None or not adapted.generator_states else adapted.generator_states
         self.is_final = False
         """Whether what has been returned is of the caller's kinds already."""
         self._seen = table.entries.generation, table.function_entries.generation
@@ -55,7 +56,7 @@ class Call:
     @cached_property
     def rng_states(self) -> RngStates:
         """The states of generators that the call brings to its trace, and what that reports of them."""
-        return RngStates(() if self.adapted is None else self.adapted.loans.arrays)
+        return RngStates(() if self._states is None else self._states.arrays)
 
     @property
     def tensor_ids(self) -> frozenset[int]:
@@ -71,26 +72,38 @@ class Call:
     @property
     def draws(self) -> bool:
         """Whether the call has brought states of generators."""
-        return self.adapted is not None and bool(self.adapted.loans)
+        return self._states is not None
 
     def going_on(self) -> contextlib.AbstractContextManager[None]:
         """Have the states of generators in arrays while the call goes on, and give back what it leaves there."""
-        return _NOTHING if self.adapted is None or not self.adapted.loans else self.adapted.loans.going_on()
+        return _NOTHING if self._states is None else self._states.going_on()
 
     def hold_generators(self, looked: bool = False) -> None:
-        """Have nobody else draw, before compiled code moves generators on: see `jitfuse.drawing.Loans`."""
-        if self.adapted is not None:
-            self.adapted.loans.hold(looked)
+        """Have nobody else draw, before compiled code moves generators on: see `GeneratorStates.hold`."""
+        if self._states is not None:
+            self._states.hold(looked)
 
     def release_generators(self) -> None:
         """Let others draw, before code of the user's runs or a lock is waited for."""
-        if self.adapted is not None:
-            self.adapted.loans.release()
+        if self._states is not None:
+            self._states.release()
 
     def end_generators(self) -> None:
         """Let others draw for good: it is not this call that moves generators on."""
-        if self.adapted is not None:
-            self.adapted.loans.end()
+        if self._states is not None:
+            self._states.end()
+
+    def must_bring_global_rng(self) -> bool:
+        """Return whether the trace reports that it draws from NumPy's global RNG: calls bring its state from now on.
+
+        Not on the GPU, where nothing draws NumPy's numbers.
+        """
+        if not self.rng_states.misses_global or self.table.definition.runs_on_gpu:
+            return False
+        self.table.counters.draws_global_rng = True
+        with self.table.lock:  # native code would go on to take calls along this tree, without the state
+            self.table.breaks.drop_tree()
+        return True
 
     # ------------------------------------------------------------------ answers
     def offer(self, entries: NativeEntries, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Returned | None:

@@ -52,6 +52,10 @@ class Counters:
         self.why_new, self.missed = why, ()
 
     # ------------------------------------------------------------------ fallbacks
+    def count_fallback(self) -> None:
+        """Count a call that plain Python answers, of which a warning has said so."""
+        self.counts["fallbacks"] += 1
+
     def has_warned(self, reason: str | None) -> bool:
         """Return whether a warning has given this reason."""
         return reason in self._warned

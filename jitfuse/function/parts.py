@@ -10,7 +10,7 @@ from typing import Any
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.compile import Specialisation
-from jitfuse.function.call import PLAIN, Call, Key
+from jitfuse.function.call import PLAIN, Key
 from jitfuse.function.counters import Counters
 from jitfuse.function.definition import Definition
 from jitfuse.function.native import NativeEntries
@@ -52,23 +52,6 @@ class Parts:
     def specs(self) -> list[Specialisation]:
         """The signatures of all tables, the newest of each first."""
         return [spec for table in self.tables for spec in table.specs]
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether calls whose arguments need no adapting run as plain Python, which has been warned of."""
-        limits = self.plain.breaks.limits
-        return self.counters.has_warned(limits.plain) and not (
-            self.counters.draws_global_rng or self.plain.specs or limits.keeps_paths or self.definition.options.strict)
-
-    def must_bring_global_rng(self, call: Call) -> bool:
-        """Return whether the trace of a call reports that it draws from NumPy's global RNG: calls bring it from now on.
-
-        Not on the GPU, where nothing draws NumPy's numbers.
-        """
-        if not call.rng_states.misses_global or self.definition.runs_on_gpu:
-            return False
-        self.counters.draws_global_rng = True
-        return True
 
     def renew_locks(self) -> None:
         """In a forked child: fresh locks, for threads that are not there may have held the old ones."""

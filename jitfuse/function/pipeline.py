@@ -1,8 +1,13 @@
-"""The way of a call that native code does not know, from its arguments to its result. Read `_answer`: it is all of it.
+"""The way of a call that native code does not know, from its arguments to its result.
 
-Owns the order of the stages, and which failure of a stage leads where. Does not own any of them: arguments are
-`jitfuse.function.call`'s, signatures `jitfuse.function.table`'s, graph breaks `jitfuse.function.path`'s, what else
-answers a call `jitfuse.function.fallback`'s.
+    answer        what nothing may or need be traced for: plain Python
+    _answer       normalise the arguments, offer them to native code, find the signature or trace
+    _run          run the signature: on the GPU, by its kernels, in the interpreter
+    _run_kernels  compile, attach to native code, run, deliver
+
+Plain Python answers what a stage cannot: `jitfuse.function.fallback`. Owns the order of the stages, and which failure
+leads where. Does not own what they do: arguments are `jitfuse.function.call`'s, signatures `jitfuse.function.table`'s,
+graph breaks `jitfuse.function.path`'s.
 """
 from __future__ import annotations
 
@@ -42,8 +47,8 @@ def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return definition.run_plain(args, kwargs)
     if active() is not None or at_work() or os.environ.get("JITFUSE_DISABLE"):
         return definition.run_plain(args, kwargs)
-    if parts.is_settled and not needs_adapting(args, kwargs):
-        counters.counts["fallbacks"] += 1
+    if parts.plain.is_settled and not (counters.draws_global_rng or needs_adapting(args, kwargs)):
+        counters.count_fallback()
         return definition.run_plain(args, kwargs)
     refused = raising_error_state(definition.name)
     if refused is not None:
@@ -58,12 +63,15 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
     call = attempt(normalise, parts, training, args, kwargs)
     if isinstance(call, Failed):
         return fall_back(Call(parts.plain, training, (args, kwargs)), call)
+    if call.table.is_settled:
+        parts.counters.count_fallback()
+        return call.run_plain()
     with call.going_on():
         answered = attempt(_offer_adapted, call)
         if answered is None:
             call.release_generators()
             found = attempt_trace(_find_or_trace, call)
-            if isinstance(found, Failed) and parts.must_bring_global_rng(call):
+            if isinstance(found, Failed) and call.must_bring_global_rng():
                 call.end_generators()
                 return _answer(parts, training, args, kwargs)  # under the key that brings the state of the global RNG
             answered = _run(call, found)
@@ -75,7 +83,7 @@ def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Failed:
-    """Compile a signature, attach it to native code and run it, unless the call has been answered, or cannot be."""
+    """Run the signature that a call belongs to. Where graph breaks have split the call, its subgraphs have run."""
     if isinstance(found, Failed):
         return Returned(fall_back(call, found))
     call.table.breaks.limits.refusals = 0
@@ -83,7 +91,7 @@ def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Fa
         return found
     if runs_on_gpu(call, found):
         return attempt(_run_on_gpu, call, found)
-    answered = attempt(_compile_and_run, call, found)
+    answered = attempt(_run_kernels, call, found)
     if isinstance(answered, Failed) and answered.is_a(CompileError):
         answered = attempt(_interpret, call, found, answered)
     if isinstance(answered, Failed) and answered.is_a(VolatileError):  # a value that only plain Python has
@@ -102,6 +110,8 @@ def go_on(
     try:
         with working():
             found = attempt_trace(lambda: Path.from_tree(call, tree, walk, arrive).follow())
+            if isinstance(found, Failed) and call.must_bring_global_rng():
+                return call.run_plain()  # the next call has the key for it
             answered = _run(call, found)
             if isinstance(answered, Failed):
                 raise answered.take()
@@ -155,7 +165,7 @@ def _find_or_trace(call: Call) -> Returned | Specialisation:
     return Path(call).follow()
 
 
-def _compile_and_run(call: Call, spec: Specialisation) -> Returned:
+def _run_kernels(call: Call, spec: Specialisation) -> Returned:
     """Compile a signature where its mode is new, attach it to native code, and run it: natively where that is new.
 
     Raises CompileError where kernels cannot be built, and the errors of the statuses that they return.

@@ -35,7 +35,7 @@ def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs:
         try:
             return of(call)
         except UntraceableError:
-            if not parts.must_bring_global_rng(call):
+            if not call.must_bring_global_rng():
                 raise
         return of(normalise(parts, *given))
 

@@ -64,6 +64,13 @@ class SignatureTable:
         self.lock = threading.RLock()
         self.breaks.renew_locks()
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all calls run as plain Python, which has been warned of."""
+        limits = self.breaks.limits
+        return self.counters.has_warned(limits.plain) and not (
+            self.specs or limits.keeps_paths or self.definition.options.strict)
+
     # ------------------------------------------------------------------ signatures
     def find(self, call: Call, *, any_mode: bool = False) -> compiler.Specialisation | None:
         """Return the signature that a call belongs to, or None."""

@@ -165,6 +165,22 @@ def test_random_numbers() -> None:
     assert misses(fused) < 40
 
 
+def test_a_path_that_draws_from_the_global_rng_when_native_code_has_the_others() -> None:
+    def f(x):
+        while np.abs(x).max() > 1:
+            x = x * 0.5
+        return [x + np.random.rand(2)] if x[0] < 0 else x
+
+    fused = native(f, (np.array([3.0, 1.0]),), (np.array([9.0, 1.0]),))
+    for k in range(6):
+        found, wanted = [], []
+        for function, numbers in ((f, wanted), (fused, found)):
+            np.random.seed(k)
+            numbers += [function(np.array([-3.0 - k, 1.0])), np.random.rand()]
+        same(found, wanted)
+    assert fused.stats()["fallbacks"] == 0 and fused.stats()["traces"] > 2
+
+
 def test_statuses() -> None:
     def f(x, i):
         y = x[i]
