@@ -33,7 +33,7 @@ from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.found import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.long_runs import roll_long
-from jitfuse.tracing.mode import ModeFlag, ModeMattersError
+from jitfuse.tracing.mode import ModeFlag, ModeMattersSignal
 from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.result_containers import refuse_unlike
@@ -121,7 +121,7 @@ def trace_call(
     try:
         session = Session()
         runs = call.runs(session, training)
-    except ModeMattersError:
+    except ModeMattersSignal:
         mode, session = training, Session()
         runs = [call.run(session, mode=training)]
         call.settle(runs[0], keep=True)
@@ -173,7 +173,7 @@ class _Call(Record, frozen=True):
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>:0"
 
     def runs(self, session: Session, training: bool) -> list[_Run]:
-        """Run the function, once for each mode where Python reads it; raises ModeMattersError."""
+        """Run the function, once for each mode where Python reads it; raises ModeMattersSignal."""
         first = self.run(session, mode=True)
         split = self.splitter is not None and self.splitter.asked
         if split or not first.recorder.mode_read:
@@ -183,7 +183,7 @@ class _Call(Record, frozen=True):
         second = self.run(session, mode=False, replay=True)
         if second.effects != first.effects:
             self.settle(second, keep=False)
-            raise ModeMattersError
+            raise ModeMattersSignal
         self.settle(second, keep=not training)
         return [first, second]
 
@@ -224,14 +224,14 @@ class _Call(Record, frozen=True):
             paths += [f"{paths[k]} is Python's" for k, _ in chosen]
             views = picked(recorder, values[:returned], leaves, paths)
             if recorder.mode_matters:
-                raise ModeMattersError
+                raise ModeMattersSignal
             _refuse_caught(None)
         except BaseException as error:
             arms = [loop.place for loop in recorder.loops] or [arm.both.place for arm in recorder.arms[-1:]]
             recorder.end()
             view.rollback()
             if recorder.mode_matters:
-                raise ModeMattersError from None
+                raise ModeMattersSignal from None
             if recorder.unproved and isinstance(error, Exception):
                 assert self.splitter is not None
                 self.splitter.decide(recorder.unproved)  # it may have come in a round that was copied

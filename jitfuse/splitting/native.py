@@ -14,7 +14,7 @@ from jitfuse.compile.bind import BoundEntry
 from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.random import state_feeds
 from jitfuse.records import Record
-from jitfuse.splitting.places import UnfitError
+from jitfuse.splitting.signals import UnfitSignal
 from jitfuse.splitting.table import Left, Table
 from jitfuse.splitting.tree import Position, Tree, Walk
 from jitfuse.splitting.ways import Part, part_for
@@ -47,7 +47,7 @@ class NativeTree:
         self._wait = 1
 
     def is_due(self, tree: Tree) -> bool:
-        """Hear of a call that was answered from Python; return whether it is time for a table."""
+        """Note a call that was answered from Python; return whether it is time for a table."""
         self._walks += 1
         if tree.size != self._size:
             self._size, self._wait = tree.size, max(1, tree.size // (8 if self._made else 32))
@@ -67,7 +67,7 @@ class NativeTree:
         bound = BoundEntry(part.entrance, state_feeds(), self._handler) if known is None else known.bound
         try:
             plan = Table(part, bound, self._name, functools.partial(_leaving, part, self._go_on)).build()
-        except UnfitError:
+        except UnfitSignal:
             return None
         bound.entry.set_plan(training=training, plan=plan)
         self._made[part.identity] = _Made(bound, training, part.size)

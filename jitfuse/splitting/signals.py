@@ -1,4 +1,4 @@
-"""What ends a run of the user's function early, and how much of it is traced at most.
+"""What ends a run of the user's function early, or the making of native tables, and how much is traced at most.
 
 The signals are no Exceptions, lest user code catches them by accident.
 """
@@ -37,3 +37,7 @@ class RestartSignal(SplitSignal):
 
 class GiveUpSignal(SplitSignal):
     """The function has looked at too many different values."""
+
+
+class UnfitSignal(BaseException):
+    """The values of a tree cannot be placed in native tables: Python goes along it."""
