@@ -57,13 +57,13 @@ class NativeTree:
         return True
 
     def make(self, tree: Tree, walk: Walk, key: Hashable, training: bool) -> Entry | None:
-        """Return an entry for calls like this one, where there is one; it is new or has a new table."""
+        """Return an entry for calls like this one, where there is one; its table is new where the tree has grown."""
         part = part_for(tree, walk, key, training, torch=self._torch)
         known = None if part is None else self._made.get(part.identity)
         if part is None or (known is None and len(self._made) >= MAX_ENTRIES):
             return None
         if known is not None and known.size == part.size:
-            return None
+            return known.bound.entry
         bound = BoundEntry(part.entrance, state_feeds(), self._handler) if known is None else known.bound
         try:
             plan = Table(part, bound, self._name, functools.partial(_leaving, part, self._go_on)).build()
