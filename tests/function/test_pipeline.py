@@ -1,6 +1,7 @@
 """The way of a call that native code declines: it returns the result, and what it has made answers the next."""
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -112,3 +113,10 @@ def test_a_cold_first_call_enters_few_files_and_functions(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=120)
     files, functions = map(int, done.stdout.splitlines()[-1].split()[1:3])
     assert files <= 118 and functions <= 490, done.stdout
+
+
+def test_a_warning_names_the_line_that_calls() -> None:
+    f = jf.fuse(lambda x: x + len(str(random.random())) * 0)
+    with pytest.warns(jf.FallbackWarning, match="plain Python") as caught:
+        f(X)
+    assert [w.filename for w in caught] == [__file__]
