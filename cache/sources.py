@@ -25,7 +25,7 @@ from jitfuse.records import NamedTuple
 
 _FOLDERS = ("ir", "passes", "plans", "backends", "compile")
 _FILES = (
-    "beside.py", "dtypes.py", "digests.py", "records.py", "lazy.py",
+    "beside.py", "dtypes.py", "digests.py", "records.py", "lazy.py", "later.py",
     "tracing/abstract.py", "tracing/scheduler.py", "tracing/integer_schedule.py",  # what passes and plans use of it
 )
 _SECOND_NS = 1_000_000_000

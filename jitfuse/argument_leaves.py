@@ -4,7 +4,7 @@ Owns mapping them. Does not own what they are mapped to (`jitfuse.frameworks`).
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -43,15 +43,3 @@ def _container(like: Any, parts: list[Any]) -> Any:
     if kind is dict:
         return dict(zip(like, parts, strict=True))
     return kind(parts) if kind in (list, tuple) else kind(*parts)
-
-
-def leaves_at(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """Return the leaves at places among those of the arguments."""
-    found: list[Any] = []
-
-    def note(leaf: Any) -> Any:
-        found.append(leaf)
-        return leaf
-
-    mapped(note, (args, *kwargs.values()))
-    return [found[place] for place in places]

@@ -19,14 +19,15 @@ from jitfuse.ir.generators import EVERYBODYS
 from jitfuse.records import NamedTuple
 
 _HELD: Final[list[Any]] = []
-"""The locks of generators that calls have lent."""
+"""The locks of generators whose states calls hold."""
 
 
 class Drawing(NamedTuple):
     """Which generators a function's calls move on: at places among the leaves of the arguments, and NumPy's own."""
 
     places: tuple[int, ...] = ()
-    everybodys: bool = False
+    global_rng: bool = False
+    """Whether the global RNG, behind `np.random.seed`, is one of them."""
 
 
 def is_generator(value: Any) -> bool:
@@ -38,28 +39,33 @@ def is_generator(value: Any) -> bool:
     return type(bits) is (random.MT19937 if legacy else random.PCG64)
 
 
-class Loans:
+class GeneratorStates:
     """The generators of one call, and the arrays that their states are in while it goes on.
 
     Their locks are held while compiled code runs, so that nobody else draws the same numbers; neither while code of the
-    user's does, nor while the lock of a fused function is waited for. `everybodys` says that the one behind
+    user's does, nor while the lock of a fused function is waited for. `global_rng` says that the one behind
     `np.random.seed` is among them. Raises ArgumentError where somebody has put another kind of generator there.
     """
 
-    def __init__(self, everybodys: bool) -> None:
-        self._lent: dict[int, tuple[Any, np.ndarray[Any, Any]]] = {}
+    def __init__(self, global_rng: bool) -> None:
+        self._states: dict[int, tuple[Any, np.ndarray[Any, Any]]] = {}
         self._before: list[bytes] = []
         self._locks = contextlib.ExitStack()
         self._held = self._ended = False
-        if everybodys:
+        if global_rng:
             generator: Any = np.random.mtrand._rand
             if not is_generator(generator):
                 raise ArgumentError("np.random.set_bit_generator has exchanged the generator of np.random.seed")
-            self._lent[id(generators.bits_of(generator))] = generator, EVERYBODYS.words
+            self._states[id(generators.bits_of(generator))] = generator, EVERYBODYS.words
 
     def __bool__(self) -> bool:
         """Return whether there are any."""
-        return bool(self._lent)
+        return bool(self._states)
+
+    @property
+    def arrays(self) -> frozenset[int]:
+        """The ids of the arrays that states are in."""
+        return frozenset(id(array) for _, array in self._states.values())
 
     def array(self, generator: Any) -> np.ndarray[Any, Any]:
         """Return the array that a generator's state will be in: one for each, however often it is given.
@@ -67,13 +73,13 @@ class Loans:
         Raises ArgumentError for two generators that draw from the same bits.
         """
         words = generators.places("uint64", type(generator) is np.random.RandomState)
-        found = self._lent.setdefault(id(generators.bits_of(generator)), (generator, np.zeros(words, np.uint64)))
+        found = self._states.setdefault(id(generators.bits_of(generator)), (generator, np.zeros(words, np.uint64)))
         if found[0] is not generator:
             raise ArgumentError("two generators over one bit generator move one another on; pass one of them")
         return found[1]
 
     @contextlib.contextmanager
-    def lent(self) -> Iterator[None]:
+    def going_on(self) -> Iterator[None]:
         """Have the states in the arrays, and give back in the end what the call has written there.
 
         A call that raises moves nothing on, and one that has been left to Python (`end`) does that itself.
@@ -83,8 +89,8 @@ class Loans:
             yield
             if self._ended:
                 return
-            assert self._held or not self._lent
-            for (generator, array), before in zip(self._lent.values(), self._before, strict=True):
+            assert self._held or not self._states
+            for (generator, array), before in zip(self._states.values(), self._before, strict=True):
                 if array.tobytes() != before:
                     _give_back(generator, array)
 
@@ -96,15 +102,15 @@ class Loans:
         """
         if self._held:
             return
-        for lock in sorted((generators.bits_of(generator).lock for generator, _ in self._lent.values()), key=id):
+        for lock in sorted((generators.bits_of(generator).lock for generator, _ in self._states.values()), key=id):
             self._locks.enter_context(_holding(lock))
         self._held = True
-        states = [_state_of(generator) for generator, _ in self._lent.values()]
+        states = [_state_of(generator) for generator, _ in self._states.values()]
         now = [state.tobytes() for state in states]
         if looked and now != self._before:
             raise UntraceableError("somebody else draws from a generator while the call is traced")
         self._before = now
-        for (_, array), state in zip(self._lent.values(), states, strict=True):
+        for (_, array), state in zip(self._states.values(), states, strict=True):
             array[:] = state
 
     def release(self) -> None:

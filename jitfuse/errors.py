@@ -60,10 +60,6 @@ class UntraceableError(JitfuseError):
     """The function did something in its trace that cannot be replayed, such as drawing from np.random."""
 
 
-class EverybodysDrawError(UntraceableError):
-    """The function draws from the generator behind `np.random.seed`; the call is traced anew with its state."""
-
-
 class OverlapError(JitfuseError):
     """A written array shares memory with another argument; the call runs as plain Python instead."""
 

@@ -6,18 +6,16 @@ imported here: a tensor can only come from a process that has imported it. Does 
 """
 from __future__ import annotations
 
-import contextlib
 import sys
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import numpy as np
 
-from jitfuse.argument_leaves import leaves_at, mapped
+from jitfuse.argument_leaves import mapped
 from jitfuse.backends.llvm.runtime.exchange import exchange
 from jitfuse.compile.delivery import Delivery
-from jitfuse.drawing import Drawing, Loans, is_generator
+from jitfuse.drawing import Drawing, GeneratorStates, is_generator
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
 from jitfuse.records import Record
@@ -69,41 +67,32 @@ def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return False
 
 
-class _StandingIn(threading.local):
-    """The call that goes on in a thread with other arguments than the caller's."""
-
-    call: Adapted | None = None
-
-
-_standing_in: Final = _StandingIn()
-
-
 class Adapted:
     """A call whose arguments are arrays that native code reads, and the way back to what the caller's kinds ask for.
 
     Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
     where there is one among the arguments, else eager arrays. Arrays that are not aligned pass as copies; what the
-    function writes into them is copied back. Generators pass as arrays of their states.
-    `tensors` are the places, among the leaves of the arguments without `training`, at which torch tensors stand;
-    `everybodys` says that the call draws from the generator behind `np.random.seed` too.
+    function writes into them is copied back. Generators pass as arrays of their states. The arguments come without
+    `training`; `global_rng` says that the call draws from the generator behind `np.random.seed` too. Raises
+    ArgumentError for what cannot be passed in such a way.
     """
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], everybodys: bool = False) -> None:
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], global_rng: bool = False) -> None:
         self._given: dict[int, tuple[Any, Any]] = {}
         self._kinds: list[Any] = []
         self._leaves = 0
-        self.callers = args, kwargs
-        self.ran_plainly = False
         self._restores = True
-        self.loans = Loans(everybodys)
+        self.generator_states = GeneratorStates(global_rng)
         self.tensors: tuple[int, ...] = ()
+        """The places, among the leaves of the arguments, at which torch tensors stand."""
+        self.tensor_ids: frozenset[int] = frozenset()
+        """The ids of the arrays in their place."""
         self._generators: tuple[int, ...] = ()
         made: dict[int, Any] = {}
-        self.args = mapped(self._adapted, args, made)
-        self.kwargs = {name: value if name == "training" else mapped(self._adapted, value, made)
-                       for name, value in kwargs.items()}
-        self.drawing = Drawing(self._generators, everybodys)
-        self.lends_alone = all(
+        self.args: tuple[Any, ...] = mapped(self._adapted, args, made)
+        self.kwargs = {name: mapped(self._adapted, value, made) for name, value in kwargs.items()}
+        self.drawing = Drawing(self._generators, global_rng)
+        self.changes_only_generators = all(
             mine is own or is_generator(own)
             for mine, own in zip((*self.args, *self.kwargs.values()), (*args, *kwargs.values()), strict=True))
         """Whether the arguments are the caller's but for generators."""
@@ -113,6 +102,7 @@ class Adapted:
         if is_torch_tensor(leaf):
             array: Any = tensor_as_array(leaf)
             self.tensors += (place,)
+            self.tensor_ids |= {id(array)}
         elif isinstance(leaf, HostArray):
             over_tensor = is_torch_tensor(leaf.value)  # type: ignore[attr-defined]
             array = tensor_as_array(leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
@@ -124,37 +114,12 @@ class Adapted:
             array = np.array(leaf, order="K")
             array.flags.writeable = leaf.flags.writeable
         elif is_generator(leaf):
-            array = self.loans.array(leaf)
+            array = self.generator_states.array(leaf)
             self._generators += (place,)
         else:
             return leaf
         self._given[id(array)] = (leaf, array)
         return array
-
-    @contextlib.contextmanager
-    def standing_in(self) -> Iterator[None]:
-        """Have `callers_own` return the caller's arguments: plain Python may change more of them than elements."""
-        before, _standing_in.call = _standing_in.call, self
-        try:
-            with self.loans.lent():
-                yield
-        finally:
-            _standing_in.call = before
-
-    def own(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any] | None:
-        """Return the caller's arguments where these stand for them, else None."""
-        if len(args) != len(self.args) or any(mine is not it for mine, it in zip(self.args, args, strict=True)):
-            return None
-        mine = {name: value for name, value in self.kwargs.items() if name != "training"}
-        if mine.keys() != kwargs.keys() or any(value is not kwargs[name] for name, value in mine.items()):
-            return None
-        own_args, own_kwargs = self.callers
-        return own_args, {name: own_kwargs[name] for name in mine}
-
-    def run_plainly(self) -> None:
-        """Hear that plain Python answers the call, with the caller's arguments."""
-        self.ran_plainly = True
-        self.loans.end()
 
     def restored(self, made: Delivery) -> Delivery:
         """Return what is to be delivered with the caller's kind of arrays in it: `delivered` has no more to map."""
@@ -162,9 +127,7 @@ class Adapted:
         return _each_once(self._restored, made)
 
     def delivered(self, result: Any) -> Any:
-        """Write copies back, and return a result with the caller's kind of arrays in it; a plain run's as it is."""
-        if self.ran_plainly:
-            return result
+        """Write copies back, and return a result with the caller's kind of arrays in it."""
         for leaf, array in self._given.values():
             if type(leaf) is np.ndarray and leaf.flags.writeable:
                 np.copyto(leaf, array)
@@ -179,33 +142,6 @@ class Adapted:
         if self.tensors:
             return array_as_tensor(leaf)
         return self._kinds[0](leaf) if self._kinds else leaf
-
-
-def loans() -> Loans | None:
-    """Return the generators of the call that goes on in this thread with other arguments than the caller's."""
-    return None if _standing_in.call is None else _standing_in.call.loans
-
-
-def tensor_ids(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int]:
-    """Return the ids of the leaves at places among those of the arguments."""
-    return frozenset(id(leaf) for leaf in leaves_at(places, args, kwargs))
-
-
-def callers_own(places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """Return what plain Python is called with: the caller's own arguments, or tensors over the arrays at places."""
-    call = _standing_in.call
-    own = call.own(args, kwargs) if call is not None else None
-    if call is not None and own is not None:
-        call.run_plainly()
-        return own
-    if not places:
-        return args, kwargs
-    arrays = tensor_ids(places, args, kwargs)
-
-    def back(leaf: Any) -> Any:
-        return array_as_tensor(leaf) if id(leaf) in arrays else leaf
-
-    return mapped(back, args), {name: mapped(back, value) for name, value in kwargs.items()}
 
 
 def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -227,16 +163,16 @@ def reads_tensors(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def tensor_feeds(
-    trace: Any, places: Collection[int], args: tuple[Any, ...], kwargs: dict[str, Any]
+    trace: Any, given: frozenset[int], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> frozenset[int] | None:
-    """Return the feeds of a trace that are tensors in the call, of whose tensors among the arguments arrays are given.
+    """Return the feeds of a trace that are tensors in the call; `given` has the ids of arrays that stand for tensors.
 
     None where native code cannot tell: where this torch has no way to read them, or no feed stands for one of these
     tensors, so that nothing would notice another kind of argument in its place.
     """
-    given = tensor_ids(places, args, kwargs)
-    arrays = _arrays(trace, args, kwargs) if given or trace.torch else []
-    found = {feed: id(x) for feed, x in arrays if id(x) in given or is_torch_tensor(x)}
+    if not given and not trace.torch:
+        return frozenset()
+    found = {feed: id(x) for feed, x in _arrays(trace, args, kwargs) if id(x) in given or is_torch_tensor(x)}
     if not found and not given:
         return frozenset()
     return frozenset(found) if exchange() is not None and given <= set(found.values()) else None
@@ -247,25 +183,15 @@ def _arrays(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
     return [(feed, f.source.resolve(args, kwargs)) for feed, f in trace.feeds.items() if f.kind == "array"]
 
 
-def are_adapted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether arguments stand for others of the caller's than generators."""
-    call = _standing_in.call
-    return call is not None and not call.lends_alone and call.own(args, kwargs) is not None
-
-
-def deliver(made: Delivery, args: Sequence[Any], kwargs: Mapping[str, Any], *, torch: bool, eager: bool) -> Any:
-    """Put in place what a call leaves in Python's state, and return what it returns, both in the caller's kinds."""
-    call = _standing_in.call
-    own = call.own(args, kwargs) if call is not None else None
-    if call is not None and own is not None:
-        return call.restored(made).to(*own)
+def in_kind(made: Delivery, *, torch: bool, eager: bool) -> Delivery:
+    """Return what a call delivers in the kind of arrays that it has read: tensors, or eager arrays."""
     if torch:
-        made = _each_once(_as_tensor, made)
-    elif eager:
+        return _each_once(_as_tensor, made)
+    if eager:
         from jitfuse.arrays.making import wrap
 
-        made = _each_once(wrap, made)
-    return made.to(args, kwargs)
+        return _each_once(wrap, made)
+    return made
 
 
 def _each_once(function: Callable[[Any], Any], made: Delivery) -> Delivery:
@@ -278,12 +204,13 @@ def _as_tensor(leaf: Any) -> Any:
     return array_as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
 
-def refuse_raising(name: str) -> None:
-    """Raise ArgumentError where `np.errstate` asks for more than warnings, which kernels do not watch."""
+def raising_error_state(name: str) -> ArgumentError | None:
+    """Return what is wrong where `np.errstate` asks for more than warnings, which kernels do not watch."""
     options = error_state.asked_for()
-    if options:
-        raise ArgumentError(
-            f"{name} is called under np.errstate({options}), but fused kernels do "
-            "not look at floating-point flags. Call it outside of that, and look at the results (np.isfinite); "
-            "JITFUSE_DISABLE=1 runs the function as plain Python."
-        )
+    if not options:
+        return None
+    return ArgumentError(
+        f"{name} is called under np.errstate({options}), but fused kernels do "
+        "not look at floating-point flags. Call it outside of that, and look at the results (np.isfinite); "
+        "JITFUSE_DISABLE=1 runs the function as plain Python."
+    )

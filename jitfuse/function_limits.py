@@ -2,13 +2,14 @@
 plain Python.
 
 Owns the limits, what is counted against them, and what is said where one is reached. Does not own what a function does
-then (`jitfuse.function_splits`).
+then (`jitfuse.function.path`).
 """
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
+from jitfuse.dtypes import COMPONENT
 from jitfuse.later import Later
 from jitfuse.tracing.look import way_out
 
@@ -61,7 +62,7 @@ MAX_BRANCHINGS: Final = 8
 
 
 class Limits:
-    """What one function has used up. Its methods hear of what happens; those that say so raise GiveUpSignal."""
+    """What one function has used up. Its methods note what happens; those that say so raise GiveUpSignal."""
 
     def __init__(self) -> None:
         self.plain: str | None = None
@@ -98,19 +99,19 @@ class Limits:
 
     # ------------------------------------------------------------------ calls
     def note_refusal(self, error: Exception) -> None:
-        """Hear of a call that could not be traced where plain Python has answered it; that is not tried for ever."""
+        """Note a call that could not be traced where plain Python has answered it; that is not tried for ever."""
         self.refusals += 1
         if self.refusals >= MAX_REFUSALS:
             self.plain = str(error).splitlines()[0]
 
     def note_change(self) -> None:
-        """Hear of a call that asked other questions than another in the same situation."""
+        """Note a call that asked other questions than another in the same situation."""
         self._changes += 1
         if self._changes > MAX_CHANGES:
             self.plain = "Python takes other decisions in the same situation from call to call"
 
     def note_growth(self, added: int, rerun: int) -> None:
-        """Hear how many looks a call has added, and how many operators it has recorded though it began as others did.
+        """Note how many looks a call has added, and how many operators it has recorded though it began as others did.
 
         What goes another way in each call is not traced for ever. Known ways are gone on with.
         """
@@ -127,16 +128,16 @@ class Limits:
                           "whole arrays (np.where, masks), or use jf.cond and jf.while_loop.")
 
     @property
-    def keeps_ways(self) -> bool:
+    def keeps_paths(self) -> bool:
         """Whether calls go on along known ways though the function is plain."""
         return self._lost is not None and self._lost < MAX_LOST
 
     def note_lost(self) -> None:
-        """Hear of a call that has left the known ways."""
+        """Note a call that has left the known ways."""
         self._lost = None if self._lost is None else self._lost + 1
 
     def note_moving_state(self) -> None:
-        """Hear of a trace that leaves other state than it has read: new items of a dict, another length, shape or text.
+        """Note a trace that leaves other state than it has read: new items of a dict, another length, shape or text.
 
         What grows from call to call is another one for each trace. What is known stays native.
         """
@@ -146,7 +147,7 @@ class Limits:
                           "after call, each of which is traced. Return what is new instead, and store it there.")
 
     def note_trace(self, operators: int, why: Sequence[str]) -> None:
-        """Hear of a trace of a call like others but for texts and floats that Python has looked at, as `why` says.
+        """Note a trace of a call like others but for texts and floats that Python has looked at, as `why` says.
 
         Long ones for what is new in each call are not made for ever. What is known goes on to be answered
         natively.
@@ -169,7 +170,7 @@ class Limits:
         return place in self._decided or not self.may_branch
 
     def note_branching(self, refused: Iterable[Site] = ()) -> None:
-        """Hear of a run that ends because branches are to go both ways, or Python is to decide in those refused.
+        """Note a run that ends because branches are to go both ways, or Python is to decide in those refused.
 
         After so many of them Python decides everywhere, so that nothing is left to be refused. Loops that were tried to
         be spread do not count: each is tried once.
@@ -181,7 +182,7 @@ class Limits:
 
     # ------------------------------------------------------------------ looks within a call
     def note_rounds(self, question: Question) -> None:
-        """Hear of a loop that is run through round by round; raises GiveUpSignal where that has happened often."""
+        """Note a loop that is run through round by round; raises GiveUpSignal where that has happened often."""
         times = self._run_through[question.place] = self._run_through.get(question.place, 0) + 1
         if times > MAX_VALUES:
             self.give_up(f"a loop at {question.place} is traced round by round, because each round changes what "
@@ -189,13 +190,13 @@ class Limits:
                           "changes from call to call. Count in an array, or use jf.while_loop.")
 
     def note_length(self, question: Question, looks: int) -> NoReturn:
-        """Hear of a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
+        """Note a call that looks at data too often for its looks to be traced one by one; raises GiveUpSignal."""
         self.give_up(f"Python looks at data more than {looks} times in a call, last at {question.place}, and "
                       "each look is traced once. Work on whole arrays (np.where, masks), or use jf.while_loop and "
                       "jf.fori_loop.")
 
     def note_writes(self, program: FusedProgram) -> None:
-        """Hear of what is to be compiled; raises GiveUpSignal where its writes go over what Python leaves alone."""
+        """Note what is to be compiled; raises GiveUpSignal where its writes go over what Python leaves alone."""
         if "scatter" in program.op_names or "rolled_loop" in program.op_names:
             found = effort.touched(program)
             if found.is_waste:
@@ -203,27 +204,23 @@ class Limits:
                               f"{found.over >> 20:,} MiB of arrays, and there is little else to compile. Write at all "
                               "places at once: x[i] = v with arrays i and v, np.add.at(x, i, v) or np.bincount(i).")
 
-    def note_program(self, program: FusedProgram, most: int) -> None:
-        """Hear of a program that is to be compiled; raises GiveUpSignal where it has too many steps."""
-        if len(program.steps) * effort.COMPLEX > most:
-            self.note_steps(effort.planned(program), most)
-
-    def note_steps(self, steps: int, most: int) -> None:
-        """Hear of the steps of what is to be compiled for one call; raises GiveUpSignal where they are too many."""
-        if steps > most:
-            self.give_up(f"its calls come to more than {most:,} steps that are no equal rounds of loops, and each is "
-                          "planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
+    def note_program(self, program: FusedProgram) -> None:
+        """Note a program that is to be compiled; raises GiveUpSignal where it has too many steps."""
+        steps = len(program.steps) if program.dtypes.isdisjoint(COMPONENT) else effort.planned(program)
+        if steps > MAX_STEPS:
+            self.give_up(f"its calls come to more than {MAX_STEPS:,} steps that are no equal rounds of loops, and each "
+                          "is planned and compiled. Work on whole arrays, or use jf.fori_loop, jf.scan and jf.map.")
 
     def begin_call(self) -> None:
-        """Hear of a call that nothing has been recorded for."""
+        """Note a call that nothing has been recorded for."""
         self._spent = 0
 
     def note_run(self, operators: int, looks: int, steps: int) -> None:
-        """Hear of a run that has ended before the call had its answer, and what it came to."""
+        """Note a run that has ended before the call had its answer, and what it came to."""
         self._spent += _effort(operators, looks, steps)
 
     def note_effort(self, question: Question, operators: int, looks: int, steps: int) -> None:
-        """Hear of what a run has come to, at a look; raises GiveUpSignal where the call is not worth compiling."""
+        """Note what a run has come to, at a look; raises GiveUpSignal where the call is not worth compiling."""
         if self.is_too_much(operators, looks, steps):
             self.give_up(f"a call comes to {operators:,} operators and {steps:,} steps between {looks} looks at data, "
                           f"last at {question.place}, not counting what had to be traced again, and each is traced, "

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.ir import reference
+from jitfuse.ir.program import RANDOM_STATE
 from jitfuse.tracing.dtype_name import dtype_name
 from jitfuse.tracing.recorder import active, require_float
 from jitfuse.tracing.traced import fresh
@@ -29,6 +30,11 @@ def seed(value: int) -> None:
 def state() -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the state itself, int64[2]: seed and call counter."""
     return _state
+
+
+def state_feeds() -> dict[str, np.ndarray[Any, Any]]:
+    """Return the state arrays that calls of fused functions read and move on, by the names of their feeds."""
+    return {RANDOM_STATE: _state}
 
 
 def uniform(shape: int | Sequence[int] = (), low: Any = 0.0, high: Any = 1.0, dtype: Any = "float64") -> Any:

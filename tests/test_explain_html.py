@@ -82,6 +82,6 @@ def test_the_arena_is_drawn(tmp_path: Path) -> None:
     f = jf.fuse(lambda x: np.tanh(np.sin(x)).sum(axis=0) + np.tanh(np.sin(x)).sum(axis=1))
     x = np.ones((64, 64))
     f.explain(x, html=str(tmp_path / "f.html"))
-    (spec,) = f._specs
+    (spec,) = f.parts.specs
     assert explain_html.arena_svg(spec.plans[False].runtime).count("<title>") == len(spec.plans[False].runtime.offsets)
     assert "Temporaries in the arena" in (tmp_path / "f.html").read_text()

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 import warnings
 import weakref
@@ -120,7 +119,7 @@ def test_numbers_that_python_looks_at_warn_after_eight_values() -> None:
 
 
 def test_signatures_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["jitfuse.function_signatures"], "MAX_SIGNATURES", 3)
+    monkeypatch.setattr("jitfuse.function.table.MAX_SIGNATURES", 3)
 
     @jf.fuse
     def f(x: Any) -> Any:

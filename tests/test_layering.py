@@ -22,7 +22,11 @@ UP_TO_TRACING = BASE | {"ir", "tracing"}
 UP_TO_COMPILE = UP_TO_TRACING | PASSES | BACKENDS | CACHE | {"compile"}
 PARTS = BASE | PASSES | BACKENDS | CACHE | {"ir", "tracing", "compile", "exporting"}
 TOP = {"__main__", "cli", "demo"}
-# what users call ("fuse", "nn", "random", the namespace) is everything that has no row here
+FUNCTION = UP_TO_COMPILE | {
+    "argument_leaves", "drawing", "explain", "explain_html", "exporting", "fallback", "files", "frameworks", "function",
+    "function_export", "function_limits", "gpu", "misses", "options", "random", "splitting",
+}
+# what users call ("fuse", "nn", the namespace) is everything that has no row here
 MAY_IMPORT = {
     "errors": {"records"},
     "dtypes": {"errors"},
@@ -43,6 +47,8 @@ MAY_IMPORT = {
     "cache": BASE | CACHE,
     "compile": UP_TO_COMPILE,
     "exporting": BASE | {"ir", "exporting"},
+    "splitting": FUNCTION,
+    "function": FUNCTION,
 }
 
 
@@ -111,11 +117,13 @@ def test_imports_go_one_way(module: str) -> None:
     ("jitfuse.fuse", "jitfuse.demo", False),
     ("jitfuse.errors", "jitfuse.dtypes", False),
     ("jitfuse.fuse", "tracing.tracer", False),
+    ("jitfuse.function.pipeline", "jitfuse.fuse", False),
     ("jitfuse.tracing.tracer", "jitfuse.asarray", False),
     ("jitfuse.passes.mode", "jitfuse.ir.ops", True),
     ("jitfuse.compile", "jitfuse.backends.llvm.jit", True),
     ("jitfuse.demo", "jitfuse.fuse", True),
     ("jitfuse.nn", "jitfuse.compile", True),
+    ("jitfuse.fuse", "jitfuse.function.pipeline", True),
 ])
 def test_the_check_itself(module: str, imported: str, allowed: bool) -> None:
     assert (forbidden(module, imported) is None) == allowed

@@ -147,7 +147,7 @@ def test_everything_dies_with_its_last_user(name: str, cache: bool) -> None:
         function, x = functions()[name], np.ones((4, 4))
         fused = call(function, x, cache=cache)
         watched = [weakref.ref(o) for o in (fused, function, x)]
-        kernels = [weakref.ref(s.plans[False].kernels) for s in fused._specs if s.plans[False].kernels]
+        kernels = [weakref.ref(s.plans[False].kernels) for s in fused.parts.specs if s.plans[False].kernels]
         del x
         assert watched[2]() is None, "the argument of a call outlives it"
         del function, fused

@@ -147,14 +147,14 @@ def test_functions_of_modules_travel_by_name() -> None:
 def test_renamed_functions_travel_with_the_plain_function() -> None:
     fused = jf.fuse(run, name="other")
     again = pickle.loads(pickle.dumps(fused))
-    assert again is not fused and again._fn is run and again.name == "other"
+    assert again is not fused and again.__wrapped__ is run and again.name == "other"
 
 
 def test_options_travel() -> None:
     fused = jf.fuse(lambda x, n: x * n, training=True, strict=True, static_argnames=("n",), cache=False, name="opt")
     again = cloudpickle.loads(cloudpickle.dumps(fused))
-    for name in fused._options.__slots__:
-        assert getattr(again._options, name) == getattr(fused._options, name)
+    for name in fused.parts.definition.options.__slots__:
+        assert getattr(again.parts.definition.options, name) == getattr(fused.parts.definition.options, name)
 
 
 def test_pickles_are_small_whatever_was_compiled() -> None:

@@ -18,6 +18,7 @@ from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_ten
 from jitfuse.tracing.fronts import behind
 from jitfuse.tracing.mode import ModeFlag
 from jitfuse.tracing.recorder import Recorder
+from jitfuse.tracing.rng_states import RngStates
 from jitfuse.tracing.session import Feed
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.substitutes import substitute
@@ -50,11 +51,11 @@ class TracingHooks:
     """Answers `jitfuse.tracing.view.hooks.Hooks` for one run: arrays and numbers become feeds."""
 
     def __init__(
-        self, run: Recorder, foreign: frozenset[int] = frozenset(), drawing: frozenset[int] = frozenset()
+        self, run: Recorder, foreign: frozenset[int] = frozenset(), states: RngStates | None = None
     ) -> None:
         self.run = run
-        self.drawing = drawing
-        """The ids of arrays that are states of generators."""
+        self.states = RngStates() if states is None else states
+        """The arrays that are states of generators."""
         self.foreign = foreign
         """The ids of arrays that are views of torch tensors."""
 
@@ -105,7 +106,7 @@ class TracingHooks:
             session.torch = True
             return _torch_modules().clothed(self.run, feed)
         tensor = self._tensor(feed)
-        return generators.lent(self.run, tensor) if id(value) in self.drawing else tensor
+        return generators.lent(self.run, tensor) if id(value) in self.states else tensor
 
     def number(self, chain: Chain, value: Any) -> Any:
         """Return the traced tensor of an int, float or complex number."""
@@ -128,7 +129,7 @@ class TracingHooks:
 
         Where the function sees torch tensors, functions of jitfuse's take them and give them back.
         """
-        if self.drawing:
+        if self.states:
             generators.refuse_other(value)
         function = behind(value)
         found = substitute(function)

@@ -31,15 +31,19 @@ def at_work() -> bool:
     return _work.going_on
 
 
-@contextlib.contextmanager
-def working(going_on: bool = True) -> Iterator[None]:
+class working:  # noqa: N801 -- read as a word of the with statement
     """Note that this thread is at work for a call, or (False) that code of the user's runs, which may make calls."""
-    before = _work.going_on
-    _work.going_on = going_on
-    try:
-        yield
-    finally:
-        _work.going_on = before
+
+    __slots__ = ("_before", "_going_on")
+
+    def __init__(self, going_on: bool = True) -> None:
+        self._going_on = going_on
+
+    def __enter__(self) -> None:
+        self._before, _work.going_on = _work.going_on, self._going_on
+
+    def __exit__(self, *_: object) -> None:
+        _work.going_on = self._before
 
 
 def interrupts_trace() -> bool:

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.errors import EverybodysDrawError, UnsupportedError
+from jitfuse.errors import UnsupportedError, UntraceableError
 from jitfuse.ir.generators import EVERYBODYS
 from jitfuse.tracing import generators
 from jitfuse.tracing.generators import TracedDraws, seeded
 from jitfuse.tracing.lifting import lift
 from jitfuse.tracing.recorder import active
+from jitfuse.tracing.rng_states import RngStates
 from jitfuse.tracing.source import user_line
 from jitfuse.tracing.view.chain import Chain
 
@@ -27,13 +28,16 @@ _FLOATS: Final[dict[str, dict[str, Any]]] = {
 def everybodys(name: str) -> Any:
     """Return what stands for the generator behind `np.random.seed`, of which a function is called.
 
-    Raises EverybodysDrawError where the call has not brought its state.
+    Raises UntraceableError where the call has not brought its state, and reports it (`RngStates.misses_global`).
     """
     run = active()
-    if run is None or run.view is None or id(EVERYBODYS.words) not in run.view.hooks.drawing:
-        raise EverybodysDrawError(f"np.random.{name} is called inside a fused function, at {user_line()}. "
-                                  f"{generators.WAY_OUT}")
-    return run.view.read(Chain.object(EVERYBODYS, "np.random").attr("words"), EVERYBODYS.words)
+    view = None if run is None else run.view
+    states = RngStates() if view is None else view.hooks.states
+    if view is None or id(EVERYBODYS.words) not in states:
+        states.misses_global = True
+        raise UntraceableError(f"np.random.{name} is called inside a fused function, at {user_line()}. "
+                               f"{generators.WAY_OUT}")
+    return view.read(Chain.object(EVERYBODYS, "np.random").attr("words"), EVERYBODYS.words)
 
 
 def random_state(seed: Any = None) -> Any:

@@ -62,7 +62,7 @@ class ModeFlag:
     __ror__ = __or__
 
 
-class ModeMattersError(BaseException):
+class ModeMattersSignal(BaseException):
     """Python looks at data in a run whose mode is not the call's: the trace starts over in the call's mode alone.
 
     No Exception, so that user code does not catch it by accident.

@@ -14,7 +14,7 @@ import numpy as np
 from jitfuse.ir.program import Meta
 from jitfuse.records import NamedTuple, Record
 from jitfuse.tracing.look import look_error
-from jitfuse.tracing.mode import ModeMattersError
+from jitfuse.tracing.mode import ModeMattersSignal
 from jitfuse.tracing.recorder import Recorder
 from jitfuse.tracing.source import user_line
 
@@ -128,7 +128,7 @@ def ask(run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
     if not splitter.asked:
         if run.replays or (run.mode != splitter.training and run.mode_read):
             run.mode_matters = True
-            raise ModeMattersError
+            raise ModeMattersSignal
         run.mode = splitter.training
     found = splitter.answer(run, question, tensors)
     run.looks += 1

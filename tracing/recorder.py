@@ -106,7 +106,7 @@ class Recorder(Memory):
         self.mode = mode
         self.mode_read = False
         self.mode_matters = False
-        """Whether the run has been ended by a ModeMattersError, which user code may have caught."""
+        """Whether the run has been ended by a ModeMattersSignal, which user code may have caught."""
         self.alive = True
         self.fixed_source: str | None = None
         self.feed_tensors: dict[int, Any] = {}

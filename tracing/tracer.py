@@ -33,7 +33,7 @@ from jitfuse.tracing.foreign import Foreign
 from jitfuse.tracing.found import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
 from jitfuse.tracing.hooks import TracingHooks
 from jitfuse.tracing.long_runs import roll_long
-from jitfuse.tracing.mode import ModeFlag, ModeMattersError
+from jitfuse.tracing.mode import ModeFlag, ModeMattersSignal
 from jitfuse.tracing.recorder import Recorder, activate
 from jitfuse.tracing.regions import refuse_leaked
 from jitfuse.tracing.result_containers import refuse_unlike
@@ -48,6 +48,7 @@ from jitfuse.tracing.results import (
     ResultTree,
     flatten,
 )
+from jitfuse.tracing.rng_states import RngStates
 from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import line_of, was_caught
 from jitfuse.tracing.traced import TracedTensor
@@ -83,14 +84,13 @@ class _Run(Record):
 def trace(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, training: bool = False,
     declares_training: bool = False, static_argnames: Collection[str] = (), schedule_method: str = "slack",
-    on_host: bool = True,
-    foreign: frozenset[int] = frozenset(), drawing: frozenset[int] = frozenset(),
+    on_host: bool = True, foreign: frozenset[int] = frozenset(), states: RngStates | None = None,
 ) -> Trace:
     """Trace one call and return its program; Python that looks at data raises TracedValueError. See `trace_call`."""
     made = trace_call(
         fn, args, kwargs, None, training=training, declares_training=declares_training,
         static_argnames=static_argnames, schedule_method=schedule_method, on_host=on_host, foreign=foreign,
-        drawing=drawing,
+        states=states,
     )
     assert isinstance(made, Trace)
     return made
@@ -101,7 +101,7 @@ def trace_call(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], splitter: Splitter | None, *,
     training: bool = False, declares_training: bool = False, static_argnames: Collection[str] = (),
     schedule_method: str = "slack", on_host: bool = True, foreign: frozenset[int] = frozenset(),
-    drawing: frozenset[int] = frozenset(),
+    states: RngStates | None = None,
 ) -> Trace | TraceEnd:
     """Trace one call and return its program.
 
@@ -109,16 +109,19 @@ def trace_call(
     `training` is the mode of the call: its run is the one whose writes to globals and containers stay. The
     training run comes first, so that the program does not depend on the mode of the first call. Where Python looks at
     data, the splitter answers, and what is returned is a `TraceEnd` of the call's mode alone. `on_host` says that
-    loops are cheap where the program runs, `foreign` has the ids of arrays that stand for torch tensors, `drawing`
+    loops are cheap where the program runs, `foreign` has the ids of arrays that stand for torch tensors, `states`
     those of states of generators. Raises JitfuseErrors for what cannot be traced, and whatever the function raises.
     """
     begin = time.perf_counter()
-    call = _Call(fn, args, kwargs, declares_training, frozenset(static_argnames), splitter, foreign, drawing)
+    call = _Call(
+        fn, args, kwargs, declares_training, frozenset(static_argnames), splitter, foreign,
+        RngStates() if states is None else states,
+    )
     mode: bool | None = None
     try:
         session = Session()
         runs = call.runs(session, training)
-    except ModeMattersError:
+    except ModeMattersSignal:
         mode, session = training, Session()
         runs = [call.run(session, mode=training)]
         call.settle(runs[0], keep=True)
@@ -161,7 +164,7 @@ class _Call(Record, frozen=True):
     static: frozenset[str]
     splitter: Splitter | None
     foreign: frozenset[int]
-    drawing: frozenset[int]
+    states: RngStates
 
     @property
     def definition(self) -> str:
@@ -170,7 +173,7 @@ class _Call(Record, frozen=True):
         return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "<unknown>:0"
 
     def runs(self, session: Session, training: bool) -> list[_Run]:
-        """Run the function, once for each mode where Python reads it; raises ModeMattersError."""
+        """Run the function, once for each mode where Python reads it; raises ModeMattersSignal."""
         first = self.run(session, mode=True)
         split = self.splitter is not None and self.splitter.asked
         if split or not first.recorder.mode_read:
@@ -180,14 +183,14 @@ class _Call(Record, frozen=True):
         second = self.run(session, mode=False, replay=True)
         if second.effects != first.effects:
             self.settle(second, keep=False)
-            raise ModeMattersError
+            raise ModeMattersSignal
         self.settle(second, keep=not training)
         return [first, second]
 
     def run(self, session: Session, mode: bool, replay: bool = False) -> _Run:
         """Run the function once in one mode and classify what it returns."""
         recorder = Recorder(session, mode, replay, self.splitter)
-        hooks = TracingHooks(recorder, self.foreign, self.drawing)
+        hooks = TracingHooks(recorder, self.foreign, self.states)
         view = recorder.view = View(hooks)
         before, watched = activate(recorder), WATCH.errors
         WATCH.errors = []
@@ -221,14 +224,14 @@ class _Call(Record, frozen=True):
             paths += [f"{paths[k]} is Python's" for k, _ in chosen]
             views = picked(recorder, values[:returned], leaves, paths)
             if recorder.mode_matters:
-                raise ModeMattersError
+                raise ModeMattersSignal
             _refuse_caught(None)
         except BaseException as error:
             arms = [loop.place for loop in recorder.loops] or [arm.both.place for arm in recorder.arms[-1:]]
             recorder.end()
             view.rollback()
             if recorder.mode_matters:
-                raise ModeMattersError from None
+                raise ModeMattersSignal from None
             if recorder.unproved and isinstance(error, Exception):
                 assert self.splitter is not None
                 self.splitter.decide(recorder.unproved)  # it may have come in a round that was copied

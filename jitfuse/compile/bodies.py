@@ -16,13 +16,11 @@ import numpy as np
 
 from jitfuse.compile.call_plan import BodyPlan, KernelCall, LibraryCall, Window
 from jitfuse.compile.host_functions import host_function
-from jitfuse.compile.kernel_object import Kernels
+from jitfuse.compile.kernel_object import KERNEL, Kernels
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.status import kernel_error
 from jitfuse.dtypes import itemsize, numpy_dtype
 
-KERNEL: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-"""A kernel; holds the GIL, so that nothing comes between the launches that reserve random numbers."""
 _KNOWN: Final = 64
 """Operands whose addresses are remembered."""
 

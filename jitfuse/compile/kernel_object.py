@@ -4,6 +4,7 @@ Does not own where objects come from (`jitfuse.compile.objects`), keys, or the c
 """
 from __future__ import annotations
 
+import ctypes
 import marshal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 REFERENCE: Final = b"kernel in "
 """How an entry begins that says in which object a kernel lies; native code begins otherwise on every system."""
 MARSHAL: Final = 2
+KERNEL: Final = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+"""A kernel that Python calls; holds the GIL, so that nothing comes between launches that reserve random numbers."""
 
 
 class KernelObject:

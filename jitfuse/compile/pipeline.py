@@ -1,18 +1,19 @@
-"""The whole pipeline, from a trace to something that runs: passes, plan, kernels, tables.
+"""From a trace to something that runs: passes, plan, kernels, and tables for native code.
 
-`Specialisation` is one signature of a fused function: its trace, its native entry, a plan per mode, compiled
-at that mode's first call. Owns the order of the stages and nothing of what is inside them.
+`Specialisation` is one signature of a fused function: its trace, a plan per mode, compiled at that mode's first call,
+and its native entry, made when native code can try it. Owns the order of the stages and nothing of what is inside them.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jitfuse import behind
-from jitfuse.backends.llvm.runtime.entries import Handler
-from jitfuse.cache import publish, sources_known, sources_now
+from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.cache import default_store, nothing_stored, publish, sources_known, sources_now
 from jitfuse.collecting import PAUSED
 from jitfuse.compile.bind import BoundEntry, Entrance
 from jitfuse.compile.call_plan import CallPlan
@@ -24,7 +25,7 @@ from jitfuse.compile.plan_binding import PlanBinder
 from jitfuse.compile.plan_literals import literal_arrays
 from jitfuse.compile.stored_plans import PlanName, find_plan, plan_entry, plan_name
 from jitfuse.lazy import cached_property
-from jitfuse.records import Record, fresh
+from jitfuse.records import NamedTuple, Record, fresh
 from jitfuse.tracing.found import Trace
 
 if TYPE_CHECKING:
@@ -65,16 +66,33 @@ class ModePlan:
         return lowered(self.runtime)[1]
 
 
+class Binding(NamedTuple):
+    """What binds a trace to native code beside the trace itself; `tensors` and `torch` as in `BoundEntry`."""
+
+    state: Mapping[str, np.ndarray[Any, Any]]
+    handler: Handler
+    tensors: Collection[int] = ()
+    torch: bool = False
+
+
 class Specialisation(Record):
     """One signature of a fused function."""
 
     trace: Trace
-    bound: BoundEntry
-    tensors: bool = False
-    """Whether native calls take or return torch tensors."""
+    binding: Binding
     plans: dict[bool, ModePlan] = fresh(default_factory=dict)
     gpu_plans: dict[Any, Any] = fresh(default_factory=dict)
     """What the modes compiled to on a GPU, by mode and by what lies on the host (`jitfuse.gpu.call`)."""
+
+    @property
+    def tensors(self) -> bool:
+        """Whether native calls take or return torch tensors."""
+        return self.binding.torch
+
+    @cached_property
+    def bound(self) -> BoundEntry:
+        """The native entry, with no mode's tables yet: made when native code is there to try it."""
+        return BoundEntry(Entrance.of(self.trace), *self.binding)
 
     def matches(self, args: Sequence[Any], kwargs: Mapping[str, Any], training: bool | None = None) -> bool:
         """Return whether a call belongs to this signature, in a mode where one is given."""
@@ -93,44 +111,50 @@ class Specialisation(Record):
         return Conditions.of(self.trace)
 
 
-def specialise(
-    trace: Trace, state: Mapping[str, np.ndarray[Any, Any]], handler: Handler, tensors: Collection[int] = (),
-    torch: bool = False,
-) -> Specialisation:
-    """Return the signature's native entry, with no mode compiled yet; `tensors` and `torch` as in `BoundEntry`."""
-    return Specialisation(trace, BoundEntry(Entrance.of(trace), state, handler, tensors, torch), tensors=torch)
-
-
 def compile_mode(
     spec: Specialisation, training: bool, origin: Origin, *, use_cache: bool, keep_plan: bool = True,
     schedule: str = "slack", chosen: dict[int, Any] | None = None,
 ) -> ModePlan:
-    """Compile one mode: passes -> plan -> kernels -> tables. Modes that agree share one plan.
+    """Compile one mode: passes -> plan -> kernels. Modes that agree share one plan.
 
     Where the disk knows the program, its plan and kernels come from there (`keep_plan`: and are put there). `chosen`
     is what `jitfuse.compile.planning` knows of programs of the same function. Raises CompileError where a kernel cannot
     be built.
     """
-    tables = spec.bound.entry.plan(not training)
-    if tables is not None and not spec.trace.mode_sensitive:
-        made = spec.plans[not training]
-    else:
+    made = None if spec.trace.mode_sensitive else spec.plans.get(not training)
+    if made is None:
         with PAUSED:
             made = _mode_plan(spec.trace, training, origin, schedule, use_cache, keep_plan, chosen)
-            tables = PlanBinder(
-                spec.bound, spec.trace.result, made.call, made.kernels, made.constants, origin.function
-            ).build()
     spec.plans[training] = made
-    spec.bound.entry.set_plan(training=training, plan=tables)
     return made
+
+
+def native_entry(spec: Specialisation, training: bool, function: str) -> tuple[Entry, bool]:
+    """Return a signature's native entry with the tables of a mode that is compiled, and whether these are new.
+
+    `function` is the function's name, for errors. Raises CompileError where the kernels cannot be linked.
+    """
+    entry, made = spec.bound.entry, spec.plans[training]
+    if entry.plan(training) is not None:
+        return entry, False
+    tables = entry.plan(not training) if spec.plans.get(not training) is made else None
+    if tables is None:
+        with PAUSED:
+            tables = PlanBinder(
+                spec.bound, spec.trace.result, made.call, made.kernels, made.constants, function
+            ).build()
+    entry.set_plan(training=training, plan=tables)
+    return entry, True
 
 
 def _mode_plan(
     trace: Trace, training: bool, origin: Origin, schedule: str, use_cache: bool, keep_plan: bool,
     chosen: dict[int, Any] | None,
 ) -> ModePlan:
-    name = plan_name(trace, training, schedule) if use_cache and not debugging() else None
-    found = find_plan(name, origin) if name is not None else None
+    uses_disk = use_cache and not debugging()
+    name = functools.cache(functools.partial(plan_name, trace, training, schedule))
+    known = name() if uses_disk and not nothing_stored(default_store()) else None
+    found = find_plan(known, origin) if known is not None else None
     if found is not None:
         return ModePlan(found.call, found.kernels, trace, training, schedule)
     from jitfuse.compile.planning import lowered, runtime_plan
@@ -139,11 +163,13 @@ def _mode_plan(
     call, forms = lowered(runtime)
     made_for = origin.replace(program=trace.program)
     kernels = kernels_for(forms, made_for, use_cache=use_cache) if forms else None
-    _store(name if keep_plan else None, call, kernels, origin, use_cache)
+    _store(name if uses_disk and keep_plan else None, call, kernels, origin, use_cache)
     return ModePlan(call, kernels, trace, training, schedule, runtime)
 
 
-def _store(name: PlanName | None, call: CallPlan, kernels: Kernels | None, origin: Origin, use_cache: bool) -> None:
+def _store(
+    name: Callable[[], PlanName | None] | None, call: CallPlan, kernels: Kernels | None, origin: Origin, use_cache: bool
+) -> None:
     """Put what has been made into the cache: behind the answer where the sources are still to be read for its keys.
 
     Of the kernels that is what this process compiled, be it for a function that uses no cache.
@@ -155,7 +181,8 @@ def _store(name: PlanName | None, call: CallPlan, kernels: Kernels | None, origi
         return
 
     def store() -> None:
-        planned = None if name is None else plan_entry(name, call, kernels, origin)
+        known = name() if name is not None else None
+        planned = None if known is None else plan_entry(known, call, kernels, origin)
         entries = [entry for one in made for entry in one.entries()]
         publish(*entries, *(() if planned is None else (planned,)), now=sources_now())
 

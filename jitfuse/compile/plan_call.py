@@ -6,15 +6,20 @@ same. Owns the buffers of a run. Does not own plans, kernels, or where a call's 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse.compile.bodies import KERNEL, bodies_of, window
 from jitfuse.compile.call_plan import CallPlan, KernelCall, LibraryCall, Window
-from jitfuse.compile.host_functions import host_function
-from jitfuse.compile.kernel_object import Kernels
+from jitfuse.compile.kernel_object import KERNEL, Kernels
 from jitfuse.dtypes import numpy_dtype
+from jitfuse.later import Later
+
+if TYPE_CHECKING:
+    from jitfuse.compile import bodies, host_functions
+else:
+    bodies = Later("jitfuse.compile.bodies")
+    host_functions = Later("jitfuse.compile.host_functions")
 
 Arrays = Mapping[int, np.ndarray[Any, Any]]
 OnStatus = Callable[[Any, int], Any]
@@ -40,8 +45,8 @@ class PlanCall:
             self._arrays["value", value] = np.empty(shape, numpy_dtype(dtype))
         for step in (*self.plan.steps, *self.plan.commits):
             if isinstance(step, LibraryCall):
-                bodies = bodies_of(step, self._kernels, self._name)
-                host_function(step, bodies)(*map(self._window, (*step.inputs, *step.outputs)))
+                held = bodies.bodies_of(step, self._kernels, self._name)
+                host_functions.host_function(step, held)(*map(self._window, (*step.inputs, *step.outputs)))
             else:
                 status = self._launch(step)
                 if status:
@@ -70,4 +75,4 @@ class PlanCall:
         return int(kernel(words.ctypes.data, 0, launch.units, aligned))
 
     def _window(self, operand: Window) -> np.ndarray[Any, Any]:
-        return window(self._address(operand.buffer, operand.offset), operand, self)
+        return bodies.window(self._address(operand.buffer, operand.offset), operand, self)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from jitfuse.compile.call_plan import IndexCheck
 from jitfuse.errors import BoundsError, JitfuseError
@@ -19,3 +20,8 @@ def kernel_error(name: str, checks: Sequence[IndexCheck], status: int) -> Jitfus
     check = checks[number]
     where = f", at {check.source}" if check.source else ""
     return BoundsError(f"{name}: index {index} is out of bounds for axis {check.axis} with size {check.extent}{where}")
+
+
+def raise_status(name: str, checks: Sequence[IndexCheck], status: int) -> NoReturn:
+    """Raise for a status of a kernel that Python has launched."""
+    raise kernel_error(name, checks, status)

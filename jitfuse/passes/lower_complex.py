@@ -7,18 +7,27 @@ and store the parts of pairs. Owns the walk and which operators stay as they are
 """
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.dtypes import COMPONENT, component
 from jitfuse.errors import UnsupportedError
 from jitfuse.ir import ops
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
-from jitfuse.passes import complex_arithmetic as arithmetic
-from jitfuse.passes import complex_functions as functions
-from jitfuse.passes import complex_inverses as inverses
-from jitfuse.passes.complex_power import power
-from jitfuse.passes.real_tensor import RealTensor, choose, is_nan, tensor
+from jitfuse.later import Later
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+
+if TYPE_CHECKING:
+    from jitfuse.passes import complex_arithmetic, complex_functions, complex_inverses, complex_power, real_tensor
+    from jitfuse.passes.real_tensor import RealTensor
+
+    Pair = tuple[RealTensor, RealTensor]
+else:
+    complex_arithmetic = Later("jitfuse.passes.complex_arithmetic")
+    complex_functions = Later("jitfuse.passes.complex_functions")
+    complex_inverses = Later("jitfuse.passes.complex_inverses")
+    complex_power = Later("jitfuse.passes.complex_power")
+    real_tensor = Later("jitfuse.passes.real_tensor")
 
 _MOVED: Final = frozenset({
     "where", "copy", "concat", "zeros", "full", "constant", "require", "make_complex", "real", "imag",
@@ -26,10 +35,6 @@ _MOVED: Final = frozenset({
 """Operators that only store or move complex values; so do views, updates and library calls."""
 _PARTS: Final = frozenset({"real", "imag", "conj"})
 """Operators of complex values that real ones have too."""
-
-_FORMULAS: Final = {**arithmetic.FORMULAS, **functions.FORMULAS, **inverses.FORMULAS}
-
-Pair = tuple[RealTensor, RealTensor]
 
 
 def lower_complex(program: FusedProgram) -> FusedProgram:
@@ -76,21 +81,19 @@ class _Lowering:
             return self._reduced(builder, step, inputs[0])
         if step.op_name == "power":
             base, exponent = inputs
-            made = power(self.parts(builder, base), self.parts(builder, exponent), self._literals.get(exponent))
+            literal = self._literals.get(exponent)
+            made = complex_power.power(self.parts(builder, base), self.parts(builder, exponent), literal)
             shape = self._program.meta[step.result_id].shape  # that of a literal exponent counts too
             real, imag = (p if p.shape == shape else p.call("broadcast_to", shape=shape) for p in made)
             return self._joined(builder, (real, imag))
-        formula = _FORMULAS.get(step.op_name)
-        if formula is None:
-            raise UnsupportedError(f"{step.op_name} has no complex kernel")
-        made = formula(*[self.parts(builder, i) for i in inputs])
+        made = _formula(step.op_name)(*[self.parts(builder, i) for i in inputs])
         return self._joined(builder, made) if isinstance(made, tuple) else int(made.id)
 
     def parts(self, builder: ProgramBuilder, value: int) -> Pair:
         """Return the real and the imaginary part of a complex value."""
         found = self._pairs.get(value)
         if found is None:
-            real, imag = (tensor(builder, builder.step(name, (value,), ())) for name in ("real", "imag"))
+            real, imag = (real_tensor.tensor(builder, builder.step(name, (value,), ())) for name in ("real", "imag"))
             found = self._pairs[value] = real, imag
         return found
 
@@ -111,12 +114,13 @@ class _Lowering:
         if step.op_name in ("real", "imag"):
             return self.parts(builder, inputs[0])[step.op_name == "imag"].id
         if step.op_name == "make_complex":
-            return self._joined(builder, (tensor(builder, inputs[0]), tensor(builder, inputs[1])))
+            real, imag = (real_tensor.tensor(builder, i) for i in inputs)
+            return self._joined(builder, (real, imag))
         return None
 
     def _cast(self, builder: ProgramBuilder, value: int, dtype: str) -> int:
         if builder.meta[value].dtype not in COMPONENT:
-            x = tensor(builder, value).to(component(dtype))
+            x = real_tensor.tensor(builder, value).to(component(dtype))
             return self._joined(builder, (x, _zeros_like(builder, value, component(dtype))))
         real, imag = self.parts(builder, value)
         if dtype in COMPONENT:
@@ -135,18 +139,28 @@ class _Lowering:
         raise UnsupportedError(f"{step.op_name} over complex numbers has no kernel")
 
 
+def _formula(name: str) -> Callable[..., Any]:
+    """Return the formula of an operator over parts; raises UnsupportedError where there is none."""
+    for module in (complex_arithmetic, complex_functions, complex_inverses):
+        if name in module.FORMULAS:
+            formula: Callable[..., Any] = module.FORMULAS[name]
+            return formula
+    raise UnsupportedError(f"{name} has no complex kernel")
+
+
 def _zeros_like(builder: ProgramBuilder, value: int, dtype: str) -> RealTensor:
     shape = builder.meta[value].shape
-    return tensor(builder, builder.step("zeros", (), make_attrs({"shape": shape, "dtype": dtype})))
+    return real_tensor.tensor(builder, builder.step("zeros", (), make_attrs({"shape": shape, "dtype": dtype})))
 
 
 def _extreme(name: str, x: Pair, attrs: dict[str, object]) -> Pair:
     """Return the first or the last in lexicographic order; NaN in both parts where any part is NaN."""
     real, imag = x
     worst = float("inf") if name == "min" else float("-inf")
-    bad = (is_nan(real) | is_nan(imag)).call("any", axis=attrs["axis"], keepdims=attrs["keepdims"])
+    is_bad = real_tensor.is_nan(real) | real_tensor.is_nan(imag)
+    bad = is_bad.call("any", axis=attrs["axis"], keepdims=attrs["keepdims"])
     kept = {**attrs, "keepdims": True}
     best = real.call(name, **kept)
-    second = choose(real == best, imag, worst).call(name, **attrs)
+    second = real_tensor.choose(real == best, imag, worst).call(name, **attrs)
     first = real.call(name, **attrs)
-    return choose(bad, float("nan"), first), choose(bad, float("nan"), second)
+    return real_tensor.choose(bad, float("nan"), first), real_tensor.choose(bad, float("nan"), second)

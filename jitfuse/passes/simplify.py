@@ -1,7 +1,7 @@
 """Fold, share and simplify: rewrites that keep every IEEE result, bit for bit."""
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,8 +9,13 @@ from jitfuse.dtypes import is_narrow, kind, numpy_dtype
 from jitfuse.ir import ops, shape_rules
 from jitfuse.ir.program import FusedProgram, OpStep, make_attrs
 from jitfuse.ir.stages import POSITIONS
-from jitfuse.passes.known_places import picked, read_at_known, written_at_known
+from jitfuse.later import Later
 from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+
+if TYPE_CHECKING:
+    from jitfuse.passes import known_places
+else:
+    known_places = Later("jitfuse.passes.known_places")
 
 
 def share(program: FusedProgram) -> FusedProgram:
@@ -123,9 +128,9 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
     if name == "matmul":
         return _rows_together(builder, inputs)
     if name == "gather":
-        return read_at_known(builder, step, inputs)
+        return known_places.read_at_known(builder, step, inputs)
     if name == "update_at":
-        return written_at_known(builder, inputs)
+        return known_places.written_at_known(builder, inputs)
     if len(inputs) != 1:
         return None
     (x,) = inputs
@@ -159,7 +164,7 @@ def _simpler(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> 
         return x if step.attr("shape") == meta.shape else None
     if name == "slice":
         whole = step.attr("counts") == meta.shape and all(s == 1 for s in step.attr("steps"))
-        return x if whole else picked(builder, step, x)
+        return x if whole else known_places.picked(builder, step, x)
     return None
 
 

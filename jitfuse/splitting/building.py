@@ -10,12 +10,11 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from jitfuse.compile.delivery import Delivery
 from jitfuse.compile.matching import Conditions
 from jitfuse.errors import OverlapError
-from jitfuse.function_limits import Limits
 from jitfuse.splitting.segment import Segment
 from jitfuse.splitting.signals import (
     BRANCHED,
@@ -24,12 +23,11 @@ from jitfuse.splitting.signals import (
     REPLAYED,
     TRACED,
     TRACED_AT_PLACE,
-    BranchSignal,
-    ChangedSignal,
     LoopClosedSignal,
+    RestartSignal,
     SplitSignal,
 )
-from jitfuse.splitting.tree import Call, Edge, Position, Result, State, Tree
+from jitfuse.splitting.tree import Edge, Position, Result, State, Tree, Walk
 from jitfuse.tracing.cutting import Part, Place, cut
 from jitfuse.tracing.found import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
 from jitfuse.tracing.memory import Storage
@@ -41,31 +39,20 @@ from jitfuse.tracing.session import Session
 from jitfuse.tracing.source import is_user_code
 from jitfuse.tracing.view import Guard, branches
 
+if TYPE_CHECKING:
+    from jitfuse.function.breaks import Breaks
+
 _WAYS: Final = 6
 """States of a place among which one may come again but for counters: a loop with branches has several ways round."""
-
-
-class Host(Protocol):
-    """What a fused function does for its tree."""
-
-    def segment_of(self, part: Part, training: bool) -> Segment:
-        """Return the segment of a part."""
-        ...
-
-    def count_split(self) -> None:
-        """Hear that a program has been split."""
-        ...
 
 
 class Building:
     """The splitter of one trace of a call. `position` is where the tree ends, and moves on with it."""
 
-    def __init__(
-        self, tree: Tree, call: Call, position: Position, training: bool, host: Host, limits: Limits
-    ) -> None:
+    def __init__(self, tree: Tree, walk: Walk, position: Position, training: bool, breaks: Breaks) -> None:
         self.position = position
         self._tree = tree
-        self._call, self._training, self._host, self._limits = call, training, host, limits
+        self._walk, self._training, self._breaks, self._limits = walk, training, breaks, breaks.limits
         state, answer, _ = position
         self._known = state.path() + ([(state, answer)] if answer is not None else [])
         self._count = 0
@@ -119,9 +106,9 @@ class Building:
                     self._limits.note_length(question, new)
             due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
             if due and question.place not in self._one_way and self._go_both_ways(question):
-                raise BranchSignal
+                raise RestartSignal
             if often == LOOPED and nth >= len(self._known) and question.number is bool and self._goes_round():
-                raise BranchSignal
+                raise RestartSignal
             if often == REPLAYED and nth < len(self._known):
                 self._limits.note_rounds(question)
             if nth < len(self._known):
@@ -154,7 +141,7 @@ class Building:
         """Count an answer; where the bound of a range has shown too many, its loop is the program's from now on."""
         is_new = question.what == "int()" and question.place not in self._one_way
         if is_new and self._limits.is_one_too_many(question, answer) and self._go_both_ways(question):
-            raise BranchSignal
+            raise RestartSignal
         self._limits.note_answer(question, answer)
 
     def _note_state(self, run: Recorder, question: Question, python: PythonState | None) -> None:
@@ -179,7 +166,8 @@ class Building:
         known = state.question
         assert known is not None
         if (state.mark, known.what, known.place) != (self._mark, question.what, question.place):
-            raise ChangedSignal
+            self._limits.note_change()
+            raise RestartSignal
         self._conditions(run.session, run.view.trail.guards, _written(run))
         self._note_state(run, question, state.python)
         if self._count == len(self._known):
@@ -215,9 +203,9 @@ class Building:
             keep=places[len(tensors) :], target=target,
         )
         self._attach(edge)
-        self._host.count_split()
+        self._breaks.count()
         self._limits.note_effort(question, *self.effort)
-        answer = self._call.run(edge)
+        answer = self._walk.run(edge)
         assert answer is not None
         self.position = Position(target, answer, answer.key)
         self._note_answer(question, answer)
@@ -253,7 +241,8 @@ class Building:
         if self._stopped is not None:
             raise self._stopped
         if self._count < len(self._known):
-            raise ChangedSignal
+            self._limits.note_change()
+            raise RestartSignal
         session, boundary = end.session, end.boundary
         self._ops = len(session.graph.ops)
         outputs: dict[str, int] = {}
@@ -269,7 +258,7 @@ class Building:
         result = Result(end.result, places, session.torch)
         edge = self._edge(session, end.guards, part, boundary.writes, result=result)
         self._attach(edge)
-        return self._call.finish(edge)
+        return self._walk.finish(edge)
 
     # ------------------------------------------------------------------ edges
     def _cut(self, session: Session, tensors: Sequence[int]) -> tuple[Part, tuple[Place, ...]]:
@@ -292,15 +281,15 @@ class Building:
         conditions, feeds = self._conditions(session, guards, writes)
         empty = not part.boundary.outputs and not part.boundary.writes
         for feed in feeds:
-            self._call.bound[feed] = session.feeds[feed].value  # not read again: the function may have written there
-        self._call.eager = self._call.eager or session.eager
+            self._walk.bound[feed] = session.feeds[feed].value  # not read again: the function may have written there
+        self._walk.eager = self._walk.eager or session.eager
         draws = session.random_feed is not None
         segment = None if empty else self._segment(part)
         return Edge(conditions, feeds, draws, segment, () if empty else part.places, **rest)
 
     def _segment(self, part: Part) -> Segment:
         """Return the segment of a part, unless the call comes to more than is worth compiling."""
-        segment = self._host.segment_of(part, self._training)
+        segment = self._breaks.segment_of(part, self._training)
         self._steps += segment.steps
         self._limits.note_writes(segment.spec.trace.program)
         return segment

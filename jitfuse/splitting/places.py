@@ -18,12 +18,9 @@ from jitfuse.compile.step_binding import StepBinder
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Meta
 from jitfuse.splitting.segment import Segment
+from jitfuse.splitting.signals import UnfitSignal
 from jitfuse.splitting.tree import State
 from jitfuse.splitting.ways import Part, Way
-
-
-class UnfitError(Exception):
-    """A part whose values cannot be placed; never leaves this package."""
 
 
 class Held(NamedTuple):
@@ -75,11 +72,11 @@ class Places:
                 self._note(way, way.edge.target)
 
     def _note(self, way: Way, target: State) -> None:
-        """Note what a state keeps; raises UnfitError where a way back to it has something else."""
+        """Note what a state keeps; raises UnfitSignal where a way back to it has something else."""
         before, made = self._kept.get(way.source, []), self._metas(way.edge.segment)
         kept = [before[p.number] if p.kind == "kept" else made[p.number] for p in way.edge.keep]
         if self._kept.setdefault(target, kept) != kept:
-            raise UnfitError
+            raise UnfitSignal
 
     def _metas(self, segment: Segment | None) -> list[Meta]:
         if segment is None:
@@ -132,7 +129,7 @@ class Places:
         """Begin the loops around a state, once in a call: they take over what is kept, and get memory of their own."""
         binder, builder = self._binder, self._binder.builder
         if len({held.place for held in kept}) < len(kept):
-            raise UnfitError
+            raise UnfitSignal
         self._heads[head] = [Held(builder.value(), 0, held.meta) for held in kept]
         moves = [(new.value, *held.place) for new, held in zip(self._heads[head], kept, strict=True)]
 
@@ -156,7 +153,7 @@ class Places:
         pairs = []
         for place, source in zip(places, sources, strict=True):
             if source.value == ARENA:
-                raise UnfitError
+                raise UnfitSignal
             now = where.get(source.value, source.value)
             if now != place.value:
                 pairs.append((place.value, now))
@@ -164,7 +161,7 @@ class Places:
                 where[other], holds[now] = now, other
                 where[source.value], holds[place.value] = place.value, source.value
         if len({source.value for source in sources}) < len(sources):
-            raise UnfitError
+            raise UnfitSignal
         self._binder.builder.swap(pairs)
         return {value: Held(now, 0, meta) for value, now, meta in self._metas_of(where, places, sources)}
 

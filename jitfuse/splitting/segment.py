@@ -15,11 +15,10 @@ import optree
 
 from jitfuse import compile as compiler
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
-from jitfuse.backends.llvm.runtime.entries import StateBlock
 from jitfuse.compile.direct import call_directly
 from jitfuse.errors import CompileError, JitfuseError
 from jitfuse.fallback import interpret
-from jitfuse.function_signatures import raise_status
+from jitfuse.function.native import NativeEntries, is_supported
 from jitfuse.ir.liveness import looks_at_mode
 from jitfuse.options import Options
 from jitfuse.tracing.cutting import Part
@@ -27,15 +26,14 @@ from jitfuse.tracing.found import FeedSource, Trace
 from jitfuse.tracing.results import OutputLeaf, ResultTree
 from jitfuse.tracing.view import Chain
 
-Note = Callable[[], Callable[[str, JitfuseError], None] | None]
-"""A weak reference to what is told of fallbacks."""
+NoteFallback = Callable[[str, JitfuseError], None]
 
 
 class Segment(NativeCallable):
     """Called with the part's inputs in order; returns a tuple of new arrays, one for each output, of any rank."""
 
     def __init__(
-        self, part: Part, training: bool, origin: compiler.Origin, options: Options, note: Note, *,
+        self, part: Part, training: bool, origin: compiler.Origin, options: Options, note_fallback: NoteFallback, *,
         many: bool = False, chosen: dict[int, Any] | None = None,
     ) -> None:
         """`many`: it is one of many, so that fewer equal iterations become a loop. `chosen`: how others are lowered."""
@@ -51,18 +49,19 @@ class Segment(NativeCallable):
             positional=len(part.inputs), keywords=(), mode_sensitive=looks_at_mode(program), trace_ms=0.0,
             mode=training,
         )
-        self._training, self._origin, self._options, self._note = training, origin, options, note
+        self._training, self._origin, self._options, self._note_fallback = training, origin, options, note_fallback
         self._chosen = chosen
-        self._on_status = functools.partial(raise_status, origin.function)
+        self._on_status = functools.partial(compiler.raise_status, origin.function)
         self.lock = threading.Lock()
-        self._state: StateBlock | None = None
+        self._entries = NativeEntries(training)
+        self._entries.serve(self)
         self._direct_launches = 0
-        self.spec = compiler.specialise(trace, {}, self._on_status)
+        self.spec = compiler.Specialisation(trace, compiler.Binding({}, self._on_status))
 
     @property
     def launches(self) -> int:
         """Kernels that were launched so far."""
-        return self._direct_launches + (self._state.launches if self._state is not None else 0)
+        return self._direct_launches + self._entries.launches
 
     @property
     def steps(self) -> int:
@@ -83,13 +82,12 @@ class Segment(NativeCallable):
         try:
             self.prepare()
         except CompileError as error:
-            note = self._note()
-            if note is not None:
-                note("the interpreter", error)
+            self._note_fallback("the interpreter", error)
             found = interpret(self.spec.trace, self._training, values, {}, {}).to(values, {})
             return tuple(np.array(a, order="C") for a in found)
-        if self._start_native():
-            return self(*values)
+        done = self._entries.attempt(self._training, values, {}) if self._starts_native() else None
+        if done is not None:
+            return done.value
         made = self.spec.plans[self._training]
         self._direct_launches += made.call.launches
         try:
@@ -98,22 +96,14 @@ class Segment(NativeCallable):
                 self._origin.function,
             ).to(values, {})
         finally:
-            if self.native:
+            if is_supported:
                 compiler.build_runtime()
 
-    def _start_native(self) -> bool:
+    def _starts_native(self) -> bool:
         """Hand calls to native code from now on; False where there is none, or where it has just refused one."""
         with self.lock:
-            if self._state is not None or not self.native:
+            if not is_supported or not compiler.runtime_is_ready(self.spec.plans[self._training].call):
                 return False
-            if not compiler.runtime_is_ready(self.spec.plans[self._training].call):
-                return False
-            runtime = compiler.native_runtime()
-            runtime.accept_error_state()
-            self._state = StateBlock(_on_miss, training=self._training)
-            self._state.prepend(self.spec.bound.entry)
-            return self.attach(runtime.address("jf_fastcall"), self._state.address, keep=self._state)
-
-
-def _on_miss(owner: Any, *values: Any) -> Any:
-    return owner.__call__(*values)
+            compiler.native_runtime().accept_error_state()
+            entry, _ = compiler.native_entry(self.spec, self._training, self._origin.function)
+            return self._entries.prepend(entry)

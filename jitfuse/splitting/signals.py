@@ -1,4 +1,4 @@
-"""What ends a run of the user's function early, and how much of it is traced at most.
+"""What ends a run of the user's function early, or the making of native tables, and how much is traced at most.
 
 The signals are no Exceptions, lest user code catches them by accident.
 """
@@ -30,13 +30,14 @@ class LoopClosedSignal(SplitSignal):
     """The function has come to a state that is known: the call goes on from there, along the tree."""
 
 
-class BranchSignal(SplitSignal):
-    """Branches of the function are to go another way, or both: it is traced from the beginning."""
-
-
-class ChangedSignal(SplitSignal):
-    """The function does not ask what it asked before in the same situation, so that the tree is wrong."""
+class RestartSignal(SplitSignal):
+    """The tree is wrong, for branches are to go another way, or both, or the function asks what it did not ask before
+    in the same situation: it is traced from the beginning."""
 
 
 class GiveUpSignal(SplitSignal):
     """The function has looked at too many different values."""
+
+
+class UnfitSignal(BaseException):
+    """The values of a tree cannot be placed in native tables: Python goes along it."""

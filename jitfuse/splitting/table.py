@@ -75,7 +75,7 @@ class Table:
         return 0 if segment is None else segment.spec.plans[self._part.training].call.arena_bytes
 
     def build(self) -> Any:
-        """Return the plan; raises UnfitError where values cannot be placed."""
+        """Return the plan; raises UnfitSignal where values cannot be placed."""
         todo = [_Todo(self._part.ways[0], (), self._binder.reserved, {}, False)]
         while todo:
             item = todo.pop()

@@ -91,8 +91,8 @@ class Edge(Record, eq=False):
     result: Result | None = None
 
 
-class Call:
-    """One call of a split function: its arguments, what is bound to feeds, what is kept between segments."""
+class Walk:
+    """One call along the tree: its arguments, what is bound to feeds, what is kept between segments."""
 
     def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], random: np.ndarray[Any, Any]) -> None:
         self.args, self.kwargs = args, kwargs
@@ -120,7 +120,7 @@ class Call:
         self._met.add(id(edge))
         return True
 
-    def way_on(self, position: Position) -> Edge | None:
+    def edge_from(self, position: Position) -> Edge | None:
         """Return the edge by which a call goes on, where one is known."""
         return next((e for e in position.state.edges.get(position.key, ()) if self.meets(e)), None)
 
@@ -223,18 +223,18 @@ def start_key(args: Sequence[Any], kwargs: Mapping[str, Any], training: bool) ->
     return len(args), tuple(kwargs), training
 
 
-def walk(call: Call, position: Position) -> tuple[Position, Edge | None]:
+def go_along(walk: Walk, position: Position) -> tuple[Position, Edge | None]:
     """Go on along edges that are known; return where the call is then, and the last edge, which has not run yet.
 
     None stands for an edge that is not known.
     """
     while True:
-        edge = call.way_on(position)
+        edge = walk.edge_from(position)
         if edge is None:
             return position, None
-        call.bind(edge)
+        walk.bind(edge)
         if edge.target is None:
             return position, edge
-        answer = call.run(edge)
+        answer = walk.run(edge)
         assert answer is not None
         position = Position(edge.target, answer, answer.key)

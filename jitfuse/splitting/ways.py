@@ -15,7 +15,7 @@ from jitfuse.compile.bind import Entrance
 from jitfuse.compile.matching import Conditions
 from jitfuse.ir.program import RANDOM_STATE, Meta
 from jitfuse.records import Record, fresh
-from jitfuse.splitting.tree import Call, Edge, State, Tree
+from jitfuse.splitting.tree import Edge, State, Tree, Walk
 from jitfuse.tracing.found import FeedSource
 from jitfuse.tracing.view import Chain, Guard
 
@@ -97,7 +97,7 @@ class _Meeting(Record):
         return own
 
 
-def part_for(tree: Tree, call: Call, key: Hashable, training: bool, *, torch: bool) -> Part | None:
+def part_for(tree: Tree, call: Walk, key: Hashable, training: bool, *, torch: bool) -> Part | None:
     """Return the part of a tree for calls like this one, which begin with a key; None where there is none.
 
     There is none either where no way leads to a result, or where there are too many. `torch` says whether the caller
@@ -139,7 +139,7 @@ def part_for(tree: Tree, call: Call, key: Hashable, training: bool, *, torch: bo
     return Part(tree, training, entrance, ways, following, heads, identity)
 
 
-def _is_native(edge: Edge, call: Call, training: bool) -> bool:
+def _is_native(edge: Edge, call: Walk, training: bool) -> bool:
     """Return whether native code can read what an edge reads, neither eager arrays nor tensors, and run it."""
     sources = [s.source for s in edge.feeds.values() if s.kind == "array"]
     read = [s.resolve(call.args, call.kwargs) for s in sources if isinstance(s, Chain)]

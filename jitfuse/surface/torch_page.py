@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from jitfuse.frameworks import Adapted, tensor_ids
+from jitfuse.frameworks import Adapted
 from jitfuse.surface.examples import Outcome, function_of, outcome
 from jitfuse.surface.page import page_of
 from jitfuse.surface.torch_arguments import torch_arguments
@@ -42,7 +42,7 @@ def _tried(example: str) -> Outcome:
     function, used = function_of(example, space(), list(made))
     given = tuple(made[k] for k in used)
     call = Adapted(given, {})
-    return outcome(function, list(call.args), tensor_ids(call.tensors, call.args, {}), given)
+    return outcome(function, list(call.args), call.tensor_ids, given)
 
 
 def page() -> str:

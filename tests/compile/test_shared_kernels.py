@@ -62,7 +62,7 @@ def counts(fused: Any) -> tuple[int, int]:
 
 
 def made_for(fused: Any) -> Any:
-    return fused._specs[0].plans[False].kernels
+    return fused.parts.specs[0].plans[False].kernels
 
 
 def test_programs_share_kernels_in_a_process() -> None:
@@ -213,4 +213,4 @@ def test_what_a_folder_that_is_only_read_lacks_is_compiled_once(
         forget()
         again = called(wanted)
         assert counts(again) == (0, 1) and again.stats()["cache_misses"] == 0
-        assert "runtime" not in vars(again._specs[0].plans[False])  # the plan was found too
+        assert "runtime" not in vars(again.parts.specs[0].plans[False])  # the plan was found too

@@ -35,9 +35,9 @@ def test_fused_as_it_stands(program: Program) -> None:
         assert fused.stats()["fallbacks"] == 0
         if not program.splits:
             assert fused.stats()["traces"] == 1
-            misses = fused._state.misses
+            misses = fused.parts.entries.misses
             fused(*arguments)
-            assert fused._state.misses == misses
+            assert fused.parts.entries.misses == misses
 
 
 def test_there_are_many() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import jitfuse as jf
-from jitfuse import function_splits
+from jitfuse import function_limits
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.ir.text import parse
 from jitfuse.ir.verify import verify
@@ -20,13 +20,13 @@ RNG = np.random.default_rng(5)
 @contextmanager
 def limits(ops: int, iterations: int, fused: int = 64) -> Iterator[None]:
     """Roll from so many ops and iterations on, with so many ops in one iteration; what is written out may be long."""
-    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_splits.MAX_STEPS
+    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_limits.MAX_STEPS
     long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS = ops, iterations, fused
-    function_splits.MAX_STEPS = 1 << 60  # type: ignore[misc]
+    function_limits.MAX_STEPS = 1 << 60  # type: ignore[misc]
     try:
         yield
     finally:
-        long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_splits.MAX_STEPS = before  # type: ignore[misc]
+        long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_limits.MAX_STEPS = before  # type: ignore[misc]
 
 
 def results(fn: Callable[..., Any], args: tuple[Any, ...], calls: int = 2) -> list[np.ndarray]:

@@ -264,7 +264,7 @@ def test_no_product_between_is_stored(function: Callable[..., Any], dtype: str) 
         tolerance = 2000 * np.finfo(dtype).eps
         np.testing.assert_allclose(fused(q, k, v), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
         assert "products of products chained" in fused.explain(q, k, v)
-        (plan,) = (spec.plans[False].runtime for spec in fused._specs)
+        (plan,) = (spec.plans[False].runtime for spec in fused.parts.specs)
         scores = np.prod([*batch, *queries, *keys]) * np.dtype(dtype).itemsize
         assert plan.arena_bytes < max(scores, 4096)
 

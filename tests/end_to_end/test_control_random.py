@@ -99,6 +99,6 @@ def test_random_bodies(recipe: Recipe, dtype: str, size: int, seed: int) -> None
         same(fused(x, rows, n), want)
     program = fused.program(x, rows, n)
     verify(program)
-    sources = fused._specs[0].trace.feeds  # among them numbers of the recipe
+    sources = fused.parts.specs[0].trace.feeds  # among them numbers of the recipe
     feeds = {f: sources[f].source.resolve((x, rows, n), {}) for f in program.feeds}
     same(list(ProgramRunner(program)(feeds).outputs.values()), list(want))

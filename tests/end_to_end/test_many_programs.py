@@ -42,7 +42,7 @@ def pages():
     with open("/proc/self/maps") as file:
         return {"resident": resident, "mappings": sum(1 for _ in file), "objects": len(_objects)}
 
-sys.modules["jitfuse.function_signatures"].MAX_SIGNATURES = 32
+sys.modules["jitfuse.function.table"].MAX_SIGNATURES = 32
 native_runtime()
 x = np.linspace(0.1, 7.0, 61)
 many = jf.fuse(lambda x, number: chain(100_003, x), static_argnames=("number",))

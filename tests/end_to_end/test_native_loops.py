@@ -32,13 +32,13 @@ def check(fn: Any, *args: Any) -> Any:
     fused = jf.fuse(fn)
     fused(*args)
     fused(*args)
-    misses = fused._state.misses
+    misses = fused.parts.entries.misses
     for _ in range(3):
         got = fused(*args)
         for a, b in zip(got if type(got) is tuple else (got,), want if type(want) is tuple else (want,), strict=True):
             np.testing.assert_array_equal(a, b)
             assert np.asarray(a).dtype == np.asarray(b).dtype
-    assert fused._state.misses == misses, "calls ran through Python"
+    assert fused.parts.entries.misses == misses, "calls ran through Python"
     return fused
 
 

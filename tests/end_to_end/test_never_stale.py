@@ -32,7 +32,7 @@ SCALE_FACTOR = 2.5
 
 def key_of(fused: Any) -> str:
     """Return the key of the one object that the last signature of a function runs."""
-    key: str = fused._specs[0].plans[False].kernels.objects[0].key
+    key: str = fused.parts.specs[0].plans[False].kernels.objects[0].key
     return key
 
 
@@ -65,7 +65,7 @@ def test_another_helper_is_another_key_and_the_first_one_comes_back(monkeypatch:
     for function in (plus, minus, plus):
         monkeypatch.setitem(globals(), "helper", function)
         np.testing.assert_allclose(fused(x), function(np.sin(x)) * 3.0, rtol=1e-14, atol=1e-15)
-    assert len({spec.plans[False].kernels.objects[0].key for spec in fused._specs}) == 2
+    assert len({spec.plans[False].kernels.objects[0].key for spec in fused.parts.specs}) == 2
 
 
 def test_another_default_argument_is_another_result() -> None:
@@ -129,7 +129,7 @@ def {function}({argument}, weight):
 
 x = np.linspace(-2, 2, 60).reshape(12, 5)
 got = {function}(x, 0.25)
-plain = {function}._fn(x, 0.25)
+plain = {function}.__wrapped__(x, 0.25)
 for name in plain:
     np.testing.assert_allclose(got[name], plain[name], rtol=1e-13, atol=1e-13)
 print(json.dumps([{{"keys": sorted(k.key for k in {function}.kernels), **{function}.stats()}}, jf.__file__]))

@@ -215,8 +215,8 @@ from jitfuse.compile.stored_plans import find_plan, plan_name
 f = jf.fuse(lambda x: np.cos(x) * 0.75)
 f(np.linspace(0, 1, 9))
 native_runtime()
-(spec,) = f._specs
-made, origin = spec.plans[False], f._origin()
+(spec,) = f.parts.specs
+made, origin = spec.plans[False], f.parts.definition.origin
 name = plan_name(spec.trace, False, "slack")
 (whole,) = made.kernels.objects
 key, canonical = whole.key, whole.entry.canonical

@@ -87,5 +87,5 @@ def test_numbers_of_python(number: Any) -> None:
                 for a, b in zip(others, rest, strict=True):
                     np.testing.assert_allclose(a, b, rtol=1e-12)
             assert fused.stats()["fallbacks"] == 0
-            rolled = sum(loops(s.trace.program) for s in fused._specs)
+            rolled = sum(loops(s.trace.program) for s in fused.parts.specs)
         assert rolled == (n > 8)

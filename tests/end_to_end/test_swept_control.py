@@ -23,7 +23,8 @@ def direct(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 def swept(fused: Any) -> int:
     """Return how many of a function's kernels run loops."""
-    return sum(form.sweep is not None for spec in fused._specs for plan in spec.plans.values() for form in plan.forms)
+    plans = [plan for spec in fused.parts.specs for plan in spec.plans.values()]
+    return sum(form.sweep is not None for plan in plans for form in plan.forms)
 
 
 def check(fn: Any, reference: Any, *args: Any, kernels: int | None = 1) -> None:

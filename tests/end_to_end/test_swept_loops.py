@@ -63,7 +63,7 @@ def results(fn: Any, args: tuple[Any, ...]) -> list[Any]:
 
 def swept(fused: Any) -> list[Any]:
     """Return the forms of a function's kernels that run loops."""
-    plans = [plan for spec in fused._specs for plan in spec.plans.values()]
+    plans = [plan for spec in fused.parts.specs for plan in spec.plans.values()]
     assert plans and all(isinstance(plan, ModePlan) for plan in plans)
     return [form for plan in plans for form in plan.forms if form.sweep is not None]
 

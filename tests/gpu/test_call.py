@@ -141,7 +141,7 @@ def test_writes() -> None:
     same(t, expected)
     same(view, expected[2:])
     same(total, expected.sum(dtype="float32"), 1e-6)
-    g = jf.fuse(f._fn, device="gpu")
+    g = jf.fuse(f.__wrapped__, device="gpu")
     g(x)
     np.testing.assert_array_equal(x, expected)
 

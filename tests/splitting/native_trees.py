@@ -12,7 +12,8 @@ import jitfuse as jf
 
 def misses(fused: Any) -> int:
     """Return how many calls have come to Python since the first table."""
-    return -1 if fused._state is None else fused._state.misses
+    misses: int = fused.parts.entries.misses
+    return misses
 
 
 def native(function: Callable[..., Any], *calls: tuple[Any, ...], known: int = 8) -> Any:

@@ -31,7 +31,7 @@ def looking(x: Any) -> Any:
 @pytest.mark.parametrize(("limit", "value", "fn", "what"), [
     ("jitfuse.tracing.recorder.MAX_OPS", 20, chain, "more than 20 operators, last at "),
     ("jitfuse.tracing.recorder.MAX_OPS", 20, looking, "more than 20 operators, last at "),
-    ("jitfuse.function_splits.MAX_STEPS", 20, chain, "more than 20 steps"),
+    ("jitfuse.function_limits.MAX_STEPS", 20, chain, "more than 20 steps"),
     ("jitfuse.function_limits.MAX_EFFORT", 20_000, looking, "looks at data, last at "),
 ])
 def test_plain_python_takes_over(monkeypatch: pytest.MonkeyPatch, limit: str, value: int, fn: Any, what: str) -> None:
@@ -53,7 +53,7 @@ def test_plain_python_takes_over(monkeypatch: pytest.MonkeyPatch, limit: str, va
 def test_what_is_asked_for_is_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where plain Python must not take over, or there is no call to answer, all is traced."""
     monkeypatch.setattr("jitfuse.tracing.recorder.MAX_OPS", 20)
-    monkeypatch.setattr("jitfuse.function_splits.MAX_STEPS", 20)
+    monkeypatch.setattr("jitfuse.function_limits.MAX_STEPS", 20)
     assert len(jf.fuse(chain).program(X).steps) > 20
     np.testing.assert_allclose(jf.fuse(chain, strict=True)(X), chain(X), rtol=1e-12)
 
@@ -178,7 +178,7 @@ def test_other_sizes_are_no_other_ways(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_steps_of_complex_numbers_count_as_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.function_splits.MAX_STEPS", 60)
+    monkeypatch.setattr("jitfuse.function_limits.MAX_STEPS", 60)
 
     def products(x: Any) -> Any:
         for k in range(20):

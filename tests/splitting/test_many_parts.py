@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.function_splits import MANY_SEGMENTS
+from jitfuse.function.breaks import MANY_SEGMENTS
 
 
 def orthogonal(a: Any, v: Any, k: Any) -> Any:
@@ -47,7 +47,7 @@ def rotated(h: Any, k: Any) -> Any:
 
 def rolled(fused: Any) -> list[bool]:
     """Return of each segment whether there is a loop in it."""
-    return ["rolled_loop" in s.spec.trace.program.op_names for s in fused._segments.values()]
+    return ["rolled_loop" in s.spec.trace.program.op_names for s in fused.parts.plain.breaks.segments.values()]
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 20])

@@ -159,11 +159,26 @@ def test_random_numbers() -> None:
         jf.random.seed(k)
         found = [fused(x), fused(x)]
         jf.random.seed(k)
-        other._native_tree = None
-        if other._state is not None:
-            other._forget_signatures()
+        other.parts.plain.breaks.native_tree = None
+        other.parts.plain.forget()
         same([other(x), other(x)], found)
     assert misses(fused) < 40
+
+
+def test_a_path_that_draws_from_the_global_rng_when_native_code_has_the_others() -> None:
+    def f(x):
+        while np.abs(x).max() > 1:
+            x = x * 0.5
+        return [x + np.random.rand(2)] if x[0] < 0 else x
+
+    fused = native(f, (np.array([3.0, 1.0]),), (np.array([9.0, 1.0]),))
+    for k in range(6):
+        found, wanted = [], []
+        for function, numbers in ((f, wanted), (fused, found)):
+            np.random.seed(k)
+            numbers += [function(np.array([-3.0 - k, 1.0])), np.random.rand()]
+        same(found, wanted)
+    assert fused.stats()["fallbacks"] == 0 and fused.stats()["traces"] > 2
 
 
 def test_statuses() -> None:

@@ -94,7 +94,7 @@ def test_giving_up_leaves_the_tables() -> None:
 @pytest.mark.parametrize("limit", ["MAX_SEGMENTS", "MAX_STATES"])
 def test_starting_over(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     monkeypatch.setattr(f"jitfuse.function_limits.{limit}", 6)
-    monkeypatch.setattr("jitfuse.function_signatures.MAX_SIGNATURES", 2)
+    monkeypatch.setattr("jitfuse.function.table.MAX_SIGNATURES", 2)
 
     def f(x):
         if x.shape[0] == 9:

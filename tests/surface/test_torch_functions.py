@@ -11,7 +11,7 @@ import optree
 import pytest
 
 import jitfuse as jf
-from jitfuse.frameworks import Adapted, tensor_ids
+from jitfuse.frameworks import Adapted
 from jitfuse.surface.examples import function_of
 from jitfuse.surface.torch_examples import REFUSED, SPLITTING, functions
 from jitfuse.tracing.foreign import array_as_tensor
@@ -80,7 +80,7 @@ def _as_tensor(leaf: Any) -> Any:
 def test_traces_agree_with_torch(name: str, replay: Any) -> None:
     def run(function: Any, values: Any) -> Any:
         call = Adapted(tuple(values), {})
-        traced = trace(function, call.args, {}, foreign=tensor_ids(call.tensors, call.args, {}))
+        traced = trace(function, call.args, {}, foreign=call.tensor_ids)
         result = call.delivered(replay(traced, call.args))
         return optree.tree_map(_as_tensor, result) if traced.torch and not call.tensors else result
 

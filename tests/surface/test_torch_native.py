@@ -65,9 +65,9 @@ def test_modules_and_attributes_run_no_python() -> None:
             got = f(x)
             assert torch.allclose(got, model(x), atol=1e-6)
             model[0].weight.add_(0.5)
-        misses = f._state.misses
+        misses = f.parts.entries.misses
         f(x)
-        assert f._state.misses == misses
+        assert f.parts.entries.misses == misses
         model[2].bias = torch.nn.Parameter(torch.ones(2))
         assert torch.allclose(f(x), model(x), atol=1e-6)
     with pytest.warns(jf.FallbackWarning, match="requires_grad"):
@@ -253,7 +253,7 @@ def test_without_an_exchange_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_signatures_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.function_signatures.MAX_SIGNATURES", 3)
+    monkeypatch.setattr("jitfuse.function.table.MAX_SIGNATURES", 3)
     f = jf.fuse(scaled)
     for _ in range(3):
         for n in range(1, 9):

@@ -1,0 +1,176 @@
+"""One call of a fused function on its way through the pipeline: its arguments as they were given, and as they are read.
+
+Owns `Call` and the step that makes one, `normalise`. Does not own how arguments are adapted (`jitfuse.frameworks`).
+"""
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.compile.delivery import Delivery
+from jitfuse.drawing import Drawing
+from jitfuse.frameworks import Adapted, in_kind, needs_adapting
+from jitfuse.function.native import NativeEntries, Returned
+from jitfuse.lazy import cached_property
+from jitfuse.records import NamedTuple
+from jitfuse.tracing.interruption import working
+from jitfuse.tracing.rng_states import RngStates
+
+if TYPE_CHECKING:
+    from jitfuse.compile import Specialisation
+    from jitfuse.function.definition import Arguments
+    from jitfuse.function.parts import Parts
+    from jitfuse.function.table import SignatureTable
+
+
+class Key(NamedTuple):
+    """What tells the tables of a function apart: calls under another key see arrays of other kinds as arguments.
+
+    tensors  the places of torch tensors among the leaves of the arguments
+    drawing  the generators whose states are arrays
+    """
+
+    tensors: tuple[int, ...] = ()
+    drawing: Drawing = Drawing()
+
+
+PLAIN: Key = Key()
+"""The key of calls whose arguments native code reads as they are, and of those that are adapted to be so."""
+
+
+class Call:
+    """A call: its mode, its arguments as native code reads them (`args`, `kwargs`), and the caller's own (`given`)."""
+
+    def __init__(
+        self, table: SignatureTable, training: bool, given: Arguments, adapted: Adapted | None = None
+    ) -> None:
+        self.table, self.training, self.given, self.adapted = table, training, given, adapted
+        self.args, self.kwargs = given if adapted is None else (adapted.args, adapted.kwargs)
+        self._states = None if adapted is None or not adapted.generator_states else adapted.generator_states
+        self.is_final = False
+        """Whether what has been returned is of the caller's kinds already."""
+        self._seen = table.entries.generation, table.function_entries.generation
+        """What native code could have answered when the call came: newer entries are worth another offer."""
+
+    @cached_property
+    def rng_states(self) -> RngStates:
+        """The states of generators that the call brings to its trace, and what that reports of them."""
+        return RngStates(() if self._states is None else self._states.arrays)
+
+    @property
+    def tensor_ids(self) -> frozenset[int]:
+        """The ids of the arrays that stand for torch tensors."""
+        return frozenset() if self.adapted is None else self.adapted.tensor_ids
+
+    @property
+    def stands_for_others(self) -> bool:
+        """Whether arguments stand for others of the caller's than generators."""
+        return self.adapted is not None and not self.adapted.changes_only_generators
+
+    # ------------------------------------------------------------------ the states of NumPy's generators
+    @property
+    def draws(self) -> bool:
+        """Whether the call has brought states of generators."""
+        return self._states is not None
+
+    def going_on(self) -> contextlib.AbstractContextManager[None]:
+        """Have the states of generators in arrays while the call goes on, and give back what it leaves there."""
+        return _NOTHING if self._states is None else self._states.going_on()
+
+    def hold_generators(self, looked: bool = False) -> None:
+        """Have nobody else draw, before compiled code moves generators on: see `GeneratorStates.hold`."""
+        if self._states is not None:
+            self._states.hold(looked)
+
+    def release_generators(self) -> None:
+        """Let others draw, before code of the user's runs or a lock is waited for."""
+        if self._states is not None:
+            self._states.release()
+
+    def end_generators(self) -> None:
+        """Let others draw for good: it is not this call that moves generators on."""
+        if self._states is not None:
+            self._states.end()
+
+    def must_bring_global_rng(self) -> bool:
+        """Return whether the trace reports that it draws from NumPy's global RNG: calls bring its state from now on.
+
+        Not on the GPU, where nothing draws NumPy's numbers.
+        """
+        if not self.rng_states.misses_global or self.table.definition.runs_on_gpu:
+            return False
+        self.table.counters.draws_global_rng = True
+        with self.table.lock:  # native code would go on to take calls along this tree, without the state
+            self.table.breaks.drop_tree()
+        return True
+
+    # ------------------------------------------------------------------ answers
+    def offer(self, entries: NativeEntries, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Returned | None:
+        """Offer the call to native code, which may run code of the user's: setters, and what leaves native trees."""
+        before, _offered.call = _offered.call, self
+        try:
+            with working(False):
+                return entries.attempt(self.training, args, kwargs)
+        finally:
+            _offered.call = before
+
+    def offer_again(self, spec: Specialisation) -> Returned | None:
+        """Offer the call of a signature to native code if that may answer now what it has declined before."""
+        entries = self.table.entries_of(spec)
+        if entries.generation == self._seen[entries is not self.table.entries]:
+            return None
+        done = self.offer(entries, *(self.given if spec.tensors else (self.args, self.kwargs)))
+        self.is_final = done is not None and spec.tensors
+        return done
+
+    def run_plain(self) -> Any:
+        """Run the Python function with the caller's own arguments; generators are the function's to move on."""
+        self.is_final = True
+        self.end_generators()
+        args, kwargs = self.given
+        with working(False):
+            return self.table.definition.run_plain(args, {**kwargs, "training": self.training})
+
+    def deliver(self, made: Delivery, *, torch: bool, eager: bool) -> Any:
+        """Put in place what a call leaves in Python's state, and return what it returns, in the caller's kinds."""
+        made = in_kind(made, torch=torch, eager=eager) if self.adapted is None else self.adapted.restored(made)
+        return made.to(*self.given)
+
+    def returned(self, value: Any) -> Any:
+        """Return what the caller gets for what native code or Python has returned."""
+        return value if self.adapted is None or self.is_final else self.adapted.delivered(value)
+
+
+_NOTHING: Final = contextlib.nullcontext()
+
+
+class _Offered(threading.local):
+    call: Call | None = None
+
+
+_offered = _Offered()
+"""The call that this thread has offered to native code, whose arguments stand for the caller's there."""
+
+
+def call_left_by_native_code(
+    table: SignatureTable, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Call:
+    """Return the call that native code goes on with in Python."""
+    call = _offered.call
+    if call is not None and call.table is table and (len(call.args), *call.kwargs) == (len(args), *kwargs) and all(
+            one is other for one, other in zip((*call.args, *call.kwargs.values()), (*args, *kwargs.values()))):
+        return call
+    return Call(table, training, (args, kwargs))
+
+
+def normalise(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    """Return a call with its arguments as arrays that native code reads, and the table of its key.
+
+    Raises ArgumentError where an argument cannot be passed in such a way.
+    """
+    global_rng = parts.counters.draws_global_rng
+    if not (global_rng or needs_adapting(args, kwargs)):
+        return Call(parts.plain, training, (args, kwargs))
+    adapted = Adapted(args, kwargs, global_rng)
+    return Call(parts.table(Key(adapted.tensors, adapted.drawing)), training, (args, kwargs), adapted)

@@ -1,0 +1,97 @@
+"""What a fused function has counted and warned of, over all its signatures.
+
+Owns `FusedFunction.stats`, the warnings of fallbacks, and what the last new call was new for. Decides nothing.
+"""
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from jitfuse import compile as compiler
+from jitfuse.errors import FallbackWarning, JitfuseError
+from jitfuse.tracing.source import is_user_code
+
+MANY_VALUES: Final = 8
+"""Values of one number that may be traced one by one before a warning says so."""
+
+
+class Counters:
+    """The counts of one fused function; a fallback is an error where the function is `strict`."""
+
+    def __init__(self, name: str, *, strict: bool) -> None:
+        self._name, self._strict = name, strict
+        self.counts = {"traces": 0, "compiles": 0, "cache_hits": 0, "cache_misses": 0, "fallbacks": 0, "splits": 0}
+        self.launches = 0
+        """Kernels launched from Python, on the GPU, and by native code that is given up."""
+        self.missed: tuple[Any, ...] = ()
+        """The objects and GPU kernels that the last new call had compiled."""
+        self.why_new: tuple[str, ...] | None = None
+        """Why no known signature was that of the last new call; None before there was one."""
+        self.draws_global_rng = False
+        """Whether calls draw from NumPy's global RNG, so that they have to bring its state."""
+        self._warned: set[str] = set()
+        self._looked_at: dict[str, set[str]] = {}
+
+    @contextlib.contextmanager
+    def counting(self) -> Iterator[None]:
+        """Add what this thread compiles and loads meanwhile."""
+        totals = compiler.thread_totals()
+        before = dict(vars(totals))
+        try:
+            yield
+        finally:
+            for key, value in vars(totals).items():
+                self.counts[key] += value - before[key]
+
+    def note_new(self, why: tuple[str, ...]) -> None:
+        """Note a call that becomes a new signature, and what differs from the nearest one."""
+        self.why_new, self.missed = why, ()
+
+    # ------------------------------------------------------------------ fallbacks
+    def count_fallback(self) -> None:
+        """Count a call that plain Python answers, of which a warning has said so."""
+        self.counts["fallbacks"] += 1
+
+    def has_warned(self, reason: str | None) -> bool:
+        """Return whether a warning has given this reason."""
+        return reason in self._warned
+
+    def note_fallback(self, where: str, error: Exception) -> None:
+        """Count a call that runs elsewhere and warn once of each reason; raise it where `strict`."""
+        if self._strict:
+            raise error
+        self.counts["fallbacks"] += 1
+        reason = str(error).partition("\n")[0]
+        if not isinstance(error, JitfuseError):
+            reason = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+        if reason not in self._warned:
+            self._warned.add(reason)
+            self._warn(f"{self._name} runs in {where}: {reason}")
+
+    def note_values(self, values: Sequence[tuple[str, Any]]) -> None:
+        """Warn once of a number that Python looks at and that keeps changing: every value is traced anew."""
+        for place, value in values:
+            known = self._looked_at.setdefault(place, set())
+            if len(known) > MANY_VALUES or repr(value) in known:
+                continue
+            known.add(repr(value))
+            if len(known) > MANY_VALUES:
+                self._warn(f"{self._name}: Python looks at the value of {place} (range, reshape, if, int(), ...), so "
+                           f"each new value is traced anew; more than {MANY_VALUES} came so far. Where it need not be "
+                           "looked at, use it as a number only; a 0-d array stays run-time data.")
+
+    @staticmethod
+    def _warn(text: str) -> None:
+        """Warn at the line of the user's that calls."""
+        level, frame = 1, _frame_above()
+        while frame is not None and not is_user_code(frame.f_code.co_filename):
+            level, frame = level + 1, frame.f_back
+        warnings.warn(text, FallbackWarning, stacklevel=level + 1 if frame is not None else 1)
+
+
+def _frame_above() -> types.FrameType | None:
+    return sys._getframe(1).f_back

@@ -1,0 +1,121 @@
+"""What a fused function was made of: the Python function, its options, and the parameter that is the mode.
+
+Owns how the mode is read from a call, and how the function is traced and run as plain Python. Keeps nothing of calls.
+"""
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse import compile as compiler
+from jitfuse.errors import ArgumentError
+from jitfuse.frameworks import holds_eager
+from jitfuse.options import Options
+from jitfuse.tracing.device_array import DeviceArray
+from jitfuse.tracing.mode import eager_mode, is_training
+from jitfuse.tracing.recorder import active
+from jitfuse.tracing.rng_states import RngStates
+from jitfuse.tracing.tracer import trace_call
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.found import Trace, TraceEnd
+    from jitfuse.tracing.observing import Splitter
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+_MODE: Final = "training"
+
+
+class Definition:
+    """A Python function and its options; `training` is the mode of calls that do not say theirs."""
+
+    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+        self.fn, self.options = fn, options
+        found = _training_parameter(fn)
+        self._declares_training = found is not None
+        self._training_position, self._after_training, default = found or (None, (), False)
+        self.training = default if options.training is None else options.training
+        self.name = options.name or str(getattr(fn, "__qualname__", type(fn).__name__))
+        """The function's name in reports."""
+        self.runs_on_gpu = options.device == "gpu"
+        """Whether all its calls run on the GPU."""
+
+    @property
+    def origin(self) -> compiler.Origin:
+        """The name and the place of the function, for what is compiled for it."""
+        code = getattr(inspect.unwrap(self.fn), "__code__", None)
+        where = f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
+        return compiler.Origin(self.name, where)
+
+    # ------------------------------------------------------------------ the mode of a call
+    def split_mode(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
+        """Return the mode of a call, and its arguments without it; raises ArgumentError for what is no mode."""
+        args, kwargs = self._with_mode_by_name(args, kwargs)
+        if _MODE not in kwargs:
+            return self.training, args, kwargs
+        mode = kwargs[_MODE]
+        if not isinstance(mode, bool | np.bool_):
+            raise ArgumentError(f"{self.name}: training= is True or False, not {mode!r}")
+        return bool(mode), args, {name: value for name, value in kwargs.items() if name != _MODE}
+
+    def _with_mode_by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Return a call's arguments with ``training``, and what follows it, by their names."""
+        at = self._training_position
+        if at is None or len(args) <= at:
+            return args, kwargs
+        names = (_MODE, *self._after_training)
+        if len(args) - at > len(names) or not kwargs.keys().isdisjoint(names[: len(args) - at]):
+            raise ArgumentError(f"{self.name}: pass training= by keyword; it is the mode of the call, not an array")
+        return args[:at], {**kwargs, **dict(zip(names, args[at:]))}
+
+    # ------------------------------------------------------------------ the function itself
+    def trace(
+        self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any], splitter: Splitter | None,
+        tensors: frozenset[int], states: RngStates,
+    ) -> Trace | TraceEnd:
+        """Run the function once on tracers; looks at data raise TracedValueError, or are answered by the splitter.
+
+        `tensors` has the ids of arrays that stand for torch tensors.
+        """
+        if not self.runs_on_gpu:
+            compiler.start_compiler(use_cache=self.options.cache)
+        on_host = not self.runs_on_gpu and not any(isinstance(x, DeviceArray) for x in (*args, *kwargs.values()))
+        return trace_call(
+            self.fn, args, kwargs, splitter, training=training, declares_training=self._declares_training,
+            static_argnames=self.options.static, schedule_method=self.options.schedule, on_host=on_host,
+            foreign=tensors, states=states,
+        )
+
+    def run_plain(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the Python function itself: inlined in another trace, disabled, or as the fallback."""
+        inlined = active() is not None
+        args, kwargs = self._with_mode_by_name(args, kwargs)
+        training = kwargs.get(_MODE, is_training() if inlined else self.training)
+        kwargs = {name: value for name, value in kwargs.items() if name != _MODE}
+        given = {**kwargs, _MODE: training} if self._declares_training else kwargs
+        if inlined:
+            return self.fn(*args, **given)
+        with eager_mode(bool(training), not holds_eager(args, kwargs)):
+            return self.fn(*args, **given)
+
+
+def _training_parameter(fn: Callable[..., Any]) -> tuple[int | None, tuple[str, ...], bool] | None:
+    """Return of a function's parameter ``training`` its position, the names of those after it, and its default.
+
+    The position is None where it can only be given by its name. None for a function without such a parameter.
+    """
+    if type(fn) is types.FunctionType and not fn.__dict__ and _MODE not in fn.__code__.co_varnames:
+        return None  # nothing about it says otherwise, as a decorator may; asking `inspect` takes longer
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    for k, parameter in enumerate(parameters):
+        if parameter.name == _MODE:
+            default = parameter.default if isinstance(parameter.default, bool) else False
+            after = tuple(p.name for p in parameters[k + 1 :] if p.kind is p.POSITIONAL_OR_KEYWORD)
+            return None if parameter.kind is parameter.KEYWORD_ONLY else k, after, default
+    return None

@@ -1,0 +1,110 @@
+"""The native side of one way to call a function: the entries that native code tries, and the calls that go there.
+
+Owns the state block and which callable is attached to it. Does not own entries (`jitfuse.compile.bind`,
+`jitfuse.splitting.native`) or what is done with a call that none of them fits (`jitfuse.function.pipeline`).
+"""
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from jitfuse import compile as compiler
+from jitfuse.backends.llvm.runtime.callable import NativeCallable
+from jitfuse.backends.llvm.runtime.entries import Entry, StateBlock
+from jitfuse.records import NamedTuple
+
+is_supported = NativeCallable.native
+"""Whether native code can take calls in this interpreter."""
+
+
+class Returned(NamedTuple):
+    """What a call returned that has been answered."""
+
+    value: Any
+
+
+class NativeEntries:
+    """The entries of calls in one form of their arguments; `training` is the mode of those that do not say theirs.
+
+    `generation` moves on with each entry and each mode that becomes native: native code may answer then what it has
+    declined before.
+    """
+
+    def __init__(self, training: bool) -> None:
+        self._training = training
+        self._state: StateBlock | None = None
+        self._callable: weakref.ref[NativeCallable] | None = None
+        self._retired: StateBlock | None = None
+        self._past_launches = 0
+        self._address = 0
+        self.generation = 0
+
+    def serve(self, function: NativeCallable) -> None:
+        """Have native code take the calls of a function, as soon as there is an entry."""
+        self._callable = weakref.ref(function)
+
+    @property
+    def launches(self) -> int:
+        """How many kernels native code has launched."""
+        return self._past_launches + (0 if self._state is None else self._state.launches)
+
+    @property
+    def misses(self) -> int:
+        """How many calls native code has declined; -1 while there is no entry."""
+        return -1 if self._state is None else self._state.misses
+
+    def prepend(self, entry: Entry) -> bool:
+        """Have native code try an entry first; return whether it did not try it before."""
+        if self._state is None:
+            self._address = compiler.native_runtime().address("jf_fastcall")
+            self._state = StateBlock(_declined, training=self._training)
+            function = None if self._callable is None else self._callable()
+            if function is not None:
+                function.attach(self._address, self._state.address, keep=self._state)
+        if entry in self._state.entries:
+            return False
+        self._state.prepend(entry)
+        self.generation += 1
+        return True
+
+    def retire(self) -> None:
+        """Start over without entries.
+
+        Another thread may be running the old ones: their memory lives until others are retired.
+        """
+        if self._state is None:
+            return
+        self._retired, self._state = self._state, None
+        self._past_launches += self._retired.launches
+        function = None if self._callable is None else self._callable()
+        if function is not None:
+            function.detach()
+
+    def attempt(self, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Returned | None:
+        """Return what native code answers a call with; None where no entry fits it, and nothing has been done."""
+        state = self._state
+        if state is None:
+            return None
+        call = _Attempt()
+        call.attach(self._address, state.address, keep=state)
+        value = call(*args, training=training, **kwargs)
+        return Returned(value) if call.fits else None
+
+
+class _Attempt(NativeCallable):
+    """One call that is offered to native code, with arguments that are not the caller's, or after an entry is made."""
+
+    __slots__ = ("fits",)
+
+    def __init__(self) -> None:
+        self.fits = True
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Note that no entry fits."""
+        self.fits = False
+        return None
+
+
+def _declined(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Go on in Python with a call that no entry fits."""
+    return function.__call__(*args, **kwargs)

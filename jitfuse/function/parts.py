@@ -1,0 +1,60 @@
+"""The parts that a fused function holds, and its tables of signatures by key.
+
+Does not own what a table knows (`jitfuse.function.table`) or how the parts answer a call (`jitfuse.function.pipeline`).
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jitfuse.backends.llvm.runtime.callable import NativeCallable
+from jitfuse.compile import Specialisation
+from jitfuse.function.call import PLAIN, Key
+from jitfuse.function.counters import Counters
+from jitfuse.function.definition import Definition
+from jitfuse.function.native import NativeEntries
+from jitfuse.function.pipeline import go_on
+from jitfuse.function.table import SignatureTable
+from jitfuse.options import Options
+
+
+class Parts:
+    """The parts of one fused function. `plain` is the table of calls whose arguments native code reads as they are."""
+
+    def __init__(self, function: NativeCallable, fn: Callable[..., Any], options: Options) -> None:
+        self.definition = Definition(fn, options)
+        self.counters = Counters(self.definition.name, strict=options.strict)
+        self.entries = NativeEntries(self.definition.training)
+        """The native entries that are tried in the caller's own calls."""
+        self.entries.serve(function)
+        self._lock = threading.Lock()
+        self.plain = self._table(PLAIN, self.entries)
+        self._tables = {PLAIN: self.plain}
+
+    def table(self, key: Key) -> SignatureTable:
+        """Return the table of a key; torch promotes in other ways, and states of generators have to be given back."""
+        with self._lock:
+            found = self._tables.get(key)
+            if found is None:
+                found = self._tables[key] = self._table(key, NativeEntries(self.definition.training))
+        return found
+
+    def _table(self, key: Key, entries: NativeEntries) -> SignatureTable:
+        return SignatureTable(key, self.definition, self.counters, self.entries, entries, go_on)
+
+    @property
+    def tables(self) -> list[SignatureTable]:
+        """All tables."""
+        return list(self._tables.values())
+
+    @property
+    def specs(self) -> list[Specialisation]:
+        """The signatures of all tables, the newest of each first."""
+        return [spec for table in self.tables for spec in table.specs]
+
+    def renew_locks(self) -> None:
+        """In a forked child: fresh locks, for threads that are not there may have held the old ones."""
+        self._lock = threading.Lock()
+        for table in self.tables:
+            table.renew_locks()

@@ -1,0 +1,223 @@
+"""The way of a call that native code does not know, from its arguments to its result.
+
+    answer        what nothing may or need be traced for: plain Python
+    _answer       normalise the arguments, offer them to native code, find the signature or trace
+    _run          run the signature: on the GPU, by its kernels, in the interpreter
+    _run_kernels  compile, attach to native code, run, deliver
+
+Plain Python answers what a stage cannot: `jitfuse.function.fallback`. Owns the order of the stages, and which failure
+leads where. Does not own what they do: arguments are `jitfuse.function.call`'s, signatures `jitfuse.function.table`'s,
+graph breaks `jitfuse.function.path`'s.
+"""
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jitfuse import compile as compiler
+from jitfuse.compile import Specialisation
+from jitfuse.errors import CompileError, VolatileError
+from jitfuse.frameworks import needs_adapting, raising_error_state, reads_eager, reads_tensors
+from jitfuse.function import native
+from jitfuse.function.call import Call, call_left_by_native_code, normalise
+from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
+from jitfuse.function.native import Returned
+from jitfuse.function.path import Path
+from jitfuse.random import state_feeds
+from jitfuse.tracing.interruption import at_work, interrupts_trace, trace_suspended, working
+from jitfuse.tracing.recorder import active
+from jitfuse.tracing.source import hide_own_frames
+
+if TYPE_CHECKING:
+    from jitfuse.compile.delivery import Delivery
+    from jitfuse.function.parts import Parts
+    from jitfuse.function.table import SignatureTable
+    from jitfuse.splitting.tree import Position, Tree, Walk
+
+
+def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer a call that native code has declined: with plain Python where nothing can or need be traced."""
+    definition, counters = parts.definition, parts.counters
+    if interrupts_trace():
+        with trace_suspended():
+            return definition.run_plain(args, kwargs)
+    if active() is not None or at_work() or os.environ.get("JITFUSE_DISABLE"):
+        return definition.run_plain(args, kwargs)
+    if parts.plain.is_settled and not (counters.draws_global_rng or needs_adapting(args, kwargs)):
+        counters.count_fallback()
+        return definition.run_plain(args, kwargs)
+    refused = raising_error_state(definition.name)
+    if refused is not None:
+        counters.note_fallback("plain Python", refused)
+        return definition.run_plain(args, kwargs)
+    with working():
+        return _answer(parts, *definition.split_mode(args, kwargs))
+
+
+def _answer(parts: Parts, training: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The pipeline: normalise the arguments, find the signature or trace, compile, attach, run, deliver."""
+    call = attempt(normalise, parts, training, args, kwargs)
+    if isinstance(call, Failed):
+        return fall_back(Call(parts.plain, training, (args, kwargs)), call)
+    if call.table.is_settled:
+        parts.counters.count_fallback()
+        return call.run_plain()
+    with call.going_on():
+        answered = attempt(_offer_adapted, call)
+        if answered is None:
+            call.release_generators()
+            found = attempt_trace(_find_or_trace, call)
+            if isinstance(found, Failed) and call.must_bring_global_rng():
+                call.end_generators()
+                return _answer(parts, training, args, kwargs)  # under the key that brings the state of the global RNG
+            answered = _run(call, found)
+        if isinstance(answered, Failed):
+            if not call.draws or call.is_final:
+                raise answered.take()
+            answered = Returned(fall_back(call, answered))  # nothing has been written, not even generators' states
+        return call.returned(answered.value)
+
+
+def _run(call: Call, found: Returned | Specialisation | Failed) -> Returned | Failed:
+    """Run the signature that a call belongs to. Where graph breaks have split the call, its subgraphs have run."""
+    if isinstance(found, Failed):
+        return Returned(fall_back(call, found))
+    call.table.breaks.limits.refusals = 0
+    if isinstance(found, Returned):
+        return found
+    if runs_on_gpu(call, found):
+        return attempt(_run_on_gpu, call, found)
+    answered = attempt(_run_kernels, call, found)
+    if isinstance(answered, Failed) and answered.is_a(CompileError):
+        answered = attempt(_interpret, call, found, answered)
+    if isinstance(answered, Failed) and answered.is_a(VolatileError):  # a value that only plain Python has
+        return Returned(fall_back(call, answered))
+    return answered
+
+
+def go_on(
+    table: weakref.ref[SignatureTable], tree: Tree, walk: Walk, arrive: Callable[[], Position], training: bool
+) -> Any:
+    """Answer a call that native code has brought to the position in a tree that `arrive` returns."""
+    owner = table()
+    assert owner is not None, "the function is being called"
+    call = call_left_by_native_code(owner, training, tuple(walk.args), dict(walk.kwargs))
+    call.release_generators()
+    try:
+        with working():
+            found = attempt_trace(lambda: Path.from_tree(call, tree, walk, arrive).follow())
+            if isinstance(found, Failed) and call.must_bring_global_rng():
+                return call.run_plain()  # the next call has the key for it
+            answered = _run(call, found)
+            if isinstance(answered, Failed):
+                raise answered.take()
+            return answered.value
+    except BaseException as error:
+        hide_frames(error)
+        raise
+
+
+def hide_frames(error: BaseException) -> None:
+    """Take our frames out of a traceback, unless it is us who are debugged."""
+    if not compiler.debugging():
+        hide_own_frames(error)
+
+
+# ---------------------------------------------------------------- the stages that stand in no other module
+def _offer_adapted(call: Call) -> Returned | None:
+    """Offer a call to native code with its adapted arguments; it has declined the caller's own before.
+
+    What native code binds in Python's state would be of these arguments' kinds, and in containers that stand for the
+    caller's.
+    """
+    table, adapted = call.table, call.adapted
+    if adapted is None or (table.binds_state and call.stands_for_others and not adapted.tensors):
+        return None
+    return call.offer(table.entries, call.args, call.kwargs)
+
+
+def _find_or_trace(call: Call) -> Returned | Specialisation:
+    """Return the signature that a call belongs to, or what the call returned where graph breaks split it.
+
+    Raises VolatileError where it has to run as plain Python, and whatever the function raises.
+    """
+    table, definition = call.table, call.table.definition
+    with table.lock:
+        spec = table.find(call)
+    if spec is not None:
+        return spec
+    breaks = table.breaks
+    if breaks.is_plain:
+        raise VolatileError(breaks.limits.plain)
+    if definition.options.strict or definition.runs_on_gpu:
+        with table.lock:
+            return table.find_or_trace(call)
+    if breaks.tree is not None and native.is_supported and compiler.runtime_is_ready():
+        compiler.native_runtime().accept_error_state()
+    if breaks.limits.tree_is_full:
+        with table.lock:
+            breaks.forget()
+    breaks.limits.begin_call()
+    return Path(call).follow()
+
+
+def _run_kernels(call: Call, spec: Specialisation) -> Returned:
+    """Compile a signature where its mode is new, attach it to native code, and run it: natively where that is new.
+
+    Raises CompileError where kernels cannot be built, and the errors of the statuses that they return.
+    """
+    table, trace = call.table, spec.trace
+    eager = reads_eager(trace, call.args, call.kwargs)
+    from_python = eager or (not spec.tensors and (
+        reads_tensors(trace, call.args, call.kwargs) or (bool(trace.result.effects) and call.stands_for_others)))
+    with table.lock:
+        table.compile(spec, call.training)
+        is_native = not from_python and table.attach(spec, call.training)
+    call.hold_generators()
+    done = call.offer_again(spec) if is_native else None
+    return done or Returned(call.deliver(_launch(call, spec), torch=trace.torch, eager=eager))
+
+
+def _launch(call: Call, spec: Specialisation) -> Delivery:
+    """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
+    from jitfuse.compile.direct import call_directly
+
+    table, made = call.table, spec.plans[call.training]
+    table.counters.launches += made.call.launches
+    name = table.definition.name
+    try:
+        return call_directly(
+            spec.trace, made.call, made.kernels, made.constants, call.args, call.kwargs, state_feeds(),
+            functools.partial(compiler.raise_status, name), name,
+        )
+    finally:
+        if native.is_supported:
+            compiler.build_runtime()
+
+
+def _interpret(call: Call, spec: Specialisation, failed: Failed) -> Returned:
+    """Run a signature whose kernels cannot be built in the interpreter."""
+    eager = reads_eager(spec.trace, call.args, call.kwargs)
+    return Returned(call.deliver(interpret(call, spec, failed), torch=spec.trace.torch, eager=eager))
+
+
+def runs_on_gpu(call: Call, spec: Specialisation) -> bool:
+    """Return whether a call runs on the GPU: asked for, or because a tensor lives there."""
+    if call.table.definition.runs_on_gpu:
+        return True
+    if "jitfuse.gpu" not in sys.modules:
+        return False
+    from jitfuse.gpu.call import touches_gpu
+
+    return touches_gpu(spec, call.args, call.kwargs)
+
+
+def _run_on_gpu(call: Call, spec: Specialisation) -> Returned:
+    """Run a call of a signature on the GPU; raises DeviceError where there is none."""
+    from jitfuse.function.on_gpu import run
+
+    return Returned(run(call, spec))
