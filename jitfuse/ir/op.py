@@ -128,8 +128,11 @@ _TABLE: Final = _Table()
 
 
 def add(op: Op) -> None:
-    """Enter a row."""
+    """Enter a row, once; raises LookupError where `FAMILIES` does not list its name."""
     assert op.name not in _TABLE, op.name
+    if op.name not in _FILES:
+        raise LookupError(f"operator {op.name} has a row and no place in the table: add its name to FAMILIES in "
+                          "jitfuse.ir.operators, where its file is")
     _TABLE[op.name] = op
 
 
@@ -138,10 +141,11 @@ get: Final[Callable[[str], Op | None]] = _TABLE.__getitem__
 
 
 def table() -> Iterator[Op]:
-    """Yield every row in the order of the table."""
+    """Yield every row in the order of the table; raises LookupError where a listed operator has none."""
     for name in _NAMES:
         row = get(name)
-        assert row is not None
+        if row is None:
+            raise LookupError(f"operator {name} has no row: add it to jitfuse.ir.operators.{_FILES[name]}")
         yield row
 
 
