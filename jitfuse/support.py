@@ -7,19 +7,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from jitfuse.dtypes import SUPPORTED, itemsize
+from jitfuse.dtypes import SUPPORTED, itemsize, kind
 from jitfuse.errors import JitfuseError
 from jitfuse.ir import generators, linear_algebra, ops
 from jitfuse.ir.program import Meta
 
 _SAMPLES: Final[dict[str, Any]] = {
-    "axis": 0, "axes": (0,), "shape": (3,), "dtype": "float64", "value": 1, "count": 3, "data": bytes(24),
+    "axis": 0, "axes": (0,), "shape": (3,), "dtype": "float64", "count": 3,
     "starts": (0,), "steps": (1,), "counts": (3,), "positions": (0,), "shifts": (1,), "reps": (2,), "times": 2,
     "n": 3, "s": (3,), "sizes": (2,), "dilations": (1,),
     "subscripts": "A,A->A", "before": (1,), "after": (1,), "keepdims": False, "start": 0, "step": 1,
-    "method": "random", "size": 3,
+    "size": 3,
 }
-"""Attribute values that fit an array of shape (3,)."""
+"""Attribute values that fit an array of shape (3,), of any dtype."""
+_ONES: Final[dict[str, Any]] = {"bool": True, "int": 1, "uint": 1, "float": 1.0, "complex": 1j}
 
 _RUNS: Final = {
     ops.ELEMENTWISE: "fused kernel", ops.REDUCTION: "fused kernel", ops.SCAN: "fused kernel",
@@ -56,7 +57,10 @@ def _operands(op: ops.Op, dtype: str) -> list[Meta]:
         return [Meta((3, 3), dtype)]
     if op.name.startswith("generator_"):
         one = Meta((generators.STATE_BYTES // itemsize(dtype) + 1,), dtype)
-        return {"generator_seed": [Meta((), dtype)], "generator_draw": [Meta((8,), "uint64")]}.get(op.name, [one])
+        limits = [Meta((), "int64")] * 2 if kind(dtype) in ("int", "uint") else []
+        return {
+            "generator_seed": [Meta((), dtype)], "generator_draw": [Meta((8,), "uint64"), *limits]
+        }.get(op.name, [one])
     if op.kind == ops.RANDOM:
         state, index = Meta((2,), "int64"), Meta((), "int64")
         return {"random_uniform": [state, index], "random_advance": [state]}.get(
@@ -66,7 +70,12 @@ def _operands(op: ops.Op, dtype: str) -> list[Meta]:
 
 
 def _attributes(op: ops.Op, dtype: str) -> dict[str, Any]:
-    values = {name: _SAMPLES[name] for name, default in op.attrs.items() if default is ops.REQUIRED}
+    samples = {
+        **_SAMPLES, "value": _ONES[kind(dtype)], "data": bytes(3 * itemsize(dtype)),
+        "method": "integers" if kind(dtype) in ("int", "uint") else "random",
+    }
+    values = {name: samples[name] for name, default in op.attrs.items() if default is ops.REQUIRED}
+    values |= {"weak": False} if "weak" in op.attrs else {}
     return {**values, "dtype": dtype} if "dtype" in op.attrs and op.name != "astype" else values
 
 

@@ -128,6 +128,8 @@ _BOOL: Final[dict[str, Emit]] = {
 }
 
 _TABLES: Final = {"float": _FLOAT, "int": _INT, "uint": _UINT, "bool": _BOOL}
+OPERATORS: Final = FUNCTIONS.union(*_TABLES.values(), ("where", "copy"))
+"""Operators that have code here, of some dtypes."""
 
 
 def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:
