@@ -173,7 +173,7 @@ def test_reasons_are_given_somewhere() -> None:
     plans = ROOT / Path(place(group)).parent
     for reason in group.Refusal:
         assert f"Refusal.{reason.name}" in _sources(plans), (
-            f"the reason Refusal.{reason.name} of {place(group)} is given nowhere: give it in {plans.relative_to(ROOT)}")
+            f"the reason Refusal.{reason.name} of {place(group)} is given nowhere in {plans.relative_to(ROOT)}")
     own = (ROOT / place(function_limits)).read_text(encoding="utf-8")
     others = _sources(ROOT / "jitfuse").replace(own, "")
     for name, method in vars(function_limits.Limits).items():
