@@ -79,8 +79,8 @@ def test_elementwise_operators_have_code() -> None:
     known = elementwise.OPERATORS | compared(body.Body._make)
     missing = [row.name for row in IN_KERNELS if row.name not in known]
     assert not missing, (
-        f"operator {missing[0]} has no lowering: add it to OPERATORS in a file of {place(math)}'s folder where it "
-        f"computes floats alone, else to the tables in {place(elementwise)}"
+        f"operator {missing[0]} has no lowering: add it to OPERATORS in a file beside {place(math)} where it is a "
+        f"function of floats, else to the tables in {place(elementwise)}"
     )
 
 
