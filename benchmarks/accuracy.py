@@ -4,11 +4,13 @@ The kernels are those that users get: each function is fused and called. Argumen
 of every size, and the intervals where functions change their nature. Needs mpmath; takes minutes:
 
     python benchmarks/accuracy.py > docs/accuracy.md
+
+``python tests/surface/make_pages.py`` measures only the functions that the page lacks.
 """
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import mpmath as m
@@ -20,12 +22,9 @@ from jitfuse.ir import ops
 
 SAMPLES: Final = 10_000
 DTYPES: Final = ("float32", "float64")
-EXACT: Final[dict[str, Callable[..., Any]]] = {
-    "exp": m.exp, "exp2": lambda x: mpf(2) ** x, "expm1": m.expm1, "log": m.log, "log2": lambda x: m.log(x, 2),
-    "log10": m.log10, "log1p": m.log1p, "sin": m.sin, "cos": m.cos, "tan": m.tan, "asin": m.asin, "acos": m.acos,
-    "atan": m.atan, "atan2": m.atan2, "sinh": m.sinh, "cosh": m.cosh, "tanh": m.tanh, "asinh": m.asinh,
-    "acosh": m.acosh, "atanh": m.atanh, "hypot": m.hypot, "cbrt": lambda x: m.sign(x) * m.cbrt(abs(x)),
-    "rad2deg": m.degrees, "deg2rad": m.radians, "erf": m.erf, "erfc": m.erfc, "power": m.power, "float_power": m.power,
+_EXACT: Final[dict[str, Callable[..., Any]]] = {
+    "exp2": lambda x: mpf(2) ** x, "log2": lambda x: m.log(x, 2), "cbrt": lambda x: m.sign(x) * m.cbrt(abs(x)),
+    "rad2deg": m.degrees, "deg2rad": m.radians, "float_power": m.power,
     "logaddexp": lambda a, b: max(a, b) + m.log1p(m.exp(-abs(a - b))),
     "logaddexp2": lambda a, b: max(a, b) + m.log1p(mpf(2) ** -abs(a - b)) / m.log(2),
     "sigmoid": lambda x: 1 / (1 + m.exp(-x)), "log_sigmoid": lambda x: -m.log1p(m.exp(-x)),
@@ -34,16 +33,16 @@ EXACT: Final[dict[str, Callable[..., Any]]] = {
     "softplus": lambda x: m.log1p(m.exp(x)), "elu": lambda x, a: x if x > 0 else a * m.expm1(x),
     "xlogy": lambda x, y: x * m.log(y), "logit": lambda x: m.log(x / (1 - x)), "sinc": m.sincpi,
 }
-"""The exact functions, of mpmath's numbers."""
+"""The exact functions that mpmath has not under the operator's name."""
 
 _POSITIVE: Final = ("log", "log2", "log10")
-_WITHIN: Final[dict[str, tuple[float, float]]] = {
+WITHIN: Final[dict[str, tuple[float, float]]] = {
     **dict.fromkeys(_POSITIVE, (0.0, np.inf)), "log1p": (-1.0, np.inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0),
     "atanh": (-1.0, 1.0), "acosh": (1.0, np.inf), "logit": (0.0, 1.0),
     # beyond, results are 0, 1, infinite, or the operand
     **dict.fromkeys(("exp", "exp2", "expm1", "sinh", "cosh", "tanh", "erf", "erfc", "sigmoid", "log_sigmoid", "silu",
                      "gelu", "gelu_tanh", "softplus", "elu"), (-1100.0, 1100.0)),
-    **dict.fromkeys(("logaddexp", "logaddexp2"), (-1e9, 1e9)), "sinc": (-1e15, 1e15),
+    **dict.fromkeys(("logaddexp", "logaddexp2"), (-1e9, 1e9)), "sinc": (-(2.0**53), 2.0**53),
 }
 """Where functions have values that are worth a look."""
 _INTERVALS: Final[dict[str, list[tuple[float, float]]]] = {
@@ -63,6 +62,15 @@ _INTERVALS: Final[dict[str, list[tuple[float, float]]]] = {
     "power": [(0, 9), (-20, 20)], "float_power": [(0, 9), (-20, 20)],
 }
 """Where a function changes its nature, or its code does."""
+
+
+def exact(name: str) -> Callable[..., Any]:
+    """Return an operator's exact function, of mpmath's numbers: from the table here, else mpmath's of its name."""
+    function: Callable[..., Any] | None = _EXACT.get(name) or getattr(m, name, None)
+    if function is None:
+        raise LookupError(f"operator {name} has no exact function: mpmath has none of this name; add one to _EXACT in "
+                          "benchmarks/accuracy.py")
+    return function
 
 
 class Worst(NamedTuple):
@@ -92,7 +100,7 @@ def samples(name: str, dtype: str, n: int, rng: np.random.Generator) -> Any:
     parts += [rng.uniform(low, high, 3 * k // len(intervals) + 1) for low, high in intervals]
     with np.errstate(all="ignore"):
         x = np.concatenate([p.astype(dtype) for p in parts])
-    low, high = _WITHIN.get(name, (-np.inf, np.inf))
+    low, high = WITHIN.get(name, (-np.inf, np.inf))
     return rng.permutation(x[(x > low) & (x < high) & (x != 0)])
 
 
@@ -119,16 +127,16 @@ def operands(op: ops.Op, dtype: str, n: int, rng: np.random.Generator) -> list[A
     return [c[finite] for c in columns]
 
 
-def error(got: float, exact: Any, dtype: str, scale: Any) -> float:
-    """Return |got - exact| in units in the last place of the larger of exact and `scale`."""
+def error(got: float, wanted: Any, dtype: str, scale: Any) -> float:
+    """Return |got - wanted| in units in the last place of the larger of wanted and `scale`."""
     info = np.finfo(dtype)
     maximum = mpf(float(info.max))
-    if abs(exact) > maximum or np.isinf(got):
-        beyond = abs(exact) >= maximum * (1 + mpf(2) ** -(info.nmant + 2))
-        return 0.0 if np.isinf(got) and beyond and (got > 0) == (exact > 0) else float("inf")
-    size = max(abs(exact), scale)
+    if abs(wanted) > maximum or np.isinf(got):
+        beyond = abs(wanted) >= maximum * (1 + mpf(2) ** -(info.nmant + 2))
+        return 0.0 if np.isinf(got) and beyond and (got > 0) == (wanted > 0) else float("inf")
+    size = max(abs(wanted), scale)
     exponent = max(m.frexp(size)[1] - 1, int(info.minexp)) if size else int(info.minexp)
-    return float(abs(mpf(got) - exact) * mpf(2) ** (info.nmant - exponent))
+    return float(abs(mpf(got) - wanted) * mpf(2) ** (info.nmant - exponent))
 
 
 def precision(name: str, values: list[float]) -> int:
@@ -146,9 +154,9 @@ def measure(op: ops.Op, dtype: str, n: int, seed: int = 0) -> Worst:
     worst, at = 0.0, tuple(float(c[0]) for c in columns)
     for result, *values in zip(got.tolist(), *(c.tolist() for c in columns), strict=True):
         with m.workprec(precision(op.name, values)):
-            exact = EXACT[op.name](*map(mpf, values))
+            wanted = exact(op.name)(*map(mpf, values))
             scale = max(map(abs, map(mpf, values))) / 2**52 if op.name.startswith("logaddexp") else mpf(0)
-            found = error(result, exact, result_dtype(op, dtype), scale)
+            found = error(result, wanted, result_dtype(op, dtype), scale)
         if not found <= worst:
             worst, at = found, tuple(values)
     return Worst(worst, at, len(got))
@@ -218,18 +226,33 @@ all bit patterns in steps. It fails above 1 ulp. `JITFUSE_TEST_SCALE` takes more
 """
 
 
-def page(n: int = SAMPLES) -> str:
-    """Return docs/accuracy.md, measured with about n samples for each function and dtype."""
+def row(op: ops.Op, n: int = SAMPLES) -> str:
+    """Return the row of an operator, measured with about n samples of each dtype."""
+    found = [measure(op, dtype, n) for dtype in DTYPES]
+    cells = [op.name, f"{op.ulps:g}"]
+    for worst in found:
+        cells += [f"{worst.ulps:.3f}", ", ".join(f"{v:.9g}" for v in worst.at)]
+    return "| " + " | ".join([*cells, f"{sum(w.samples for w in found):,}"]) + " |"
+
+
+def page(n: int = SAMPLES, known: Mapping[str, str] | None = None) -> str:
+    """Return docs/accuracy.md, measured but for the rows that are known."""
     header = ("function", "promised", "float32", "at", "float64", "at", "samples")
     lines = ["| " + " | ".join(cells) + " |" for cells in (header, ("---",) * len(header))]
     for op in inexact():
-        found = [measure(op, dtype, n) for dtype in DTYPES]
-        cells = [op.name, f"{op.ulps:g}"]
-        for worst in found:
-            cells += [f"{worst.ulps:.3f}", ", ".join(f"{v:.9g}" for v in worst.at)]
-        lines.append("| " + " | ".join([*cells, f"{sum(w.samples for w in found):,}"]) + " |")
-        print(lines[-1], file=sys.stderr, flush=True)
+        if known is None or op.name not in known:
+            lines.append(row(op, n))
+            print(lines[-1], file=sys.stderr, flush=True)
+        else:
+            lines.append(known[op.name])
     return INTRODUCTION + "\n".join(lines) + "\n" + CONCLUSION
+
+
+def rows(text: str) -> dict[str, str]:
+    """Return the rows of such a page by operator."""
+    names = {op.name for op in inexact()}
+    lines = (line for line in text.splitlines() if line.startswith("| "))
+    return {name: line for line in lines if (name := line.split(" | ", 1)[0].removeprefix("| ")) in names}
 
 
 if __name__ == "__main__":

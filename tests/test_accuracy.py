@@ -1,13 +1,12 @@
 """docs/accuracy.md lists every inexact function within its promise, and a small sample of each keeps to it."""
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from exact_functions import accuracy_tool
 
 from jitfuse.ir import ops
 
@@ -19,11 +18,7 @@ INEXACT = [op for op in ops.table() if op.kind == ops.ELEMENTWISE and op.ulps]
 @pytest.fixture(scope="module")
 def accuracy() -> ModuleType:
     pytest.importorskip("mpmath")
-    spec = importlib.util.spec_from_file_location("accuracy", ROOT / "benchmarks" / "accuracy.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["accuracy"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return accuracy_tool()
 
 
 def rows() -> dict[str, list[str]]:
@@ -33,7 +28,7 @@ def rows() -> dict[str, list[str]]:
 
 
 def test_the_page_lists_every_inexact_function_within_its_promise() -> None:
-    assert list(rows()) == [op.name for op in INEXACT], "run: python benchmarks/accuracy.py > docs/accuracy.md"
+    assert list(rows()) == [op.name for op in INEXACT], "run: python tests/surface/make_pages.py"
     for op in INEXACT:
         promised, single, _, double, _, _ = rows()[op.name]
         assert float(promised) == op.ulps

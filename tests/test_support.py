@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == support.support_page(), "run: python -m jitfuse.support > docs/operators.md"
+    assert PAGE.read_text() == support.support_page(), "run: python tests/surface/make_pages.py"
 
 
 def test_every_operator_is_a_row_and_a_method() -> None:
@@ -41,6 +41,7 @@ def test_kernels_agree_with_the_interpreter(op: ops.Op) -> None:
         feeds = dict(zip(program.ordered_feeds, arrays, strict=True))
         (want,) = jf.ProgramRunner(program)(feeds).outputs.values()
         got = fused(*arrays)
+        assert fused.stats()["fallbacks"] == 0, f"operator {op.name} of {dtype} has no kernel"
         assert np.asarray(got).dtype == np.asarray(want).dtype
         limits = {"float32": 1e-6, "complex64": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
         rtol = limits.get(np.asarray(want).dtype.name, 1e-14)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -42,11 +42,6 @@ def is_native(name: str, dtype: Any) -> bool:
 def function_of(name: str) -> Callable[..., Tensor]:
     """Return the function of an operator over operands of its loop's dtypes."""
     return _FUNCTIONS[name]
-
-
-def names() -> frozenset[str]:
-    """Return the operators that have a function here."""
-    return frozenset(_FUNCTIONS)
 
 
 def from_numpy(value: Any) -> Tensor:
@@ -279,15 +274,17 @@ _SAME = (
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "matmul",
     "tan", "asin", "acos", "atan", "atan2", "rad2deg", "deg2rad", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot",
 )
-_REFERRED = (
-    "logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus", "xlogy", "logit", "sinc", "cbrt",
-    "rint", "signbit", "spacing",
-    "reciprocal", "copysign", "nextafter", "fmod", "fmin", "fmax", "heaviside", "ldexp", "gcd", "lcm", "bitwise_count",
-    "frexp_mantissa", "frexp_exponent", "prod", "argmin", "argmax", "cumsum", "cumprod", "cummax", "cummin", "require",
-    "python_number",
-)
-_FUNCTIONS: dict[str, Callable[..., Tensor]] = {
-    **{name: _referred(name) for name in _REFERRED},
+
+
+class _Functions(dict[str, Callable[..., Tensor]]):
+    """Functions by operator: what torch has no function for, with NumPy's values, is computed by its reference."""
+
+    def __missing__(self, name: str) -> Callable[..., Tensor]:
+        function = self[name] = _referred(name)
+        return function
+
+
+_FUNCTIONS: Final = _Functions({
     **{name: getattr(torch, name) for name in _SAME},
     **{name: getattr(torch, torch_name) for name, torch_name in _RENAMED.items()},
     "abs": _abs, "copy": torch.clone, "sign": _sign, "floor": _float_only(torch.floor), "ceil": _float_only(torch.ceil),
@@ -306,6 +303,6 @@ _FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "gather": _gather, "take_along_axis": _take_along_axis,
     "diagonal": lambda x, *, offset: torch.diagonal(x, offset, -2, -1),
     "slice": _slice, "windows": _windows, "update_slice": _update_slice, "update_at": _update_at,
-}
+})
 NATIVE = frozenset({*_SAME, *_RENAMED, "abs", "floor", "ceil", "trunc", "power"}) - {"where"}
 """Operators that are one function of torch's on each of their dtypes."""

@@ -35,6 +35,8 @@ InferResults = Callable[[Sequence[Meta], dict[str, Any]], tuple[Meta, ...]]
 NestedFeeds = Callable[[Sequence[Meta], dict[str, Any]], list[Meta]]
 VARIADIC: Final = -1
 REQUIRED: Final = object()
+LONG: Final = 12
+"""Costs from which on an elementwise operator is a long chain of instructions in a kernel."""
 
 
 class Op(Record, frozen=True, eq=False):
@@ -49,6 +51,9 @@ class Op(Record, frozen=True, eq=False):
     `raises` are the kinds of results of which a single element may end the call, by a status.
 
     `ulps` is how far float results may be from the exact ones, in units in the last place; 0: they have NumPy's bits.
+
+    `cost` is roughly what an element takes in a kernel, in simple vector instructions; None: one. What is decomposed
+    has the costs of its parts.
     """
 
     name: str
@@ -66,11 +71,17 @@ class Op(Record, frozen=True, eq=False):
     infer_results: InferResults | None = None
     nested_feeds: NestedFeeds | None = None
     into: Callable[..., None] | None = None
+    cost: int | None = None
 
     @property
     def is_of_many(self) -> bool:
         """Whether it may have several results."""
         return self.infer_results is not None
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a kernel takes a long chain of instructions for an element."""
+        return self.kind == ELEMENTWISE and self.cost is not None and self.cost >= LONG
 
     def check_attrs(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes with defaults filled in; raises ArgumentError on unknown or missing ones."""
@@ -117,8 +128,11 @@ _TABLE: Final = _Table()
 
 
 def add(op: Op) -> None:
-    """Enter a row."""
+    """Enter a row, once; raises LookupError where `FAMILIES` does not list its name."""
     assert op.name not in _TABLE, op.name
+    if op.name not in _FILES:
+        raise LookupError(f"operator {op.name} has a row and no place in the table: add its name to FAMILIES in "
+                          "jitfuse.ir.operators, where its file is")
     _TABLE[op.name] = op
 
 
@@ -127,10 +141,11 @@ get: Final[Callable[[str], Op | None]] = _TABLE.__getitem__
 
 
 def table() -> Iterator[Op]:
-    """Yield every row in the order of the table."""
+    """Yield every row in the order of the table; raises LookupError where a listed operator has none."""
     for name in _NAMES:
         row = get(name)
-        assert row is not None
+        if row is None:
+            raise LookupError(f"operator {name} has no row: add it to jitfuse.ir.operators.{_FILES[name]}")
         yield row
 
 

@@ -1,8 +1,9 @@
 """The op table: one row for every operator, which everything else reads.
 
 A row gives the name (an AbstractTensor method), arity, kind, attributes with defaults, the inference rule,
-the NumPy reference, and for composite operators the decomposition, written over AbstractTensor methods.
-Methods, verifier, printer, interpreter, kernels and the support table all come from here. What a row holds is in
+the NumPy reference, how exact results are, what an element costs in a kernel, and for composite operators the
+decomposition, written over AbstractTensor methods. Methods, verifier, printer, interpreter, kernels, plans, tests and
+the support table all come from here. What a row holds is in
 `jitfuse.ir.op`, the rows are in `jitfuse.ir.operators`.
 """
 from __future__ import annotations

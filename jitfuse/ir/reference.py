@@ -25,9 +25,12 @@ _UFUNC_NAMES = {
 
 
 def ufunc(name: str) -> Callable[..., Any]:
-    """Return the NumPy function behind an elementwise operator."""
+    """Return what an elementwise operator means: a function of ours, else NumPy's of this name."""
     special: dict[str, Callable[..., Any]] = {**FUNCTIONS, "clip": clip, "where": np.where, "copy": copy}
-    function: Callable[..., Any] = special.get(name) or getattr(np, _UFUNC_NAMES.get(name, name))
+    function: Callable[..., Any] | None = special.get(name) or getattr(np, _UFUNC_NAMES.get(name, name), None)
+    if function is None:
+        raise LookupError(f"operator {name} has no reference: NumPy has no function of this name; add one to "
+                          "jitfuse.ir.reference_functions")
     return function
 
 

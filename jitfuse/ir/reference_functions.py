@@ -180,13 +180,28 @@ def isclose(x: Array, y: Array, rtol: Array, atol: Array, *, equal_nan: bool = F
     return np.isclose(x, y, rtol, atol, equal_nan)
 
 
+def frexp_mantissa(x: Array) -> Array:
+    """Return the fraction in [0.5, 1) of np.frexp."""
+    return np.frexp(x)[0]
+
+
+def frexp_exponent(x: Array) -> Array:
+    """Return the exponent of np.frexp."""
+    return np.frexp(x)[1]
+
+
+def modf_fraction(x: Array) -> Array:
+    """Return the fraction of np.modf."""
+    return np.modf(x)[0]
+
+
+def modf_whole(x: Array) -> Array:
+    """Return x without its fraction, of np.modf."""
+    return np.modf(x)[1]
+
+
 FUNCTIONS: dict[str, Callable[..., Array]] = {
-    f.__name__: f for f in (
-        erf, erfc, sigmoid, silu, gelu, gelu_tanh, softplus, log_sigmoid, xlogy, logit, sinc, leaky_relu,
-        elu, relu, nan_to_num, round, isclose,
-    )
-} | {
-    "frexp_mantissa": lambda x: np.frexp(x)[0], "frexp_exponent": lambda x: np.frexp(x)[1],
-    "modf_fraction": lambda x: np.modf(x)[0], "modf_whole": lambda x: np.modf(x)[1],
+    name: made for name, made in dict(globals()).items()
+    if getattr(made, "__module__", None) == __name__ and not name.startswith("_")
 }
-"""Every function of this module by the operator's name."""
+"""Every function of this module by the operator's name, which is its own."""

@@ -6,23 +6,24 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from jitfuse.ir.op import get
+
 UNIFORM: Final = 0
 POINT: Final = 1
 INNER: Final = 2
 
-_COSTS: Final = {
-    "exp": 12, "log": 14, "sin": 14, "cos": 14, "tanh": 16, "erf": 16, "expm1": 14, "log1p": 16, "power": 40,
-    "exp2": 12, "log2": 14, "log10": 14, "erfc": 24, "logaddexp": 40, "logaddexp2": 40, "sigmoid": 16, "silu": 16,
-    "gelu": 24, "gelu_tanh": 18, "softplus": 30,
-    "xlogy": 18, "logit": 24, "sinc": 24,
-    "tan": 24, "asin": 18, "acos": 18, "atan": 20, "atan2": 26, "sinh": 18, "cosh": 18, "asinh": 34, "acosh": 34,
-    "atanh": 20, "hypot": 20, "cbrt": 20,
-    "divide": 6, "sqrt": 6, "floor_divide": 12, "remainder": 12, "random": 30, "scan": 16,
-    "gather": 6, "take_along_axis": 6, "real": 0, "imag": 0, "make_complex": 0,
-    "param": 0, "const": 0, "load": 1, "kept": 1,
-}
+
+class _Costs(dict[str, int]):
+    """Costs by operation: those of operators are in their rows, and looked up once."""
+
+    def __missing__(self, op: str) -> int:
+        row = get(op)
+        cost = self[op] = 1 if row is None or row.cost is None else row.cost
+        return cost
 
 
+_COSTS: Final = _Costs({"random": 30, "scan": 16, "param": 0, "const": 0, "load": 1, "kept": 1})
+"""Costs of what kernels alone have are here."""
 _MOST: Final = 10_000
 
 
@@ -41,7 +42,7 @@ class Node:
                 level = arg.level
         self.level: int = level
         # the cost of computing this again at an inner point: inner work only, capped to stay small
-        cost = _COSTS.get(op, 1)
+        cost = _COSTS[op]
         for arg in args:
             if arg.level == level:
                 cost += arg.cost
@@ -67,4 +68,4 @@ class Operand:
 
 def operation_cost(op: str) -> int:
     """Return the rough cost of one operator in units of a simple vector instruction."""
-    return _COSTS.get(op, 1)
+    return _COSTS[op]

@@ -32,7 +32,7 @@ def _numpy_function(name: str) -> Any:
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == numpy_page.page(), "run: python -m jitfuse.surface.numpy_page > docs/numpy.md"
+    assert PAGE.read_text() == numpy_page.page(), "run: python tests/surface/make_pages.py"
 
 
 def test_the_list_is_complete() -> None:

@@ -31,7 +31,7 @@ NOT_THERE: Final = ("not implemented for", "view size", "must be either float or
 
 
 def test_the_page_is_current() -> None:
-    assert PAGE.read_text() == torch_page.page(), "run: python -m jitfuse.surface.torch_page > docs/torch.md"
+    assert PAGE.read_text() == torch_page.page(), "run: python tests/surface/make_pages.py"
 
 
 def test_what_is_listed_is_torchs() -> None:

@@ -12,17 +12,11 @@ from typing import Final
 from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
 from jitfuse.ir.kernel import KernelForm
 from jitfuse.ir.kernel_values import access
+from jitfuse.ir.op import get
 from jitfuse.ir.stages import Instr, Stage
 from jitfuse.lazy import cached_property
 from jitfuse.records import NamedTuple, Record
 
-TRANSCENDENTAL: Final = frozenset({
-    "exp", "log", "sin", "cos", "tanh", "erf", "expm1", "log1p", "power", "remainder", "floor_divide",
-    "exp2", "log2", "log10", "erfc", "logaddexp", "logaddexp2", "sigmoid", "silu", "gelu", "gelu_tanh", "softplus",
-    "xlogy", "logit", "sinc",
-    "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "hypot", "cbrt",
-})
-"""Operators that are long chains of instructions on floats."""
 CHECKED: Final = frozenset({"require", "bounded"})
 """Operators that report arguments which are wrong."""
 SIMPLE_EXPONENTS: Final = (2, 1, 0, 0.5, -1)
@@ -300,7 +294,8 @@ class Analysis(Record, frozen=True, eq=False):
                 return known not in SIMPLE_EXPONENTS if KIND[instr.dtype] == "float" else known < 0
         if instr.op == "scan":
             return not self.lanes_on_grid and is_tree(str(instr.imm), instr.dtype)
-        return instr.op in TRANSCENDENTAL or instr.op == "random"
+        row = get(instr.op)
+        return instr.op == "random" or (row is not None and row.is_long)
 
 
 @lru_cache(maxsize=64)

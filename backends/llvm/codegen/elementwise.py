@@ -14,6 +14,7 @@ from jitfuse.backends.llvm.codegen import divisors, float_bits, integers
 from jitfuse.backends.llvm.codegen.types import KIND
 from jitfuse.backends.llvm.math import FUNCTIONS, emit_many
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.errors import CompileError
 
 Emit = Callable[..., Batch]
 
@@ -127,10 +128,12 @@ _BOOL: Final[dict[str, Emit]] = {
 }
 
 _TABLES: Final = {"float": _FLOAT, "int": _INT, "uint": _UINT, "bool": _BOOL}
+OPERATORS: Final = FUNCTIONS.union(*_TABLES.values(), ("where", "copy"))
+"""Operators that have code here, of some dtypes."""
 
 
 def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:
-    """Return an operator's result; `dtype` is that of the first operand."""
+    """Return an operator's result; `dtype` is that of the first operand. Raises CompileError where it has no code."""
     if op == "where":
         return _select(*args)
     if op == "copy":
@@ -140,7 +143,8 @@ def apply(op: str, dtype: str, args: Sequence[Batch]) -> Batch:
     table = _TABLES[KIND[dtype]]
     if op in table:
         return table[op](*args)
-    assert KIND[dtype] == "float" and op in FUNCTIONS, (op, dtype)
+    if KIND[dtype] != "float" or op not in FUNCTIONS:
+        raise CompileError(f"the operator {op} of {dtype} has no code in jitfuse.backends.llvm")
     context = args[0].context
     columns = list(zip(*(a.values for a in args), strict=True))
     return context.batch(emit_many(context.f, op, columns, has_fma=context.has_fma, called=op in context.called))

@@ -12,6 +12,7 @@ Does not own: integer functions, arithmetic, or loops over memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from jitfuse.backends.llvm.builder import Function, Value, element
 from jitfuse.backends.llvm.math import (
@@ -38,54 +39,15 @@ from jitfuse.backends.llvm.math.shared import repeated
 
 __all__ = ["FUNCTIONS", "emit", "emit_many", "emit_scalar", "repeated"]
 
-# name: (for float32, for float64), each from batches of the operands to a batch of the results
-_TABLE: dict[str, tuple[Callable[..., Batch], Callable[..., Batch]]] = {
-    "exp": (exponential.exp_32, exponential.exp_64),
-    "exp2": (exponential.exp2_32, exponential.exp2_64),
-    "expm1": (exponential.expm1_32, exponential.expm1_64),
-    "log": (logarithm.log_32, logarithm.log_64),
-    "log2": (logarithm.log2_32, logarithm.log2_64),
-    "log1p": (logarithm.log1p_32, logarithm.log1p_64),
-    "sin": (trigonometric.sin_32, trigonometric.sin_64),
-    "cos": (trigonometric.cos_32, trigonometric.cos_64),
-    "tan": (trigonometric.tan_32, trigonometric.tan_64),
-    "asin": (inverse_trigonometric.asin_32, inverse_trigonometric.asin_64),
-    "acos": (inverse_trigonometric.acos_32, inverse_trigonometric.acos_64),
-    "atan": (inverse_trigonometric.atan_32, inverse_trigonometric.atan_64),
-    "atan2": (inverse_trigonometric.atan2_32, inverse_trigonometric.atan2_64),
-    "rad2deg": (trigonometric.rad2deg, trigonometric.rad2deg),
-    "deg2rad": (trigonometric.deg2rad, trigonometric.deg2rad),
-    "sinh": (hyperbolic.sinh_32, hyperbolic.sinh_64),
-    "cosh": (hyperbolic.cosh_32, hyperbolic.cosh_64),
-    "tanh": (hyperbolic.tanh_32, hyperbolic.tanh_64),
-    "asinh": (inverse_hyperbolic.asinh_32, inverse_hyperbolic.asinh_64),
-    "acosh": (inverse_hyperbolic.acosh_32, inverse_hyperbolic.acosh_64),
-    "atanh": (inverse_hyperbolic.atanh_32, inverse_hyperbolic.atanh_64),
-    "hypot": (roots.hypot_32, roots.hypot_64),
-    "cbrt": (roots.cbrt_32, roots.cbrt_64),
-    "erf": (error_function.erf_32, error_function.erf_64),
-    "log10": (logarithm.log10_32, logarithm.log10_64),
-    "erfc": (normal_tail.erfc_32, normal_tail.erfc_64),
-    "gelu": (normal_tail.gelu_32, normal_tail.gelu_64),
-    "gelu_tanh": (logistic.gelu_tanh_32, logistic.gelu_tanh_64),
-    "sigmoid": (logistic.sigmoid_32, logistic.sigmoid_64),
-    "silu": (logistic.silu_32, logistic.silu_64),
-    "softplus": (exponential_sum.softplus_32, exponential_sum.softplus_64),
-    "logaddexp": (exponential_sum.logaddexp_32, exponential_sum.logaddexp_64),
-    "logaddexp2": (exponential_sum.logaddexp2_32, exponential_sum.logaddexp2_64),
-    "xlogy": (log_products.xlogy_32, log_products.xlogy_64),
-    "logit": (log_products.logit_32, log_products.logit_64),
-    "sinc": (cardinal_sine.sinc_32, cardinal_sine.sinc_64),
-    "power": (power.power_32, power.power_64),
-    "fmod": (division.fmod_32, division.fmod_64),
-    "remainder": (division.remainder_32, division.remainder_64),
-    "floor_divide": (division.floor_divide_32, division.floor_divide_64),
-    "sqrt": (rounding.sqrt, rounding.sqrt),
-    "floor": (rounding.floor, rounding.floor),
-    "ceil": (rounding.ceil, rounding.ceil),
-    "trunc": (rounding.trunc, rounding.trunc),
-    "rint": (rounding.rint, rounding.rint),
+Emit = Callable[..., Batch]
+_TABLE: Final[dict[str, tuple[Emit, Emit]]] = {
+    name: both for file in (
+        cardinal_sine, division, error_function, exponential, exponential_sum, hyperbolic, inverse_hyperbolic,
+        inverse_trigonometric, log_products, logarithm, logistic, normal_tail, power, roots, rounding,
+        trigonometric,
+    ) for name, both in file.OPERATORS.items()
 }
+"""(for float32, for float64) by operator, as its file has it: from batches of operands to a batch of results."""
 FUNCTIONS = frozenset(_TABLE)
 _TOGETHER = 4
 

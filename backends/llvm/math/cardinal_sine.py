@@ -4,6 +4,8 @@ Owns: the reduction, which is exact, as it is by multiples of 1/2 of x itself. D
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import less_product, times
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -47,3 +49,9 @@ def _finish(x: Batch, size: Batch, result: Batch) -> Batch:
     """Put in 1 near 0, zeros without a sign, and NaN at infinity."""
     result = (result + 0.0).replace(size.compare("olt", 2.0**-30), 1.0)
     return result.where(abs(x).compare("olt", float("inf")), x - x)
+
+
+OPERATORS: Final = {
+    "sinc": (sinc_32, sinc_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

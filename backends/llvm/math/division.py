@@ -6,6 +6,8 @@ The sign rules are those of CPython's float_divmod, as in NumPy's npy_divmod.
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math.double_double import two_product
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
@@ -115,3 +117,10 @@ def _long_division(context: Context, inputs: list[Value]) -> list[Value]:
     value = f.cast("uitofp", loop.result(0), "double")
     power = f.cast("bitcast", f.shl(ey, integer(52)), "double")  # 2**(ey - 1023); r counts 2**(ey - 1075)
     return [f.fmul(f.fmul(value, f.const("double", 2.0**-52)), power)]
+
+
+OPERATORS: Final = {
+    "fmod": (fmod_32, fmod_64), "remainder": (remainder_32, remainder_64),
+    "floor_divide": (floor_divide_32, floor_divide_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

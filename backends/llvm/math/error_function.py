@@ -5,6 +5,8 @@ below 1 and 1 - exp(-x*x) R(x) above, as W. J. Cody (1969) splits it, with R fit
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math import single
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product
@@ -47,3 +49,9 @@ def near_zero(x: Batch, x_low: Batch | None, t: Batch, t_low: Batch) -> tuple[Ba
     p_low = (p_low + low) + (linear_low + _TWO_OVER_SQRT_PI_LOW)
     head, low = two_product(x, p)
     return head, x.fma(p_low, low if x_low is None else x_low.fma(p, low))
+
+
+OPERATORS: Final = {
+    "erf": (erf_32, erf_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

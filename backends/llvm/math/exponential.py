@@ -6,6 +6,8 @@ Does not own: tanh, erf and power, which call `reduced_exp` and `scaled`.
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math import single
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
@@ -151,3 +153,9 @@ def expm1_64(x: Batch) -> Batch:
     """Return exp(x) - 1 of float64 batches, also near 0; half of it is computed so that 2**1024 fits."""
     hi, lo = expm1_parts(x.at_most(710.0).at_least(-40.0))
     return x.where(abs(x).compare("olt", 2.0**-54), (hi + lo) * 2.0)
+
+
+OPERATORS: Final = {
+    "exp": (exp_32, exp_64), "exp2": (exp2_32, exp2_64), "expm1": (expm1_32, expm1_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

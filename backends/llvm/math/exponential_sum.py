@@ -6,6 +6,8 @@ Does not own: the exponential and the logarithm, see `exponential` and `logarith
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, times, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import (
@@ -162,3 +164,10 @@ def _log1p_exp(d: Batch, d_low: Batch | None, *, binary: bool) -> tuple[Batch, B
 def _over_ln2(hi: Batch, lo: Batch) -> tuple[Batch, Batch]:
     p, e = two_product(hi, hi.filled(INV_LN2))
     return p, hi.fma(INV_LN2_LOW, lo.fma(INV_LN2, e))
+
+
+OPERATORS: Final = {
+    "softplus": (softplus_32, softplus_64), "logaddexp": (logaddexp_32, logaddexp_64),
+    "logaddexp2": (logaddexp2_32, logaddexp2_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -6,6 +6,8 @@ Does not own: the exponential and its reduction, see `exponential`.
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import (
@@ -110,3 +112,7 @@ def _parts(size: Batch) -> _Parts:
     return _Parts(grown, shrunk, r, even + odd, even - odd)
 
 
+OPERATORS: Final = {
+    "sinh": (sinh_32, sinh_64), "cosh": (cosh_32, cosh_64), "tanh": (tanh_32, tanh_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -6,6 +6,7 @@ of two words over two words. Does not own: the logarithms of single words, see `
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product, two_sum
@@ -177,3 +178,9 @@ def _below_one(x: Batch, size: Batch, result: Batch, tiny: float) -> Batch:
     """Return the result with the sign of x where tiny <= |x| < 1, x below, infinity at 1, NaN beyond."""
     result = result.replace(size.compare("oeq", 1.0), _INFINITY).replace(size.compare("ogt", 1.0), _NAN)
     return result.copysign(x).where(size.compare("oge", tiny), x)
+
+
+OPERATORS: Final = {
+    "asinh": (asinh_32, asinh_64), "acosh": (acosh_32, acosh_64), "atanh": (atanh_32, atanh_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -6,6 +6,8 @@ most tan(pi/8) (as in fdlibm's scheme; Muller, Elementary Functions, chapter 10)
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product
 from jitfuse.backends.llvm.math.lockstep import Batch
@@ -192,3 +194,9 @@ def _arctangent(up: Batch, down: Batch, sign: Batch, base: Batch) -> Batch:
     quarter, quarter_low = _QUARTER_PI if s.is_double else _QUARTER_PI_SINGLE
     hi, lo = fast_two_sum(base * quarter, s)
     return hi + (lo + base.fma(quarter_low, low))
+
+
+OPERATORS: Final = {
+    "asin": (asin_32, asin_64), "acos": (acos_32, acos_64), "atan": (atan_32, atan_64), "atan2": (atan2_32, atan2_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -4,6 +4,8 @@ Owns: what cancels or overflows on the way. Does not own the logarithm itself, s
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product
 from jitfuse.backends.llvm.math.exponential import LN2
@@ -84,3 +86,9 @@ def _finish_logit(x: Batch, result: Batch) -> Batch:
     """Put in minus infinity at 0, infinity at 1, and NaN outside."""
     result = result.replace(x.compare("oeq", 0.0), -_INFINITY).replace(x.compare("oeq", 1.0), _INFINITY)
     return result.replace(x.compare("ult", 0.0) | x.compare("ugt", 1.0), _NAN)
+
+
+OPERATORS: Final = {
+    "xlogy": (xlogy_32, xlogy_64), "logit": (logit_32, logit_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

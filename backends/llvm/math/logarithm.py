@@ -7,6 +7,7 @@ Does not own: exponentials.
 from __future__ import annotations
 
 import struct
+from typing import Final
 
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math import single
@@ -182,3 +183,9 @@ def log1p_64(x: Batch) -> Batch:
     hi, lo = add_exponent(k, log_fraction(f, f_low))
     result = (hi + lo).copysign(x)
     return x.where(abs(x).compare("olt", 2.0**-54), finish(x, result, -1.0))
+
+
+OPERATORS: Final = {
+    "log": (log_32, log_64), "log2": (log2_32, log2_64), "log1p": (log1p_32, log1p_64), "log10": (log10_32, log10_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -5,6 +5,8 @@ it is denormal. Does not own: the exponential, see `exponential`.
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import (
     ROUNDER,
@@ -93,3 +95,9 @@ def _logistic(x: Batch, x_low: Batch | None) -> tuple[Batch, Batch, Batch]:
     back, e = two_product(q, d)
     correction = q.fma(-d_low, ((n - back) - e) + n_low) * inverse
     return q, correction, biased.where(negative, ROUNDER)
+
+
+OPERATORS: Final = {
+    "gelu_tanh": (gelu_tanh_32, gelu_tanh_64), "sigmoid": (sigmoid_32, sigmoid_64), "silu": (silu_32, silu_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -6,6 +6,8 @@ Does not own: erf near 0 and the exponential, see `error_function` and `exponent
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product, two_sum
 from jitfuse.backends.llvm.math.error_function import near_zero
@@ -91,3 +93,9 @@ def _tail_64(z: Batch, z_low: Batch | None, square: Batch, square_low: Batch) ->
     q = n * inverse
     back, e = two_product(q, d)
     return q, q.fma(-d_low, ((n - back) - e) + n_low) * inverse, biased
+
+
+OPERATORS: Final = {
+    "erfc": (erfc_32, erfc_64), "gelu": (gelu_32, gelu_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -4,6 +4,8 @@ Does not own: the logarithm and the exponential, see `logarithm` and `exponentia
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER, exp_of_sum, power_of_two
@@ -56,3 +58,9 @@ def _with_special_cases(x: Batch, y: Batch, result: Batch) -> Batch:
     result = (-result).where(odd & x.bits().compare("slt", 0), result)
     result = (x + y).where(x.compare("uno", y), result)
     return result.replace(x.compare("oeq", 1.0) | y.compare("oeq", 0.0), 1.0)
+
+
+OPERATORS: Final = {
+    "power": (power_32, power_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

@@ -5,6 +5,8 @@ without any division. float32 has its own in `single`. Does not own: the square 
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math import single
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER
@@ -99,3 +101,9 @@ def _inverse_cube_root(x: Batch) -> Batch:
     y = (y * h).fma(h.horner((1 / 3, 2 / 9, 14 / 81)), y)
     h = 1.0 - (x * y) * (y * y)
     return (y * h).fma(1 / 3, y)
+
+
+OPERATORS: Final = {
+    "hypot": (hypot_32, hypot_64), "cbrt": (cbrt_32, cbrt_64),
+}
+"""What this file computes: (for float32, for float64) by operator."""

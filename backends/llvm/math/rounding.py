@@ -5,6 +5,8 @@ multiply-add does (x86 with SSE4.1, NEON); elsewhere, on plain x86-64, LLVM woul
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.math.lockstep import Batch
 
 
@@ -58,3 +60,10 @@ def _nearest(size: Batch) -> Batch:
 def _where_fractional(x: Batch, size: Batch) -> Batch:
     """Return `size` with the sign of x where x can have a fraction, x itself elsewhere, as for NaN."""
     return size.copysign(x).where(abs(x).compare("olt", _integral_from(x)), x)
+
+
+OPERATORS: Final = {
+    "sqrt": (sqrt, sqrt), "floor": (floor, floor), "ceil": (ceil, ceil), "trunc": (trunc, trunc),
+    "rint": (rint, rint),
+}
+"""What this file computes: (for float32, for float64) by operator."""

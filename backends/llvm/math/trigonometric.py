@@ -6,6 +6,8 @@ quotient in double-double. Does not own: the reduction, see `reduction`.
 """
 from __future__ import annotations
 
+from typing import Final
+
 from jitfuse.backends.llvm.builder import element
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product
@@ -108,3 +110,10 @@ def rad2deg(x: Batch) -> Batch:
 def deg2rad(x: Batch) -> Batch:
     """Return degrees in radians: one multiplication."""
     return x * _RADIANS[element(x.type)]
+
+
+OPERATORS: Final = {
+    "sin": (sin_32, sin_64), "cos": (cos_32, cos_64), "tan": (tan_32, tan_64), "rad2deg": (rad2deg, rad2deg),
+    "deg2rad": (deg2rad, deg2rad),
+}
+"""What this file computes: (for float32, for float64) by operator."""

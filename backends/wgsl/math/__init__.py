@@ -12,8 +12,8 @@ from typing import Any
 from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math import FUNCTIONS, emit_scalar
 from jitfuse.backends.wgsl.math.function import WgslFunction
+from jitfuse.ir import ops
 
-_BINARY = frozenset({"power", "atan2", "hypot", "logaddexp", "logaddexp2", "fmod", "remainder", "floor_divide"})
 _OWN = frozenset({"sqrt", "floor", "ceil", "trunc", "rint", "fmod", "remainder", "floor_divide"})
 SHARED = FUNCTIONS - _OWN
 """Operators whose functions come from the CPU's."""
@@ -34,15 +34,9 @@ def text_of(name: str) -> str | None:
         return None
     f: Any = WgslFunction()
     llvm_type = "float" if type_ == "f32" else "double"
-    count = _arity(op)
-    args = [Value(f"x{k}", llvm_type) for k in range(count)]
-    result = emit_scalar(f, op, args)
-    parameters = ", ".join(f"x{k}: {type_}" for k in range(count))
-    return f"fn {name}({parameters}) -> {type_} {{\n{f.text()}\n  return {result.ref};\n}}"
-
-
-def _arity(op: str) -> int:
-    from jitfuse.ir import ops
-
     row = ops.get(op)
-    return row.arity if row is not None else 1 + (op in _BINARY)
+    assert row is not None, op
+    args = [Value(f"x{k}", llvm_type) for k in range(row.arity)]
+    result = emit_scalar(f, op, args)
+    parameters = ", ".join(f"x{k}: {type_}" for k in range(row.arity))
+    return f"fn {name}({parameters}) -> {type_} {{\n{f.text()}\n  return {result.ref};\n}}"

@@ -19,20 +19,22 @@ def _angle(x: Any) -> Any:
 
 
 def _row(
-    name: str, arity: int, loop: loops.LoopRule, numpy: Callable[..., Any], doc: str, decompose: Any = None
+    name: str, arity: int, loop: loops.LoopRule, numpy: Callable[..., Any], doc: str, decompose: Any = None,
+    cost: int | None = None,
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         return meta_rules.elementwise_meta(name, loop, metas)
 
-    add(Op(name, arity, ELEMENTWISE, {}, infer, numpy, loop, decompose, doc=doc))
+    add(Op(name, arity, ELEMENTWISE, {}, infer, numpy, loop, decompose, doc=doc, cost=cost))
 
 
-_row("real", 1, loops.loop_attribute, reference.real, "The real part; a real number itself.")
-_row("imag", 1, loops.loop_attribute, reference.imag, "The imaginary part; 0 for a real number.")
+_row("real", 1, loops.loop_attribute, reference.real, "The real part; a real number itself.", cost=0)
+_row("imag", 1, loops.loop_attribute, reference.imag, "The imaginary part; 0 for a real number.", cost=0)
 _row("conj", 1, loops.strong(loops.loop_arithmetic), np.conjugate, "The complex conjugate.")
 _row("angle", 1, loops.loop_angle, reference.angle, "The angle in radians, from -pi to pi.",
      decompose=_angle)
-_row("make_complex", 2, loops.loop_join, reference.make_complex, "The complex number of a real and an imaginary part.")
+_row("make_complex", 2, loops.loop_join, reference.make_complex, "The complex number of a real and an imaginary part.",
+     cost=0)
 
 
 def _by_library(name: str) -> None:

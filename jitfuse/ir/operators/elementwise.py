@@ -20,17 +20,19 @@ PYTHON_DTYPES: Final = frozenset({"bool", "int64", "float64"})
 
 def _elementwise(
     name: str, arity: int, loop: loops.LoopRule, *, attrs: dict[str, Any] | None = None, decompose: Any = None,
-    ulps: float = 0.0, raises: frozenset[str] = frozenset(), doc: str = "",
+    ulps: float = 0.0, raises: frozenset[str] = frozenset(), doc: str = "", cost: int | None = None,
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         return meta_rules.elementwise_meta(name, loop, metas)
 
     add(Op(
         name, arity, ELEMENTWISE, attrs or {}, infer, reference.ufunc(name), loop, decompose, ulps=ulps, raises=raises,
-        doc=doc,
+        doc=doc, cost=cost,
     ))
 
 
+_COSTS: Final = {"sqrt": 6, "divide": 6, "floor_divide": 12, "remainder": 12}
+"""Exact functions that take more than one instruction."""
 for _name, _loop in {
     "negative": loops.loop_numeric, "positive": loops.loop_numeric, "abs": loops.loop_part,
     "square": loops.strong(loops.loop_arithmetic), "sign": loops.strong(loops.loop_numeric),
@@ -40,14 +42,15 @@ for _name, _loop in {
     "isnan": loops.loop_predicate, "isinf": loops.loop_predicate, "isfinite": loops.loop_predicate,
     "logical_not": loops.loop_logical, "bitwise_invert": loops.loop_bitwise,
 }.items():
-    _elementwise(_name, 1, _loop)
+    _elementwise(_name, 1, _loop, cost=_COSTS.get(_name))
 
-for _name in (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tanh",
-):
-    _elementwise(_name, 1, loops.loop_analytic, ulps=1.0)
-for _name in ("erf", "erfc"):
-    _elementwise(_name, 1, loops.loop_double_first, ulps=1.0)
+for _name, _cost in {
+    "exp": 12, "exp2": 12, "expm1": 14, "log": 14, "log2": 14, "log10": 14, "log1p": 16, "sin": 14, "cos": 14,
+    "tanh": 16,
+}.items():
+    _elementwise(_name, 1, loops.loop_analytic, ulps=1.0, cost=_cost)
+for _name, _cost in {"erf": 16, "erfc": 24}.items():
+    _elementwise(_name, 1, loops.loop_double_first, ulps=1.0, cost=_cost)
 
 for _name, _loop in {
     "add": loops.loop_same, "subtract": loops.loop_numeric, "multiply": loops.loop_same,
@@ -60,15 +63,15 @@ for _name, _loop in {
     "bitwise_and": loops.loop_bitwise, "bitwise_or": loops.loop_bitwise, "bitwise_xor": loops.loop_bitwise,
     "bitwise_left_shift": loops.loop_shift, "bitwise_right_shift": loops.loop_shift,
 }.items():
-    _elementwise(_name, 2, _loop)
+    _elementwise(_name, 2, _loop, cost=_COSTS.get(_name))
 
-_elementwise("power", 2, loops.loop_arithmetic, ulps=1.0, raises=frozenset({"int"}))
+_elementwise("power", 2, loops.loop_arithmetic, ulps=1.0, cost=40, raises=frozenset({"int"}))
 for _name in ("logaddexp", "logaddexp2"):
-    _elementwise(_name, 2, loops.loop_float, ulps=1.0)
+    _elementwise(_name, 2, loops.loop_float, ulps=1.0, cost=40)
 
-_elementwise("xlogy", 2, loops.loop_float, ulps=1.0, doc="x log(y); 0 where x is 0 and y a number.")
-_elementwise("logit", 1, loops.loop_float, ulps=1.0, doc="log(x / (1 - x)).")
-_elementwise("sinc", 1, loops.loop_float, ulps=1.0,
+_elementwise("xlogy", 2, loops.loop_float, ulps=1.0, cost=18, doc="x log(y); 0 where x is 0 and y a number.")
+_elementwise("logit", 1, loops.loop_float, ulps=1.0, cost=24, doc="log(x / (1 - x)).")
+_elementwise("sinc", 1, loops.loop_float, ulps=1.0, cost=24,
              doc="sin(pi x) / (pi x), 1 at 0: exactly 0 at the other integers, where np.sinc is not.")
 
 # ---------------------------------------------------------------- exact functions, with NumPy's bits
@@ -137,14 +140,14 @@ _elementwise("isclose", 4, _loop_isclose, attrs={"equal_nan": False}, decompose=
              doc="(x, y, rtol, atol): whether |x - y| <= atol + rtol |y|.")
 
 # ---------------------------------------------------------------- what neural networks use
-for _name, _doc in {
-    "sigmoid": "1 / (1 + exp(-x)).",
-    "silu": "x sigmoid(x); -0.0 at minus infinity, the limit.",
-    "gelu": "x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit.",
-    "gelu_tanh": "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit.",
-    "softplus": "log(1 + exp(x)).",
-}.items():
-    _elementwise(_name, 1, loops.loop_float, ulps=1.0, doc=_doc)
+for _name, _cost, _doc in (
+    ("sigmoid", 16, "1 / (1 + exp(-x))."),
+    ("silu", 16, "x sigmoid(x); -0.0 at minus infinity, the limit."),
+    ("gelu", 24, "x (1 + erf(x / sqrt 2)) / 2; -0.0 at minus infinity, the limit."),
+    ("gelu_tanh", 18, "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit."),
+    ("softplus", 30, "log(1 + exp(x))."),
+):
+    _elementwise(_name, 1, loops.loop_float, ulps=1.0, cost=_cost, doc=_doc)
 _elementwise("log_sigmoid", 1, loops.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
              doc="log(sigmoid(x)), which is -softplus(-x).")
 _elementwise("relu", 1, loops.real(loops.strong(loops.loop_numeric)), decompose=functions.relu,
@@ -155,24 +158,24 @@ _elementwise("elu", 2, loops.loop_float, decompose=functions.elu, ulps=2.0,
              doc="(x, alpha): x above 0, alpha (exp(x) - 1) elsewhere.")
 
 # ---------------------------------------------------------------- angles, hyperbolas and roots
-for _name, _arity, _doc in (
-    ("tan", 1, "The tangent; radians."),
-    ("asin", 1, "The angle in [-pi/2, pi/2] with this sine; NaN beyond 1."),
-    ("acos", 1, "The angle in [0, pi] with this cosine; NaN beyond 1."),
-    ("atan", 1, "The angle in [-pi/2, pi/2] with this tangent."),
-    ("atan2", 2, "The angle of the point (second, first) in [-pi, pi]; zeros and infinities as in C99."),
-    ("rad2deg", 1, "Radians in degrees."),
-    ("deg2rad", 1, "Degrees in radians."),
-    ("sinh", 1, "The hyperbolic sine."),
-    ("cosh", 1, "The hyperbolic cosine."),
-    ("asinh", 1, "The inverse hyperbolic sine."),
-    ("acosh", 1, "The inverse hyperbolic cosine; NaN below 1."),
-    ("atanh", 1, "The inverse hyperbolic tangent; infinite at 1, NaN beyond."),
-    ("hypot", 2, "sqrt(x*x + y*y) without overflow; infinite where one operand is."),
-    ("cbrt", 1, "The cube root, that of a negative number too."),
+for _name, _arity, _cost, _doc in (
+    ("tan", 1, 24, "The tangent; radians."),
+    ("asin", 1, 18, "The angle in [-pi/2, pi/2] with this sine; NaN beyond 1."),
+    ("acos", 1, 18, "The angle in [0, pi] with this cosine; NaN beyond 1."),
+    ("atan", 1, 20, "The angle in [-pi/2, pi/2] with this tangent."),
+    ("atan2", 2, 26, "The angle of the point (second, first) in [-pi, pi]; zeros and infinities as in C99."),
+    ("rad2deg", 1, 1, "Radians in degrees."),
+    ("deg2rad", 1, 1, "Degrees in radians."),
+    ("sinh", 1, 18, "The hyperbolic sine."),
+    ("cosh", 1, 18, "The hyperbolic cosine."),
+    ("asinh", 1, 34, "The inverse hyperbolic sine."),
+    ("acosh", 1, 34, "The inverse hyperbolic cosine; NaN below 1."),
+    ("atanh", 1, 20, "The inverse hyperbolic tangent; infinite at 1, NaN beyond."),
+    ("hypot", 2, 20, "sqrt(x*x + y*y) without overflow; infinite where one operand is."),
+    ("cbrt", 1, 20, "The cube root, that of a negative number too."),
 ):
     _real = _name in ("atan2", "rad2deg", "deg2rad", "hypot", "cbrt")
-    _elementwise(_name, _arity, loops.loop_float if _real else loops.loop_analytic, ulps=1.0, doc=_doc)
+    _elementwise(_name, _arity, loops.loop_float if _real else loops.loop_analytic, ulps=1.0, cost=_cost, doc=_doc)
 
 _elementwise("where", 3, loops.loop_where, doc="The second operand where the first is true, else the third.")
 _elementwise("clip", 3, loops.loop_clip, decompose=decompositions.clip,

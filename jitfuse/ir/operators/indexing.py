@@ -91,9 +91,11 @@ def _infer_along(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
 
 _PLACES: Final = {"axes": REQUIRED, "place": 0}
 add(Op("gather", VARIADIC, VIEW, _PLACES, _infer_gather, gathers.gather,
-       doc="(x, index, ...): elements at broadcast indices of some axes, whose axes stand at `place` of the result."))
+       doc="(x, index, ...): elements at broadcast indices of some axes, whose axes stand at `place` of the result.",
+       cost=6))
 add(Op("take_along_axis", 2, VIEW, {"axis": REQUIRED}, _infer_along, lambda x, index, *, axis:
-       np.take_along_axis(x, index, axis), doc="Elements along an axis at an index for each of the other positions."))
+       np.take_along_axis(x, index, axis), doc="Elements along an axis at an index for each of the other positions.",
+       cost=6))
 add(Op("take", 2, VIEW, {"axis": REQUIRED, "mode": "raise"}, _infer_take, lambda x, index, *, axis, mode:
        np.take(x, index, axis, mode=mode), decompose=gathers.take, doc="Elements along an axis at indices."))
 add(Op("scatter", VARIADIC, LIBRARY, {**_PLACES, "combine": "set"}, _infer_scatter, gathers.scatter,

@@ -43,12 +43,6 @@ def tolerance(op: ops.Op, operands: list[Any], dtype: str) -> dict[str, float]:
     return {"rtol": rtol, "atol": tiny}
 
 
-def test_every_operator_can_be_carried_out() -> None:
-    by_reference = (ops.CREATION, ops.RANDOM, ops.MODE, ops.LIBRARY, ops.CONTROL)
-    others = {op.name for op in ops.table() if op.decompose or op.kind in by_reference}
-    assert torch_functions.names() | others == set(ops.names())
-
-
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_an_operator_gives_numpys_values_and_dtypes_in_a_program(op: ops.Op, cases: Any, comparable: Any) -> None:
     for operands, attrs in cases(op):

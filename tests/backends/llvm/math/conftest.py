@@ -14,12 +14,12 @@ import pytest
 
 from jitfuse.backends.llvm import math
 from jitfuse.backends.llvm.builder import Module, Value, vector
+from jitfuse.ir import ops
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
-OF_TWO = ("power", "fmod", "remainder", "floor_divide", "logaddexp", "logaddexp2", "xlogy", "atan2", "hypot")
-ARITY = dict.fromkeys(OF_TWO, 2)
+ARITY = {op.name: op.arity for op in ops.table() if op.name in math.FUNCTIONS}
 HOST = llvm.get_process_triple()
 _HOST_CPU = (HOST, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 # target name: (triple, cpu, features, has_fma)
@@ -40,7 +40,7 @@ def element_of(dtype: Any) -> str:
 def source(name: str, element: str, lanes: int, has_fma: bool, together: int = 1) -> str:
     """Return LLVM assembly of `kernel(operands..., result, n)`, n vectors, `together` of them interleaved."""
     module = Module()
-    params = [(f"p{k}", "ptr") for k in range(ARITY.get(name, 1) + 1)]
+    params = [(f"p{k}", "ptr") for k in range(ARITY[name] + 1)]
     f = module.function("kernel", "void", [*params, ("n", "i64")])
     *pointers, count = f.args
     type_ = vector(element, lanes)
@@ -77,7 +77,7 @@ class Kernel:
         self.dtype = np.dtype(dtype)
         self.step = lanes * together
         self.together = together
-        self.arity = ARITY.get(name, 1)
+        self.arity = ARITY[name]
         module = llvm.parse_assembly(source(name, element_of(dtype), lanes, TARGETS[target][3], together))
         module.verify()
         self._engine = llvm.create_mcjit_compiler(module, target_machine(target))

@@ -1,27 +1,20 @@
 """float64 functions against mpmath: over the whole range and where each of them is difficult."""
 from __future__ import annotations
 
-import mpmath
 import numpy as np
 import pytest
-from mpmath import mpf
+from exact_functions import accuracy_tool
 
-EXACT = {
-    "exp": mpmath.exp, "exp2": lambda x: mpf(2) ** x, "expm1": mpmath.expm1, "log": mpmath.log,
-    "log2": lambda x: mpmath.log(x) / mpmath.log(2), "log1p": mpmath.log1p, "sin": mpmath.sin,
-    "cos": mpmath.cos, "tanh": mpmath.tanh, "erf": mpmath.erf, "power": mpmath.power,
-    "log10": mpmath.log10, "erfc": mpmath.erfc, "gelu": lambda x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
-    "gelu_tanh": lambda x: x / (1 + mpmath.exp(-2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpf("0.044715") * x**3))),
-    "sigmoid": lambda x: 1 / (1 + mpmath.exp(-x)), "silu": lambda x: x / (1 + mpmath.exp(-x)),
-    "softplus": lambda x: mpmath.log1p(mpmath.exp(x)),
-    "logit": lambda x: mpmath.log(x / (1 - x)), "sinc": mpmath.sincpi, "xlogy": lambda x, y: x * mpmath.log(y),
-    "tan": mpmath.tan, "asin": mpmath.asin, "acos": mpmath.acos, "atan": mpmath.atan, "sinh": mpmath.sinh,
-    "cosh": mpmath.cosh, "asinh": mpmath.asinh, "acosh": mpmath.acosh, "atanh": mpmath.atanh,
-    "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)), "rad2deg": mpmath.degrees, "deg2rad": mpmath.radians,
-    "atan2": mpmath.atan2, "hypot": mpmath.hypot,
-}
-OF_TWO = ["atan2", "hypot", "xlogy"]
-BOUNDED = ("tanh", "erf", "erfc", "gelu", "gelu_tanh", "sigmoid", "silu", "softplus", "sinh", "cosh")
+from jitfuse.backends.llvm.math import FUNCTIONS
+from jitfuse.ir import ops
+
+mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
+mpf = mpmath.mpf
+TOOL = accuracy_tool()
+INEXACT = {op.name: op.arity for op in ops.table() if op.name in FUNCTIONS and op.ulps}
+OF_ONE = [name for name, arity in INEXACT.items() if arity == 1]
+CANCELLING = ["logaddexp", "logaddexp2"]
+OF_TWO = [name for name, arity in INEXACT.items() if arity == 2 and name not in ("power", *CANCELLING)]
 MAXIMUM = mpf(float(np.finfo(np.float64).max))
 
 
@@ -67,17 +60,8 @@ def samples(name: str, n: int) -> np.ndarray:
     }
     x = np.concatenate([patterns, small, rng.normal(0, 1, n), rng.uniform(-20, 20, n), *own.get(name, [])])
     x = x[np.isfinite(x) & (x != 0)]
-    if name.startswith("log"):
-        x = x[x > (-1 if name == "log1p" else 0)]
-    if name == "logit":
-        x = x[(x > 0) & (x < 1)]
-    if name in ("asin", "acos", "atanh"):
-        x = x[np.abs(x) < 1]
-    if name == "acosh":
-        x = x[x > 1]
-    if name.startswith("exp") or name in BOUNDED:
-        x = x[np.abs(x) < 1100]
-    return x
+    low, high = TOOL.WITHIN.get(name, (-np.inf, np.inf))
+    return x[(x > low) & (x < high)]
 
 
 def ulps_from(got: float, exact: mpf) -> float:
@@ -97,13 +81,13 @@ def precision(name: str, x: float) -> int:
 
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
-@pytest.mark.parametrize("name", [n for n in EXACT if n not in ("power", *OF_TWO)])
+@pytest.mark.parametrize("name", OF_ONE)
 def test_within_an_ulp(name, target, kernel, scale):
     x = samples(name, 150 * scale)
     worst, at = 0.0, None
     for a, got in zip(x.tolist(), kernel(name, np.float64, target=target)(x).tolist()):
         with mpmath.workprec(precision(name, a)):
-            error = ulps_from(got, EXACT[name](mpf(a)))
+            error = ulps_from(got, TOOL.exact(name)(mpf(a)))
         if not error <= worst:
             worst, at = error, a
     print(f"at most {worst:.4f} ulp")
@@ -129,7 +113,7 @@ def test_functions_of_two_operands_within_an_ulp(name, target, kernel, scale):
     got = kernel(name, np.float64, target=target)(*np.ascontiguousarray(pairs))
     for a, b, result in zip(*pairs.tolist(), got.tolist()):
         with mpmath.workprec(180):
-            error = ulps_from(result, EXACT[name](mpf(a), mpf(b)))
+            error = ulps_from(result, TOOL.exact(name)(mpf(a), mpf(b)))
         if not error <= worst:
             worst, at = error, (a, b)
     print(f"at most {worst:.4f} ulp")
@@ -155,7 +139,7 @@ def test_power_within_an_ulp(target, kernel, scale):
 
 
 @pytest.mark.parametrize("target", ["host", "host without fma"])
-@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+@pytest.mark.parametrize("name", CANCELLING)
 def test_sums_of_exponentials_that_cancel(name, target, kernel, scale):
     """Within an ulp while the result is more than an epsilon of the operands; float32 whatever they are."""
     base = mpmath.e if name == "logaddexp" else mpf(2)
