@@ -35,8 +35,13 @@ def test_the_page_lists_every_inexact_function_within_its_promise() -> None:
         assert float(single) <= op.ulps and float(double) <= op.ulps, op.name
 
 
-def test_the_prose_is_the_tools(accuracy: ModuleType) -> None:
-    assert PAGE.startswith(accuracy.INTRODUCTION) and PAGE.endswith(accuracy.CONCLUSION)
+def test_the_page_is_the_tools_and_only_new_rows_are_measured(accuracy: ModuleType) -> None:
+    known = accuracy.rows(PAGE)
+    assert accuracy.page(known=known) == PAGE, "run: python tests/surface/make_pages.py"
+    del known["sinc"]
+    made = accuracy.rows(accuracy.page(60, known))
+    assert made.keys() == accuracy.rows(PAGE).keys() and made["sinc"] != accuracy.rows(PAGE)["sinc"]
+    assert {name: row for name, row in made.items() if name != "sinc"} == known
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
