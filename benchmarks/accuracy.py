@@ -18,7 +18,7 @@ import numpy as np
 from mpmath import mpf
 
 import jitfuse as jf
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 SAMPLES: Final = 10_000
 DTYPES: Final = ("float32", "float64")

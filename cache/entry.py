@@ -4,7 +4,7 @@
     0       8     magic "JITFUSE\\0"
     8       4     format version
     12      8     length of the whole file
-    20      32    digest (`jitfuse.digests`) of everything from offset 52 on
+    20      32    digest (`jitfuse.base.digests`) of everything from offset 52 on
     52      32    key
     84      20    lengths of metadata (4), canonical form (8) and code (8)
     104           metadata (JSON object, UTF-8), canonical form, code
@@ -17,8 +17,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jitfuse.digests import digest
-from jitfuse.records import NamedTuple
+from jitfuse.base.digests import digest
+from jitfuse.base.records import NamedTuple
 
 if TYPE_CHECKING:
     from json.encoder import encode_basestring_ascii as _quoted

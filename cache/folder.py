@@ -12,9 +12,9 @@ import stat
 import time
 from collections.abc import Iterator
 
+from jitfuse.base.records import Record
 from jitfuse.cache.entry import MAX_ENTRY_BYTES, EntryError, is_key
 from jitfuse.cache.location import owners
-from jitfuse.records import Record
 
 SUFFIX = ".jfc"
 DAY = 86_400.0

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, Final, TypeAlias
 
+from jitfuse.base.digests import hex_digest
 from jitfuse.cache.entry import FORMAT_VERSION
 from jitfuse.cache.sources import sources_digest
-from jitfuse.digests import hex_digest
 from jitfuse.version import __version__
 
 Part: TypeAlias = "bytes | str | int | tuple[Part, ...] | None"

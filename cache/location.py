@@ -20,8 +20,8 @@ import os
 import stat
 import sys
 
+from jitfuse.base.records import Record
 from jitfuse.cache.notices import warn_once
-from jitfuse.records import Record
 
 _TRUST = "JITFUSE_CACHE_TRUST"
 _EVERYONE = "everyone"

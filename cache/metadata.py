@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.cache.entry import expand_text
-from jitfuse.records import NamedTuple
 
 LISTINGS: Final = ("program", "forms", "ir", "wgsl")
 """Names of the listings in an entry's metadata."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.cache import metadata as told
 from jitfuse.cache.entry import Entry, expand_text
 from jitfuse.cache.keys import Part, cache_key
-from jitfuse.records import NamedTuple
 
 _MEANING = {
     "abi": "the layout of tables that the call path reads",

@@ -17,16 +17,17 @@ from collections.abc import Callable
 from functools import cache
 from itertools import chain
 
-from jitfuse import forks
+from jitfuse.base import forks
+from jitfuse.base.digests import digest, hex_digest, new_digest
+from jitfuse.base.records import NamedTuple
 from jitfuse.cache.entry import FORMAT_VERSION, Entry
 from jitfuse.cache.store import Store, default_store
-from jitfuse.digests import digest, hex_digest, new_digest
-from jitfuse.records import NamedTuple
 
 _FOLDERS = ("ir", "passes", "plans", "backends", "compile")
 _FILES = (
-    "beside.py", "dtypes.py", "digests.py", "records.py", "lazy.py", "later.py",
-    "tracing/abstract.py", "tracing/scheduler.py", "tracing/integer_schedule.py",  # what passes and plans use of it
+    "base/future.py", "dtypes.py", "base/digests.py", "base/records.py", "base/lazy.py", "later.py",
+    # what passes and plans use of it
+    "tracing/abstract.py", "tracing/schedule/scheduler.py", "tracing/schedule/integer_schedule.py",
 )
 _SECOND_NS = 1_000_000_000
 _SETTLED_NS = 2 * _SECOND_NS

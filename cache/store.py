@@ -16,13 +16,13 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 
-from jitfuse import forks
+from jitfuse.base import forks
+from jitfuse.base.records import NamedTuple
 from jitfuse.cache import folder as files
 from jitfuse.cache import location
 from jitfuse.cache.entry import MAX_ENTRY_BYTES, Entry, EntryError, decode, encode, is_key
 from jitfuse.cache.memory import MemoryLayer
 from jitfuse.cache.notices import warn_once
-from jitfuse.records import NamedTuple
 
 DEFAULT_MAX_BYTES = 1 << 30
 DEFAULT_MAX_FILES = 65_536

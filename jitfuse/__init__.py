@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from jitfuse import forks as _forks  # noqa: F401 (first: see there)
-from jitfuse.collecting import PAUSED as _PAUSED
-from jitfuse.collecting import search_young as _search_young
+from jitfuse.base import forks as _forks  # noqa: F401 (first: see there)
+from jitfuse.base.gc_pause import PAUSED as _PAUSED
+from jitfuse.base.gc_pause import search_young as _search_young
 
 with _PAUSED:  # what modules make stays
     from jitfuse.errors import (
@@ -30,11 +30,11 @@ with _PAUSED:  # what modules make stays
         UntraceableError,
         VerifyError,
     )
-    from jitfuse.frameworks import spec
+    from jitfuse.function.adapters import spec
     from jitfuse.fuse import FusedFunction, fuse
     from jitfuse.ir.program import FusedProgram
     from jitfuse.tracing.abstract import AbstractTensor
-    from jitfuse.tracing.mode import is_training
+    from jitfuse.tracing.record.mode import is_training
     from jitfuse.version import __version__
 
 _search_young()  # once, so that no first call has to
@@ -67,7 +67,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("jitfuse.backends.interpreter.runner").ProgramRunner
     if name.startswith("__") and name != "__array_namespace_info__":
         raise AttributeError(name)
-    namespace = importlib.import_module("jitfuse.namespace")
+    namespace = importlib.import_module("jitfuse.array_api.namespace")
     try:
         found = globals()[name] = getattr(namespace, name)  # not asked for again: this takes longer than a small sum
     except AttributeError:
@@ -76,5 +76,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    namespace = importlib.import_module("jitfuse.namespace")
+    namespace = importlib.import_module("jitfuse.array_api.namespace")
     return sorted({*globals(), *__all__, *dir(namespace), "fft", "gpu", "linalg"})

@@ -1,9 +1,10 @@
 """Loops and branches on values: `jf.cond`, `jf.while_loop`, `jf.fori_loop`, `jf.scan`, `jf.map`.
 
-Inside of a fused function they are steps that hold the programs of their functions (`jitfuse.tracing.control`); outside
-they run in Python, here, with the same results and the same errors. Values go in and out as trees of arrays and
-numbers. Each carried value keeps its shape and dtype; Python numbers that a loop starts with count as values of their
-default dtype (float64, int64, bool, complex128). What a function writes into its arguments is not seen outside.
+Inside of a fused function they are steps that hold the programs of their functions
+(`jitfuse.tracing.control.combinators`); outside they run in Python, here, with the same results and the same errors.
+Values go in and out as trees of arrays and numbers. Each carried value keeps its shape and dtype; Python numbers that a
+loop starts with count as values of their default dtype (float64, int64, bool, complex128). What a function writes into
+its arguments is not seen outside.
 """
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ import numpy as np
 
 from jitfuse.dtypes import WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import DTypeError, ShapeError
-from jitfuse.ir.control import places
 from jitfuse.ir.program import Meta
-from jitfuse.tracing import control as traced
-from jitfuse.tracing.recorder import active
-from jitfuse.tracing.source import user_line
-from jitfuse.tracing.trees import Tree, check_structure, check_type, takes_number, tree_of
+from jitfuse.ir.semantics.control import places
+from jitfuse.tracing.control import combinators as traced
+from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.results.trees import Tree, check_structure, check_type, takes_number, tree_of
 
 __all__ = ["cond", "fori_loop", "map", "scan", "while_loop"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any, Final
 
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
 
 
 class _Watch(threading.local):
@@ -93,7 +93,8 @@ class WideIntError(VolatileError, OutOfRangeError):
 
 
 class VerifyError(JitfuseError):
-    """A program breaks the rules of `jitfuse.ir.verify`, or a kernel form those of `jitfuse.ir.verify_form`.
+    """A program breaks the rules of `jitfuse.ir.analysis.verify`, or a kernel form those of
+    `jitfuse.ir.kernels.verify_form`.
 
     `findings` holds all that were found, the text the first hundred.
     """

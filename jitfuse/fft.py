@@ -1,7 +1,7 @@
 """Fourier transforms of the Python array API standard: `jf.fft.rfft(x)`.
 
 Inside a fused function the transforms are library steps, NumPy's pocketfft, and the rest fuses around them. Owns the
-standard's names and parameters; what they do is in `jitfuse.tracing.numpy_fft`.
+standard's names and parameters; what they do is in `jitfuse.tracing.numpy_like.fft`.
 """
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.array_api import creation
+from jitfuse.array_api.dispatch import over_tensors
+from jitfuse.array_api.entry_points import face
 from jitfuse.errors import ArgumentError
-from jitfuse.standard import creation
-from jitfuse.standard.dispatch import over_tensors
-from jitfuse.standard.faces import face
-from jitfuse.tracing import numpy_fft
-from jitfuse.tracing.recorder import active
+from jitfuse.tracing.numpy_like import fft as numpy_fft
+from jitfuse.tracing.record.recorder import active
 
 Tensor = Any
 

@@ -12,23 +12,23 @@ import weakref
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from jitfuse import forks
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
-from jitfuse.drawing import renew_locks
+from jitfuse.base import forks
+from jitfuse.base.later import Later
 from jitfuse.errors import ArgumentError
 from jitfuse.function import pipeline
+from jitfuse.function.options import Options, refuse_unknown
 from jitfuse.function.parts import Parts
-from jitfuse.later import Later
-from jitfuse.options import Options, refuse_unknown
-from jitfuse.tracing.fronts import behind
+from jitfuse.function.rng_state import renew_locks
+from jitfuse.tracing.record.dispatch_wrappers import behind
 
 if TYPE_CHECKING:
     import os
 
-    from jitfuse.function import reports
     from jitfuse.ir.program import FusedProgram
+    from jitfuse.reports import public_methods
 else:
-    reports = Later("jitfuse.function.reports")
+    public_methods = Later("jitfuse.reports.public_methods")
 
 
 def fuse(
@@ -94,7 +94,7 @@ class FusedFunction(NativeCallable):
         return f"<jf.fuse {self.name}>"
 
     def __reduce__(self) -> Any:
-        from jitfuse.pickling import importable_name
+        from jitfuse.function.pickling import importable_name
 
         definition = self.parts.definition
         return importable_name(self, sys._getframe(1)) or (_make, (definition.options, definition.fn))
@@ -107,7 +107,7 @@ class FusedFunction(NativeCallable):
     # ------------------------------------------------------------------ beside the call
     def program(self, *args: Any, **kwargs: Any) -> FusedProgram:
         """Return the program of a call with these arguments (traced where it is new); nothing is compiled."""
-        return reports.report(reports.program, self.parts, args, kwargs)
+        return public_methods.report(public_methods.program, self.parts, args, kwargs)
 
     def explain(self, *args: Any, html: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a readable report of how a call with these arguments runs; compiles it where it is new.
@@ -116,7 +116,7 @@ class FusedFunction(NativeCallable):
         `html` names a file that gets the report as one self-contained page, with pictures of the program and of the
         arena and the source of every kernel.
         """
-        return reports.report(lambda call: reports.explain(call, self, html), self.parts, args, kwargs)
+        return public_methods.report(lambda call: public_methods.explain(call, self, html), self.parts, args, kwargs)
 
     def export(self, *args: Any, path: str | os.PathLike[str] | None = None, **kwargs: Any) -> str:
         """Return a call with these arguments as Python source that runs on NumPy alone; see `jitfuse.export`.
@@ -125,20 +125,20 @@ class FusedFunction(NativeCallable):
         call returns. `training` is what it takes unless its caller says otherwise; `path` names a file to write.
         Raises UnsupportedError where the result holds what cannot be written as source.
         """
-        return reports.report(lambda call: reports.export(call, self, path), self.parts, args, kwargs)
+        return public_methods.report(lambda call: public_methods.export(call, self, path), self.parts, args, kwargs)
 
     def warm(self, *args: Any, **kwargs: Any) -> None:
         """Trace, compile and store for these arguments, arrays or `jf.spec(shape, dtype)`, without running anything."""
-        reports.warm(self.parts, args, kwargs)
+        public_methods.warm(self.parts, args, kwargs)
 
     def stats(self) -> dict[str, int]:
         """Return counts: traces, compiles, cache_hits, cache_misses, launches, fallbacks, splits."""
-        return reports.stats(self.parts)
+        return public_methods.stats(self.parts)
 
     @property
     def kernels(self) -> tuple[Any, ...]:
         """Return every kernel that this function has compiled or loaded."""
-        return reports.kernels(self.parts)
+        return public_methods.kernels(self.parts)
 
     def explain_miss(self) -> str:
         """Return why the last call that was new was new.
@@ -146,7 +146,7 @@ class FusedFunction(NativeCallable):
         Names the guards and arguments that differ from the nearest signature and, for kernels that the cache did not
         have, the parts of the key that differ from the nearest entry.
         """
-        return reports.explain_miss(self.parts)
+        return public_methods.explain_miss(self.parts)
 
 
 _functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()

@@ -1,8 +1,8 @@
 """Linear algebra of the Python array API standard: `jf.linalg.solve(a, b)`.
 
 Inside a fused function the decompositions are library steps, LAPACK's, and the rest fuses around them. Owns the
-standard's names and parameters; what they do is NumPy's for eager arrays, and in `jitfuse.tracing.numpy_linalg` for
-traced ones.
+standard's names and parameters; what they do is NumPy's for eager arrays, and in `jitfuse.tracing.numpy_like.linalg`
+for traced ones.
 """
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.array_api import functions
+from jitfuse.array_api.dispatch import over_tensors
+from jitfuse.array_api.entry_points import face
 from jitfuse.errors import DTypeError
-from jitfuse.standard import functions
-from jitfuse.standard.dispatch import over_tensors
-from jitfuse.standard.faces import face
-from jitfuse.tracing import numpy_linalg
+from jitfuse.tracing.numpy_like import linalg
 
 Tensor = Any
 
@@ -29,7 +29,7 @@ det, inv, slogdet, solve, cholesky = (getattr(_library, n) for n in ("det", "inv
 svdvals, matrix_power, outer = _library.svdvals, _library.matrix_power, _library.outer
 diagonal, trace, matrix_transpose = _library.diagonal, _library.trace, _library.matrix_transpose
 matrix_norm, vector_norm, tensordot = _library.matrix_norm, _library.vector_norm, _library.tensordot
-eig, eigvals = over_tensors(numpy_linalg.eig), over_tensors(numpy_linalg.eigvals)
+eig, eigvals = over_tensors(linalg.eig), over_tensors(linalg.eigvals)
 matmul, vecdot = functions.matmul, functions.vecdot
 
 

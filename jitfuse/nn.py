@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from jitfuse import random
+from jitfuse.array_api.namespace import operate
 from jitfuse.dtypes import numpy_dtype
 from jitfuse.errors import ArgumentError
-from jitfuse.namespace import operate
-from jitfuse.tracing.mode import ModeFlag, is_training
-from jitfuse.tracing.traced import TracedTensor, fresh
+from jitfuse.tracing.record.mode import ModeFlag, is_training
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 
 # ---------------------------------------------------------------- activations

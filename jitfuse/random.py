@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.ir import reference
 from jitfuse.ir.program import RANDOM_STATE
-from jitfuse.tracing.dtype_name import dtype_name
-from jitfuse.tracing.recorder import active, require_float
-from jitfuse.tracing.traced import fresh
+from jitfuse.ir.semantics import reference
+from jitfuse.tracing.record.dtype_name import dtype_name
+from jitfuse.tracing.record.recorder import active, require_float
+from jitfuse.tracing.tensor.traced import fresh
 
 _state: Final = np.array([int.from_bytes(os.urandom(7), "little"), 0], "int64")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from exact_functions import accuracy_tool
 
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")

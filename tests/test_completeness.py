@@ -11,15 +11,20 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from surface import numpy_examples
 
-from jitfuse import function_limits, passes
 from jitfuse.backends.llvm import codegen, math
-from jitfuse.backends.llvm.codegen import body, elementwise
-from jitfuse.ir import op, operators, ops, reference_functions, stages, verify_stages
+from jitfuse.backends.llvm.codegen import body
+from jitfuse.backends.llvm.codegen.elements import elementwise
+from jitfuse.graph_breaks import budget
+from jitfuse.ir.kernels import stages, verify_stages
+from jitfuse.ir.operators import families, op, ops
 from jitfuse.ir.program import Meta
+from jitfuse.ir.semantics import reference_functions
+from jitfuse.passes import pipeline
 from jitfuse.plans import group
-from jitfuse.surface import numpy_examples
-from jitfuse.tracing import numpy_protocol, numpy_tables
+from jitfuse.tracing.numpy_like import all_functions
+from jitfuse.tracing.tensor import numpy_protocol
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -59,12 +64,12 @@ def test_a_listed_operator_without_a_row_is_named(monkeypatch: pytest.MonkeyPatc
 
 def test_a_row_of_an_operator_that_is_not_listed_is_named() -> None:
     row = op.Op("forgotten", 1, ops.ELEMENTWISE, {}, lambda metas, attrs: Meta((), "bool"), np.sign)
-    with pytest.raises(LookupError, match=rf"forgotten .*add its name to FAMILIES in {operators.__name__}"):
+    with pytest.raises(LookupError, match=rf"forgotten .*add its name to FAMILIES in {families.__name__}"):
         op.add(row)
 
 
 def test_an_operator_without_a_reference_is_named() -> None:
-    from jitfuse.ir import reference
+    from jitfuse.ir.semantics import reference
 
     with pytest.raises(LookupError, match=rf"forgotten has no reference: .* {reference_functions.__name__}"):
         reference.ufunc("forgotten")
@@ -86,7 +91,7 @@ def test_elementwise_operators_have_code() -> None:
 
 def test_mathematics_is_of_operators() -> None:
     missing = sorted(math.FUNCTIONS - set(ops.names()))
-    assert not missing, f"{place(math)} has {missing[0]}, which is no operator: add it to {place(operators)}"
+    assert not missing, f"{place(math)} has {missing[0]}, which is no operator: add it to {place(families)}"
 
 
 def test_rounded_operators_have_exact_functions() -> None:
@@ -114,7 +119,7 @@ def _entering(folder: Path, call: str) -> Iterator[str]:
 
 
 def test_files_of_numpys_functions_are_imported() -> None:
-    own = Path(place(numpy_tables))
+    own = Path(place(all_functions))
     loaded = set(re.findall(r"import (\w+)", (ROOT / own).read_text(encoding="utf-8"))) | {"numpy_functions"}
     loaded |= {name.rpartition(".")[2] for names in numpy_protocol._EXTENSIONS.values() for name in names}
     for module in _entering(ROOT / own.parent, "implements"):
@@ -124,7 +129,7 @@ def test_files_of_numpys_functions_are_imported() -> None:
 def test_functions_of_numpys_have_examples_and_rows() -> None:
     names = {name for section in numpy_examples.functions().values() for name in section}
     listed = {operator.attrgetter(name)(np) for name in names if not name.startswith("ufunc.")}
-    for function in numpy_tables.FUNCTIONS:
+    for function in all_functions.FUNCTIONS:
         if function not in listed and function.__name__ not in ("amin", "amax", "around"):  # min, max, round
             pytest.fail(f"np.{function.__name__} has no example: add a line to {place(numpy_examples)}")
     for name in names - named(DOCS / "numpy.md"):
@@ -132,7 +137,7 @@ def test_functions_of_numpys_have_examples_and_rows() -> None:
 
 
 def test_names_of_numpys_functions_are_numpys() -> None:
-    for path in sorted((ROOT / Path(place(numpy_tables)).parent).glob("*.py")):
+    for path in sorted((ROOT / Path(place(all_functions)).parent).glob("*.py")):
         for names in re.findall(r"^@implements\((.*?)\)", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
             for name in re.findall(r'"([\w.]+)"', names):
                 assert _has(np, name), f"{path.relative_to(ROOT)} enters np.{name}, which NumPy has not"
@@ -140,7 +145,8 @@ def test_names_of_numpys_functions_are_numpys() -> None:
 
 def test_functions_of_torchs_are_imported_and_have_rows() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from jitfuse.surface import torch_examples
+    from surface import torch_examples
+
     from jitfuse.tracing.torch_like import table
 
     own = Path(place(table))
@@ -174,16 +180,16 @@ def test_reasons_are_given_somewhere() -> None:
     for reason in group.Refusal:
         assert f"Refusal.{reason.name}" in _sources(plans), (
             f"the reason Refusal.{reason.name} of {place(group)} is given nowhere in {plans.relative_to(ROOT)}")
-    own = (ROOT / place(function_limits)).read_text(encoding="utf-8")
+    own = (ROOT / place(budget)).read_text(encoding="utf-8")
     others = _sources(ROOT / "jitfuse").replace(own, "")
-    for name, method in vars(function_limits.Limits).items():
+    for name, method in vars(budget.Limits).items():
         if inspect.isfunction(method) and not name.startswith("_") and f".{name}(" not in own:
             assert f".{name}(" in others, f"Limits.{name} is called nowhere: call it where what it counts happens"
 
 
 def test_passes_are_in_the_pipeline() -> None:
-    folder = ROOT / Path(place(passes)).parent
-    known = {step.__name__ for step in passes.PIPELINE}
+    folder = ROOT / Path(place(pipeline)).parent
+    known = {step.__name__ for step in pipeline.PIPELINE}
     for path in sorted(folder.rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if not isinstance(node, ast.FunctionDef) or node.name.startswith("_") or node.returns is None:
@@ -191,7 +197,7 @@ def test_passes_are_in_the_pipeline() -> None:
             if ast.unparse(node.returns) == "FusedProgram" and [a.arg for a in node.args.args] == ["program"]:
                 assert node.name in known, (
                     f"{path.relative_to(ROOT)} has the pass {node.name}, which is not run: add it to PIPELINE in "
-                    f"{place(passes)}")
+                    f"{place(pipeline)}")
 
 
 def test_instructions_of_kernels_are_described_and_written() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse import demo
-from jitfuse.cli import main
+from jitfuse.cli import demo, main
 from jitfuse.errors import JitfuseError
 
 SIZE = (36, 64)

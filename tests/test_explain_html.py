@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse import explain_html
+from jitfuse.reports import explain_html
 
 VOID = {"meta", "br", "rect", "path"}
 

@@ -85,7 +85,7 @@ def test_forks_beside_threads_that_compile(tmp_path: Path) -> None:
 IMPORTING = """
 import importlib.machinery, os, signal, sys, threading
 import jitfuse
-from jitfuse import forks
+from jitfuse.base import forks
 
 begun = threading.Event()
 

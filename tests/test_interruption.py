@@ -118,7 +118,7 @@ def test_a_handler_in_a_trace_gets_arrays(handled: Any, kind: str) -> None:
 
 
 def test_a_finaliser_that_calls_in_the_middle_of_a_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jitfuse import compile as compiler
+    from jitfuse.compile import interface as compiler
 
     other = jf.fuse(lambda x: np.tanh(x) - 7.25)
     answers = []

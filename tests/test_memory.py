@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.compile import objects
+from jitfuse.compile.objects import objects
 
 SOAK = Path(__file__).resolve().parent.parent / "benchmarks" / "soak.py"
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

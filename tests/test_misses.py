@@ -128,7 +128,7 @@ def test_kernels_tell_what_the_command_shows(tmp_path: Path) -> None:
 
 def test_another_jitfuse_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JITFUSE_CACHE_DIR", str(tmp_path))
-    from jitfuse.compile import keys, objects
+    from jitfuse.compile.objects import keys, objects
 
     f = jf.fuse(lambda x: np.sqrt(x) * 7 - x, name="g")
     f(X)

@@ -206,14 +206,14 @@ def test_the_editable_install_resolves_to_the_checkout(checkout: Path, tmp_path:
 
 @pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed (extra `dev`)")
 def test_the_type_checker_resolves_the_links(tmp_path: Path) -> None:
-    code = "from jitfuse.backends.llvm.builder import Module\nfrom jitfuse.cache.entry import is_key\n" \
-           "from jitfuse.tracing.graph import ProcessGraph\n" \
+    code = "from jitfuse.backends.llvm.text.builder import Module\nfrom jitfuse.cache.entry import is_key\n" \
+           "from jitfuse.tracing.record.graph import ProcessGraph\n" \
            "reveal_type(Module)\nreveal_type(is_key)\nreveal_type(ProcessGraph)\n"
     (tmp_path / "probe.py").write_text(code)
-    modules = ("jitfuse.backends.llvm.builder", "jitfuse.cache.entry", "jitfuse.tracing.graph")
+    modules = ("jitfuse.backends.llvm.text.builder", "jitfuse.cache.entry", "jitfuse.tracing.record.graph")
     printed = run(
         sys.executable, "-m", "mypy", "--follow-imports=skip", "--cache-dir", tmp_path / "types", "-m", "probe",
         *(part for name in modules for part in ("-m", name)), cwd=tmp_path, environment={"MYPYPATH": f"{ROOT}"},
     )
-    for name in ("backends.llvm.builder.Module", "def (text: str) -> bool", "tracing.graph.ProcessGraph"):
+    for name in ("backends.llvm.text.builder.Module", "def (text: str) -> bool", "tracing.record.graph.ProcessGraph"):
         assert name in printed

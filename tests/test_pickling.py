@@ -41,9 +41,9 @@ class Model:
         return x * self.rate + np.cos(x)
 
 def told(f, *args):
-    import jitfuse.compile
+    import jitfuse.compile.interface
     value = f(*args)
-    totals = jitfuse.compile.totals()
+    totals = jitfuse.compile.interface.totals()
     return value.tolist(), totals.compiles, totals.cache_hits
 
 def main():
@@ -81,16 +81,16 @@ pathlib.Path(sys.argv[1]).write_bytes(data)
 ARRIVAL = """
 import pathlib, pickle, sys
 import numpy as np
-import jitfuse.compile
+import jitfuse.compile.interface
 data = pathlib.Path(sys.argv[1]).read_bytes()
 f, g = pickle.loads(data), pickle.loads(data)
 x = np.arange(6.0)
 assert f is not g and f(x).tolist() == g(x).tolist()
-totals = jitfuse.compile.totals()
+totals = jitfuse.compile.interface.totals()
 assert totals.compiles == 0 and totals.cache_misses == 0, totals
 (a,), (b,) = f.kernels, g.kernels
 assert a.key == b.key and a._object is b._object and a.from_cache
-print(jitfuse.compile.totals().cache_hits)
+print(jitfuse.compile.interface.totals().cache_hits)
 """
 
 
@@ -202,9 +202,9 @@ def wave(x, b):
     return np.tanh(x) * SCALE + np.sin(x) * b
 
 def told(x):
-    import jitfuse.compile
+    import jitfuse.compile.interface
     value = wave(x, 2.0)
-    return value.tolist(), jitfuse.compile.totals().compiles, jitfuse.compile.totals().cache_hits
+    return value.tolist(), jitfuse.compile.interface.totals().compiles, jitfuse.compile.interface.totals().cache_hits
 
 if __name__ == "__main__":
     x = np.arange(6.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jitfuse.records import NamedTuple, Record, fresh
+from jitfuse.base.records import NamedTuple, Record, fresh
 
 
 class Point(Record, frozen=True):

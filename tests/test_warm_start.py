@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jitfuse.backends.llvm.loader import OWN_LOADER
+from jitfuse.backends.llvm.load.loader import OWN_LOADER
 from jitfuse.cache.sources import list_sources, package_root
-from jitfuse.ir.operators import FAMILIES
+from jitfuse.ir.operators.families import FAMILIES
 
 FIRST_CALL = """
 import json, sys
@@ -33,7 +33,7 @@ GENERATORS = (
 )
 NOT_NEEDED = (
     *GENERATORS, "rich", "platformdirs", "cloudpickle", "bytecode", "mmap", "jitfuse.passes", "jitfuse.plans",
-    "jitfuse.ir.kernel", "jitfuse.compile.planning", "jitfuse.backends.llvm.builder",
+    "jitfuse.ir.kernels.form", "jitfuse.compile.planning", "jitfuse.backends.llvm.text.builder",
     *(f"jitfuse.ir.operators.{file}" for file in FAMILIES if file not in ("elementwise", "reductions")),
 )
 
@@ -70,6 +70,6 @@ def test_a_warm_process_imports_no_compiler(tmp_path: Path) -> None:
 def test_the_sources_that_decide_on_code_are_in_keys() -> None:
     names = {source[0] for source in list_sources(package_root())}
     assert {
-        "backends/llvm/jit.py", "backends/llvm/builder.py", "backends/llvm/codegen/kernel.py",
-        "backends/llvm/runtime/native.py", "ir/kernel.py",
+        "backends/llvm/jit.py", "backends/llvm/text/builder.py", "backends/llvm/codegen/kernel.py",
+        "backends/llvm/runtime/native.py", "ir/kernels/form.py",
     } <= names

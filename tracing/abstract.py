@@ -3,7 +3,7 @@
 Owns the methods (one for each row of the op table, plus Python's operators and a few array conveniences) and
 the normalisation of parameter aliases. A subclass supplies `shape`, `dtype`, `weak` and `_apply`, which
 carries out one operator: a traced tensor records it, an eager tensor computes it. Does not own indexing and
-assignment (`jitfuse.tracing.indexing`) or NumPy's protocols (`jitfuse.tracing.numpy_protocol`).
+assignment (`jitfuse.tracing.tensor.indexing`) or NumPy's protocols (`jitfuse.tracing.tensor.numpy_protocol`).
 """
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import ops, shape_rules
-from jitfuse.ir.operators import FAMILIES
+from jitfuse.ir.operators import ops
+from jitfuse.ir.operators.families import FAMILIES
+from jitfuse.ir.rules import shape_rules
 
 ALIASES = {"dim": "axis", "keepdim": "keepdims", "ddof": "correction", "newshape": "shape"}
 """Parameter names that other libraries use, and the op table's name for the same thing."""
@@ -166,7 +167,7 @@ def _method(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     method.__qualname__ = f"AbstractTensor.{name}"
-    method.__doc__ = f"Carry out the operator {name} of the op table (`jitfuse.ir.ops`)."
+    method.__doc__ = f"Carry out the operator {name} of the op table (`jitfuse.ir.operators.ops`)."
     return method
 
 

@@ -8,33 +8,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from jitfuse.base.later import Later
 from jitfuse.dtypes import SUPPORTED, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, UntraceableError
-from jitfuse.later import Later
-from jitfuse.tracing import counting, rounds
-from jitfuse.tracing.array_class import original
-from jitfuse.tracing.device_array import DeviceArray, HostArray, seen
-from jitfuse.tracing.foreign import Foreign, bare, is_torch_module, is_torch_tensor
-from jitfuse.tracing.fronts import behind
-from jitfuse.tracing.mode import ModeFlag
-from jitfuse.tracing.recorder import Recorder
-from jitfuse.tracing.rng_states import RngStates
-from jitfuse.tracing.session import Feed
-from jitfuse.tracing.source import user_line
-from jitfuse.tracing.substitutes import substitute
-from jitfuse.tracing.traced import TracedTensor, from_feed
-from jitfuse.tracing.view.chain import Chain
+from jitfuse.tracing.control import replication
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.numpy_like.substitutes import substitute
+from jitfuse.tracing.observe import loop_counters
+from jitfuse.tracing.record.device_array import DeviceArray, HostArray, seen
+from jitfuse.tracing.record.dispatch_wrappers import behind
+from jitfuse.tracing.record.foreign import Foreign, bare, is_torch_module, is_torch_tensor
+from jitfuse.tracing.record.mode import ModeFlag
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.rng_states import RngStates
+from jitfuse.tracing.record.session import Feed
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.array_class import original
+from jitfuse.tracing.tensor.traced import TracedTensor, from_feed
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import branching, choosing, conversions, generators, looping, mixed_numbers, numpy_lists
+    from jitfuse.tracing.control import if_conversion, loop_capture
+    from jitfuse.tracing.numpy_like import generators, lists
+    from jitfuse.tracing.scalars import branch_values, conversions, mixed_numbers
 else:
-    branching = Later("jitfuse.tracing.branching")
-    choosing = Later("jitfuse.tracing.choosing")
-    conversions = Later("jitfuse.tracing.conversions")
-    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
-    generators = Later("jitfuse.tracing.generators")
-    looping = Later("jitfuse.tracing.looping")
-    numpy_lists = Later("jitfuse.tracing.numpy_lists")
+    if_conversion = Later("jitfuse.tracing.control.if_conversion")
+    branch_values = Later("jitfuse.tracing.scalars.branch_values")
+    conversions = Later("jitfuse.tracing.scalars.conversions")
+    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    generators = Later("jitfuse.tracing.numpy_like.generators")
+    loop_capture = Later("jitfuse.tracing.control.loop_capture")
+    lists = Later("jitfuse.tracing.numpy_like.lists")
 
 _STAND_INS: Final = frozenset({TracedTensor, ModeFlag})
 _NUMBERS: Final[dict[str, type]] = {"bool": bool, "int": int, "uint": int, "float": float, "complex": complex}
@@ -48,7 +51,7 @@ def _torch_modules() -> Any:
 
 
 class TracingHooks:
-    """Answers `jitfuse.tracing.view.hooks.Hooks` for one run: arrays and numbers become feeds."""
+    """Answers `jitfuse.tracing.interception.hooks.Hooks` for one run: arrays and numbers become feeds."""
 
     def __init__(
         self, run: Recorder, foreign: frozenset[int] = frozenset(), states: RngStates | None = None
@@ -148,21 +151,21 @@ class TracingHooks:
 
     def counted(self, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
         """Return what a counter is from now on: a run-time value in loops that look at data."""
-        return counting.counted(self.run, value, name, by, frame)
+        return loop_counters.counted(self.run, value, name, by, frame)
 
     def counted_of(self, owner: Any, value: Any, name: str, by: int) -> Any:
         """Return what an attribute that counts is from now on."""
-        return counting.counted_of(self.run, owner, value, name, by)
+        return loop_counters.counted_of(self.run, owner, value, name, by)
 
     def iterated(self, value: Any, name: str, frame: types.FrameType) -> Any:
         """Return what a loop goes over whose variable is a counter."""
-        return counting.iterated(self.run, value, name, frame)
+        return loop_counters.iterated(self.run, value, name, frame)
 
     def rounds(self, value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
         """Return what a loop goes over: a range with rounds that are alike recorded a few times, and copied."""
         if type(value) is range:
-            return rounds.watched(self.run, value, code, line, column, counted)
-        if "jitfuse.tracing.looping" in sys.modules and type(value) is looping.Loop:
+            return replication.watched(self.run, value, code, line, column, counted)
+        if "jitfuse.tracing.control.loop_capture" in sys.modules and type(value) is loop_capture.Loop:
             value.at = code, line, column, counted
         return value
 
@@ -170,7 +173,7 @@ class TracingHooks:
         """Return what is called in place of a value: what makes numbers of Python's of traced data in place of `float`
         and `int`, and of functions of NumPy's what takes lists of traced values for arrays.
         """
-        return conversions.CALLED.get(value, value) if type(value) is type else numpy_lists.in_place_of(value)
+        return conversions.CALLED.get(value, value) if type(value) is type else lists.in_place_of(value)
 
     def identified(self, *values: Any) -> tuple[Any, ...]:
         """Return values with classes in the place of what stands in for these.
@@ -185,15 +188,15 @@ class TracingHooks:
     def writes(self) -> None:
         """Refuse a branch whose arm writes state, and a loop that does."""
         if self.run.arms or self.run.loops:
-            choosing.refuse(self.run)
+            branch_values.refuse(self.run)
 
     def branch(self, name: str, frame: types.FrameType, values: tuple[Any, ...]) -> Any:
         """Take a step of a branch that goes both ways."""
-        return branching.STEPS[name](self.run, frame, *values)
+        return if_conversion.STEPS[name](self.run, frame, *values)
 
     def refuse_kept(self, place: str, value: Any) -> None:
         """Raise UntraceableError for a generator: what holds it would have to move on with it."""
-        if "jitfuse.tracing.generators" in sys.modules and issubclass(type(value), generators.TracedDraws):
+        if "jitfuse.tracing.numpy_like.generators" in sys.modules and issubclass(type(value), generators.TracedDraws):
             raise UntraceableError(
                 f"a generator is kept as {place}, at {user_line()}: compiled calls would not move it on there. Make it "
                 "outside, or where it is used."
@@ -204,5 +207,5 @@ class TracingHooks:
         if type(value) is ModeFlag:
             return bool(value)
         if self.run.branched:
-            choosing.returned(self.run, [bare(value)])
+            branch_values.returned(self.run, [bare(value)])
         return value

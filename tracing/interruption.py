@@ -14,9 +14,9 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from jitfuse.tracing.recorder import activate, active
-from jitfuse.tracing.source import is_user_code, raised_by_user
-from jitfuse.tracing.view import gate
+from jitfuse.tracing.interception import probes
+from jitfuse.tracing.record.recorder import activate, active
+from jitfuse.tracing.record.source import is_user_code, raised_by_user
 
 
 class _Work(threading.local):
@@ -62,11 +62,11 @@ def interrupts_trace() -> bool:
 @contextlib.contextmanager
 def trace_suspended() -> Iterator[None]:
     """Have this thread's trace see nothing of what is done meanwhile."""
-    recorder, token = activate(None), gate.current.set(None)
+    recorder, token = activate(None), probes.current.set(None)
     try:
         yield
     finally:
-        gate.current.reset(token)
+        probes.current.reset(token)
         activate(recorder)
 
 

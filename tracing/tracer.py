@@ -1,7 +1,7 @@
 """The tracer: runs a Python function on traced tensors and returns its program.
 
 Owns `trace`: the runs of the function, and how what they have recorded becomes a scheduled program with its results
-put together. Its answer, a `Trace`, is in `jitfuse.tracing.found`. Does not compile or run anything.
+put together. Its answer, a `Trace`, is in `jitfuse.tracing.trace`. Does not compile or run anything.
 """
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse.collecting import PAUSED
+from jitfuse.base.gc_pause import PAUSED
+from jitfuse.base.later import Later
+from jitfuse.base.records import Record
 from jitfuse.errors import (
     WATCH,
     ArgumentError,
@@ -26,19 +28,22 @@ from jitfuse.errors import (
     UnsupportedDTypeError,
     VolatileError,
 )
-from jitfuse.ir.liveness import looks_at_mode
-from jitfuse.later import Later
-from jitfuse.records import Record
-from jitfuse.tracing.foreign import Foreign
-from jitfuse.tracing.found import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
+from jitfuse.ir.analysis.liveness import looks_at_mode
+from jitfuse.tracing.control.reroll.long_runs import roll_long
 from jitfuse.tracing.hooks import TracingHooks
-from jitfuse.tracing.long_runs import roll_long
-from jitfuse.tracing.mode import ModeFlag, ModeMattersSignal
-from jitfuse.tracing.recorder import Recorder, activate
-from jitfuse.tracing.regions import refuse_leaked
-from jitfuse.tracing.result_containers import refuse_unlike
-from jitfuse.tracing.result_leaves import classify, in_memory_order, merge, picked, settle_selections
-from jitfuse.tracing.results import (
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.interception.reader import View
+from jitfuse.tracing.interception.user_code import has_own_setter
+from jitfuse.tracing.record.foreign import Foreign
+from jitfuse.tracing.record.mode import ModeFlag, ModeMattersSignal
+from jitfuse.tracing.record.recorder import Recorder, activate
+from jitfuse.tracing.record.regions import refuse_leaked
+from jitfuse.tracing.record.rng_states import RngStates
+from jitfuse.tracing.record.session import Session
+from jitfuse.tracing.record.source import line_of, was_caught
+from jitfuse.tracing.results.containers import refuse_unlike
+from jitfuse.tracing.results.leaves import classify, in_memory_order, merge, picked, settle_selections
+from jitfuse.tracing.results.returned import (
     OutputLeaf,
     PickedCopy,
     PickedView,
@@ -48,24 +53,21 @@ from jitfuse.tracing.results import (
     ResultTree,
     flatten,
 )
-from jitfuse.tracing.rng_states import RngStates
-from jitfuse.tracing.session import Session
-from jitfuse.tracing.source import line_of, was_caught
-from jitfuse.tracing.traced import TracedTensor
-from jitfuse.tracing.translator import Boundary, schedule
-from jitfuse.tracing.view.chain import Chain
-from jitfuse.tracing.view.reader import View
-from jitfuse.tracing.view.userland import has_own_setter
+from jitfuse.tracing.schedule.translator import Boundary, schedule
+from jitfuse.tracing.tensor.traced import TracedTensor
+from jitfuse.tracing.trace import Trace, TraceEnd, feed_sources, guards_of, refuse_overlap
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import choosing, effects, handlers, mixed_numbers
-    from jitfuse.tracing.effects import Effect
-    from jitfuse.tracing.observing import Splitter
+    from jitfuse.tracing.observe import try_blocks
+    from jitfuse.tracing.record.value_reads import Splitter
+    from jitfuse.tracing.results import effects
+    from jitfuse.tracing.results.effects import Effect
+    from jitfuse.tracing.scalars import branch_values, mixed_numbers
 else:
-    choosing = Later("jitfuse.tracing.choosing")
-    effects = Later("jitfuse.tracing.effects")
-    handlers = Later("jitfuse.tracing.handlers")
-    mixed_numbers = Later("jitfuse.tracing.mixed_numbers")
+    branch_values = Later("jitfuse.tracing.scalars.branch_values")
+    effects = Later("jitfuse.tracing.results.effects")
+    try_blocks = Later("jitfuse.tracing.observe.try_blocks")
+    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
 
 
 class _Run(Record):
@@ -205,7 +207,7 @@ class _Call(Record, frozen=True):
             for generator in recorder.lent.values():
                 generator.give_back()
             if recorder.arms or recorder.loops:
-                choosing.refuse(recorder)  # an error in an arm has been caught
+                branch_values.refuse(recorder)  # an error in an arm has been caught
             def is_leaf(value: Any) -> bool:
                 return id(value) in view.reals or view.place_of(value) is not None
 
@@ -215,7 +217,7 @@ class _Call(Record, frozen=True):
             returned = len(values) - sum(effect.count for effect in put)
             settle_selections(recorder, values, returned)
             if recorder.branched:
-                choosing.returned(recorder, values)
+                branch_values.returned(recorder, values)
             leaves = [self._leaf(recorder, view, v, p) for p, v in zip(paths, values, strict=True)]
             if put and effects.are_views(values, leaves, sum(effect.count for effect in put)):
                 view.trail.volatile.append(f"{put[0].place} or another place keeps a view of what outlives the call")
@@ -337,7 +339,7 @@ def _refuse_caught(ending: BaseException | None) -> None:
     if isinstance(ending, JitfuseError) or (ending is not None and not isinstance(ending, Exception)):
         return
     caught = was_caught(e for e in WATCH.errors or () if (
-        isinstance(e, _OURS_ALONE) or not isinstance(e, _PLAIN_PYTHON_HAS) or handlers.shows_what_it_caught(e)))
+        isinstance(e, _OURS_ALONE) or not isinstance(e, _PLAIN_PYTHON_HAS) or try_blocks.shows_what_it_caught(e)))
     if caught is not None:
         raise caught from None
 

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import (
     ArgumentError,
     BoundInput,
@@ -20,10 +21,9 @@ from jitfuse.errors import (
     NumericError,
     ShapeError,
 )
-from jitfuse.ir import ops
+from jitfuse.ir.formats.text import meta_text, step_text
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
-from jitfuse.ir.text import meta_text, step_text
-from jitfuse.records import NamedTuple
 
 DEPTH: Final = 2
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from jitfuse.dtypes import WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import ArgumentError, JitfuseError
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
 from jitfuse.tracing.abstract import AbstractTensor, normalize_attrs
 

@@ -10,7 +10,7 @@ import numpy as np
 from jitfuse.backends.interpreter.eager import EagerTensor
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, weak_dtype
 from jitfuse.errors import ArgumentError, DTypeError
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 
 @lru_cache(maxsize=64)

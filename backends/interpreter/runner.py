@@ -17,12 +17,12 @@ import numpy as np
 from jitfuse.backends.interpreter import diagnostics
 from jitfuse.backends.interpreter.eager import EagerTensor
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import ArgumentError, BoundInput, CutWireError, JitfuseError
-from jitfuse.ir import ops
-from jitfuse.ir.attributes import check_attrs
-from jitfuse.ir.liveness import inputs_in_mode, live_steps
+from jitfuse.ir.analysis.attributes import check_attrs
+from jitfuse.ir.analysis.liveness import inputs_in_mode, live_steps
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
-from jitfuse.records import NamedTuple
 from jitfuse.tracing.abstract import normalize_attrs
 
 Store = dict[int, Any]

@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from jitfuse.ir import ops, shape_rules
-from jitfuse.tracing.foreign import host_array
+from jitfuse.ir.operators import ops
+from jitfuse.ir.rules import shape_rules
+from jitfuse.tracing.record.foreign import host_array
 
 Tensor = Any
 _UNSIGNED = frozenset({torch.uint8, torch.uint16, torch.uint32, torch.uint64})

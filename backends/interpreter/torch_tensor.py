@@ -18,9 +18,10 @@ from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.eager import EagerTensor
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, is_integer, kind, weak_dtype
 from jitfuse.errors import ArgumentError, DTypeError, OutOfRangeError
-from jitfuse.ir import loops, meta_rules, ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.foreign import host_array
+from jitfuse.ir.rules import dtype_rules, meta_rules
+from jitfuse.tracing.record.foreign import host_array
 
 TORCH_DTYPES = {name: getattr(torch, name) for name in SUPPORTED}
 NAMES = {dtype: name for name, dtype in TORCH_DTYPES.items()}
@@ -78,7 +79,7 @@ class TorchTensor(EagerTensor):
             return value
         return type(self)(value.value if isinstance(value, EagerTensor) else value)
 
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> loops.Loop:
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.Loop:
         """Return the dtypes to cast operands to: the table's rule over what torch promotes them to."""
         assert op.loop is not None
         promoted = inputs[1:] if op.name == "where" else inputs
@@ -89,7 +90,7 @@ class TorchTensor(EagerTensor):
         loop = op.loop(op.name, metas)
         if kind(common) != "float" and loop.result == "float64":  # torch's default instead of NumPy's
             default = NAMES.get(torch.get_default_dtype(), "float32")
-            return loops.Loop((default,) * len(inputs), default)
+            return dtype_rules.Loop((default,) * len(inputs), default)
         return loop
 
     def _apply(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
@@ -138,7 +139,7 @@ class TorchProgramTensor(TorchTensor):
 
     __slots__ = ()
 
-    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> loops.Loop:
+    def _loop(self, op: ops.Op, inputs: Sequence[TorchTensor]) -> dtype_rules.Loop:
         assert op.loop is not None
         loop = op.loop(op.name, [i.meta for i in inputs])
         for i, dtype in zip(inputs, loop.inputs):

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.image import DAMAGED, decode, is_image
+from jitfuse.backends.llvm.load.image import DAMAGED, decode, is_image
 from jitfuse.errors import CompileError
 
 _LINE: Final = re.compile(r"\s*([0-9a-f]+):")

@@ -1,8 +1,8 @@
 """Compiles LLVM assembly text to object code for this machine.
 
 Owns: the host target as LLVM sees it, LLVM's options, and loading through LLVM's linker on systems that
-`jitfuse.backends.llvm.loader` has no loader for. Does not own: what the text means
-(`jitfuse.backends.llvm.builder`) or where object code is kept (the cache).
+`jitfuse.backends.llvm.load.loader` has no loader for. Does not own: what the text means
+(`jitfuse.backends.llvm.text.builder`) or where object code is kept (the cache).
 
 A process that finds everything in its cache does not come here. `llvmlite` itself is imported on first use.
 
@@ -21,11 +21,11 @@ from collections.abc import Callable, Container, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar
 
-from jitfuse import forks
-from jitfuse.backends.llvm.elf import object_symbols
-from jitfuse.backends.llvm.process import process_addresses, process_lock, refuse_foreign
+from jitfuse.backends.llvm.load.elf import object_symbols
+from jitfuse.backends.llvm.load.process import process_addresses, process_lock, refuse_foreign
+from jitfuse.base import forks
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import CompileError
-from jitfuse.records import NamedTuple
 
 _T = TypeVar("_T")
 
@@ -265,7 +265,7 @@ def _excerpt(text: str, first: int, last: int) -> str:
 
 # ---------------------------------------------------------------------- load
 class Library:
-    """Code loaded by LLVM, as `jitfuse.backends.llvm.loader.Library`."""
+    """Code loaded by LLVM, as `jitfuse.backends.llvm.load.loader.Library`."""
 
     def __init__(self, tracker: Any, names: frozenset[str]) -> None:
         self._tracker = tracker
@@ -283,7 +283,7 @@ class Library:
 
 
 def load(object_code: bytes, *, allowed: Container[str] = ()) -> Library:
-    """Link object code into the process through LLVM; as `jitfuse.backends.llvm.loader.load`, which calls this."""
+    """Link object code into the process through LLVM; as `jitfuse.backends.llvm.load.loader.load`, which calls this."""
     symbols = object_symbols(object_code)
     refuse_foreign(symbols.undefined, allowed)
     imports = sorted(symbols.undefined)

@@ -1,8 +1,8 @@
 """EagerArray: what an array outside of a trace is to the user, whatever library holds its elements.
 
-It has NumPy's methods (`jitfuse.tracing.array_methods`), NumPy's protocols and the array API standard's, all of them
-over `call`, which the interpreter's tensor classes carry out through the op table. Indexing and item assignment are
-the library's own. Owns the Python protocols (numbers, items, DLPack, pickling). Does not own any operator.
+It has NumPy's methods (`jitfuse.tracing.tensor.array_methods`), NumPy's protocols and the array API standard's, all of
+them over `call`, which the interpreter's tensor classes carry out through the op table. Indexing and item assignment
+are the library's own. Owns the Python protocols (numbers, items, DLPack, pickling). Does not own any operator.
 """
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from jitfuse.arrays.making import unwrap, wrap
+from jitfuse.array_api import functions
+from jitfuse.arrays.wrapping import unwrap, wrap
 from jitfuse.dtypes import can_cast, kind, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.standard import functions
 from jitfuse.tracing.abstract import BINARY
-from jitfuse.tracing.array_methods import ArrayMethods
-from jitfuse.tracing.device_array import HostArray
+from jitfuse.tracing.record.device_array import HostArray
+from jitfuse.tracing.tensor.array_methods import ArrayMethods
 
 _WRITING: Final = frozenset({np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask})
 """NumPy's functions that write into an argument, which has an ndarray over its memory."""
@@ -36,7 +36,7 @@ class EagerArray(HostArray, ArrayMethods):
 
     @classmethod
     def way(cls, name: str, function: Callable[..., Any]) -> Callable[..., Any] | None:
-        """Return the direct way of a function of the namespace (`jitfuse.standard.faces`), or None.
+        """Return the direct way of a function of the namespace (`jitfuse.array_api.entry_points`), or None.
 
         It takes the positional arguments as a tuple, the others as a dict.
         """
@@ -152,14 +152,14 @@ class EagerArray(HostArray, ArrayMethods):
         return self.array.__dlpack_device__()
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from jitfuse.tracing import numpy_protocol
+        from jitfuse.tracing.tensor import numpy_protocol
 
         if method == "at":
             return ufunc.at(*unwrap(inputs), **unwrap(kwargs))
         return numpy_protocol.array_ufunc(self, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from jitfuse.tracing import numpy_protocol
+        from jitfuse.tracing.tensor import numpy_protocol
 
         carried_out = numpy_protocol.implementation_of(func)
         if carried_out is not None and func not in _WRITING:

@@ -18,9 +18,9 @@ from jitfuse.arrays.direct_lapack import LAPACK, svdvals
 from jitfuse.arrays.direct_order import ORDER, behind_dispatch
 from jitfuse.arrays.direct_transforms import TRANSFORMS
 from jitfuse.dtypes import numpy_dtype
-from jitfuse.ir import ops
-from jitfuse.tracing.dtype_name import DType, DTypeName, dtype_name
-from jitfuse.tracing.numpy_functions import NO_VALUE
+from jitfuse.ir.operators import ops
+from jitfuse.tracing.record.dtype_name import DType, DTypeName, dtype_name
+from jitfuse.tracing.tensor.function_table import NO_VALUE
 
 Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -51,7 +51,7 @@ def over_arrays(name: str, function: Function) -> Function | None:
     implementation = getattr(function, "_implementation", None)
     if implementation is not None:
         return implementation  # type: ignore[no-any-return]
-    op = ops.get(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.namespace" else None
+    op = ops.get(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.array_api.namespace" else None
     if op is None or op.kind != ops.ELEMENTWISE or op.attrs or op.arity > 2 or name == "python_number":
         return None
     return op.numpy
@@ -100,7 +100,7 @@ def _is_bounded(value: Any) -> bool:
 def is_quotient_numpys(a: Any, b: Any) -> bool:
     """Return whether the quotient rounded down is NumPy's, for sure.
 
-    It is not where a float is infinite (`jitfuse.standard.functions.floor_divide`).
+    It is not where a float is infinite (`jitfuse.array_api.functions.floor_divide`).
     """
     if type(a) is np.ndarray and type(b) is np.ndarray and a.dtype is b.dtype and a.shape == b.shape:
         code = a.dtype.char  # 0 times infinity is NaN

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from jitfuse.arrays.direct_order import behind_dispatch
-from jitfuse.later import Later
+from jitfuse.base.later import Later
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import numpy_linalg
+    from jitfuse.tracing.numpy_like import linalg
 else:
-    numpy_linalg = Later("jitfuse.tracing.numpy_linalg")
+    linalg = Later("jitfuse.tracing.numpy_like.linalg")
 
 Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -110,7 +110,7 @@ def _is_solvable(x: Array) -> bool:
 def _eig(x: Array, /) -> Any:
     dtype = _COMPLEX.get(x.dtype.char, _COMPLEX["d"])
     found = _solved("eig", x) if _is_solvable(x) else _library_eig(x)
-    return numpy_linalg.EigResult(*(part.astype(dtype, copy=False) for part in found))
+    return linalg.EigResult(*(part.astype(dtype, copy=False) for part in found))
 
 
 def _eigvals(x: Array, /) -> Any:

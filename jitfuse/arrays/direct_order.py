@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.standard import functions
+from jitfuse.array_api import functions
 
 Function = Callable[..., Any]
 Array = np.ndarray[Any, Any]

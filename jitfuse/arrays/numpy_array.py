@@ -13,14 +13,14 @@ import numpy as np
 
 from jitfuse.arrays.base import EagerArray
 from jitfuse.arrays.direct import PASSED, UndecidedError, floor_divide, over_arrays
-from jitfuse.arrays.making import unwrap
+from jitfuse.arrays.wrapping import unwrap
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype
 from jitfuse.errors import ArgumentError
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY, AbstractTensor
-from jitfuse.tracing.array_methods import ArrayMethods
-from jitfuse.tracing.dtype_name import DTYPES, DTypeName, dtype_name
+from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName, dtype_name
+from jitfuse.tracing.tensor.array_methods import ArrayMethods
 
 _NAMES: Final[dict[Any, DTypeName]] = {numpy_dtype(n): DTYPES[n] for n in SUPPORTED if n != "bfloat16"}
 _NUMPYS: Final = (np.ndarray, np.generic)

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 
 from jitfuse.arrays.base import EagerArray
-from jitfuse.arrays.making import unwrap
+from jitfuse.arrays.wrapping import unwrap
 from jitfuse.backends.interpreter.torch_tensor import TorchProgramTensor
 from jitfuse.dtypes import WEAK_DTYPE
 from jitfuse.errors import ArgumentError
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.dtype_name import DTYPES, DTypeName
-from jitfuse.tracing.foreign import host_array
+from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName
+from jitfuse.tracing.record.foreign import host_array
 
 Function = Callable[..., Any]
 Tensor: Final = torch.Tensor
@@ -129,4 +129,4 @@ def _index(index: Any) -> Any:
 
 
 from jitfuse.arrays import torch_operators  # noqa: E402, F401  # which gives the class its operators
-from jitfuse.arrays.torch_ways import memory_of, named_way, of_numpy, wrapped  # noqa: E402  # which needs the class
+from jitfuse.arrays.torch_dispatch import memory_of, named_way, of_numpy, wrapped  # noqa: E402  # which needs the class

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import torch
 
+from jitfuse.array_api import functions
 from jitfuse.arrays.direct import OPERATORS, is_quotient_numpys
 from jitfuse.arrays.torch_linear import FLOATS, LINEAR, product
 from jitfuse.backends.interpreter import torch_functions
 from jitfuse.backends.interpreter.torch_tensor import NAMES, TORCH_DTYPES, refuse_wrapping
 from jitfuse.dtypes import WEAK_DTYPE
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
-from jitfuse.standard import functions
-from jitfuse.tracing.dtype_name import dtype_name
+from jitfuse.tracing.record.dtype_name import dtype_name
 
 Function = Callable[..., Any]
 Tensor = Any
@@ -31,7 +31,7 @@ def over_tensors(name: str, function: Function) -> Function | None:
     """Return what carries out a function of the namespace over tensors, or None where nothing does."""
     if name in _OWN:
         return _OWN[name]
-    return operator(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.namespace" else None
+    return operator(OPERATORS.get(name, name)) if function.__module__ == "jitfuse.array_api.namespace" else None
 
 
 def operator(name: str, in_place: bool = False) -> Function | None:

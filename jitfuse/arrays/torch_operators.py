@@ -12,9 +12,9 @@ import torch
 from jitfuse.arrays import direct, torch_direct
 from jitfuse.arrays.base import EagerArray
 from jitfuse.arrays.torch_array import Tensor, TorchArray
-from jitfuse.arrays.torch_ways import SMALL, memory_of, quietly, way_of
+from jitfuse.arrays.torch_dispatch import SMALL, memory_of, quietly, way_of
 from jitfuse.dtypes import WEAK_DTYPE
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY
 
 Function = Callable[..., Any]

@@ -69,7 +69,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 
 
 def _demo(options: argparse.Namespace) -> int:
-    from jitfuse.demo import run
+    from jitfuse.cli.demo import run
 
     return run(frames=options.frames, runs=options.runs, folder=options.out)
 

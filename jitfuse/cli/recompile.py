@@ -1,6 +1,6 @@
 """``jitfuse cache verify --recompile``: each entry's code made again from its form, and compared.
 
-Owns the count of what comes of it. Does not own how an entry is made again (`jitfuse.compile.rebuild`).
+Owns the count of what comes of it. Does not own how an entry is made again (`jitfuse.compile.objects.rebuild`).
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recompiled(store: Store) -> Recompiled:
     An entry that does not say what its key is made of counts as foreign: nothing here can have stored it.
     """
     from jitfuse.cache.inspect import walk
-    from jitfuse.compile.rebuild import Verdict, remade
+    from jitfuse.compile.objects.rebuild import Verdict, remade
 
     report = Recompiled()
     for number, (info, entry) in enumerate(walk(store), 1):

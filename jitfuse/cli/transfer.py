@@ -16,7 +16,7 @@ from jitfuse.cli.output import print_json, progress
 from jitfuse.errors import JitfuseError
 
 if TYPE_CHECKING:
-    from jitfuse.compile.rebuild import Remade
+    from jitfuse.compile.objects.rebuild import Remade
 
 _SHOWN = 20
 
@@ -70,7 +70,7 @@ def import_entries(options: argparse.Namespace) -> int:
 
 
 def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
-    from jitfuse.compile.rebuild import Verdict, remade
+    from jitfuse.compile.objects.rebuild import Verdict, remade
 
     if not _lacks(store, entry):
         report.present += 1
@@ -92,7 +92,7 @@ def _take(entry: Entry, store: Store, report: _Report, unchecked: bool) -> None:
 def _believed(entry: Entry) -> Remade:
     """Return an entry whose key fits its content as it is, with all that it says marked as claims."""
     from jitfuse.cache.parts import key_from_parts
-    from jitfuse.compile.rebuild import Remade, Verdict
+    from jitfuse.compile.objects.rebuild import Remade, Verdict
 
     if key_from_parts(entry) != entry.key:
         return Remade(Verdict.MISNAMED)
@@ -109,7 +109,7 @@ def _lacks(store: Store, entry: Entry) -> bool:
 def _references(entry: Entry) -> Iterator[Entry]:
     """Return the entries by which the kernels of an object are found one by one, which no archive has."""
     from jitfuse.cache.parts import key_from_parts
-    from jitfuse.compile.kernel_object import references
+    from jitfuse.compile.objects.kernel_object import references
 
     native = entry.metadata.get("backend") == "llvm"
     return references(entry, lambda form: str(key_from_parts(entry._replace(canonical=form)))) if native else iter(())

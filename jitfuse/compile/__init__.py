@@ -1,15 +1,1 @@
-"""From traces to native code: the pipeline, the objects, the tables."""
-from __future__ import annotations
-
-from jitfuse.compile.debugging import debugging
-from jitfuse.compile.objects import start_compiler
-from jitfuse.compile.origin import Origin
-from jitfuse.compile.pipeline import Binding, ModePlan, Specialisation, compile_mode, native_entry
-from jitfuse.compile.runtime_object import build_runtime, native_runtime, runtime_is_ready
-from jitfuse.compile.status import kernel_error, raise_status
-from jitfuse.compile.totals import thread_totals, totals
-
-__all__ = [
-    "Binding", "ModePlan", "Origin", "Specialisation", "build_runtime", "compile_mode", "debugging", "kernel_error",
-    "native_entry", "native_runtime", "raise_status", "runtime_is_ready", "start_compiler", "thread_totals", "totals",
-]
+"""From traces to native code: the pipeline and the planning; `interface` has what the rest of the package calls."""

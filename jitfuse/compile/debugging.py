@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jitfuse.ir.program import FusedProgram
 
 if TYPE_CHECKING:
-    from jitfuse.ir.kernel import KernelForm
+    from jitfuse.ir.kernels.form import KernelForm
 
 
 def debugging() -> bool:
@@ -18,14 +18,14 @@ def debugging() -> bool:
 
 def verified(name: str, program: FusedProgram) -> None:
     """Check a program after a pass; only debugging pays for the verifier's import."""
-    from jitfuse.ir.verify import verify
+    from jitfuse.ir.analysis.verify import verify
 
     verify(program)
 
 
 def verified_forms(forms: Sequence[KernelForm]) -> None:
     """Check the kernel forms of a plan."""
-    from jitfuse.ir.verify_form import verify_form
+    from jitfuse.ir.kernels.verify_form import verify_form
 
     for form in forms:
         verify_form(form)

@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jitfuse import behind
 from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.base import background
+from jitfuse.base.gc_pause import PAUSED
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple, Record, fresh
 from jitfuse.cache import default_store, nothing_stored, publish, sources_known, sources_now
-from jitfuse.collecting import PAUSED
-from jitfuse.compile.bind import BoundEntry, Entrance
-from jitfuse.compile.call_plan import CallPlan
+from jitfuse.compile.bind.plan import PlanBinder
+from jitfuse.compile.call_plans.call_plan import CallPlan
+from jitfuse.compile.call_plans.literals import literal_arrays
 from jitfuse.compile.debugging import debugging
-from jitfuse.compile.kernel_object import Kernels
-from jitfuse.compile.objects import kernels_for
-from jitfuse.compile.origin import Origin
-from jitfuse.compile.plan_binding import PlanBinder
-from jitfuse.compile.plan_literals import literal_arrays
-from jitfuse.compile.stored_plans import PlanName, find_plan, plan_entry, plan_name
-from jitfuse.lazy import cached_property
-from jitfuse.records import NamedTuple, Record, fresh
-from jitfuse.tracing.found import Trace
+from jitfuse.compile.guards.guard_tables import BoundEntry, Entrance
+from jitfuse.compile.objects.kernel_object import Kernels
+from jitfuse.compile.objects.objects import kernels_for
+from jitfuse.compile.objects.origin import Origin
+from jitfuse.compile.objects.stored_plans import PlanName, find_plan, plan_entry, plan_name
+from jitfuse.tracing.trace import Trace
 
 if TYPE_CHECKING:
-    from jitfuse.compile.matching import Conditions
-    from jitfuse.ir.kernel import KernelForm
+    from jitfuse.compile.guards.matching import Conditions
+    from jitfuse.ir.kernels.form import KernelForm
     from jitfuse.plans import RuntimePlan
 
 
@@ -106,7 +106,7 @@ class Specialisation(Record):
     @cached_property
     def conditions(self) -> Conditions:
         """What must hold of a call that belongs to this signature."""
-        from jitfuse.compile.matching import Conditions
+        from jitfuse.compile.guards.matching import Conditions
 
         return Conditions.of(self.trace)
 
@@ -189,4 +189,4 @@ def _store(
     if sources_known():
         store()
     else:
-        behind.do(store)
+        background.do(store)

@@ -10,22 +10,22 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jitfuse.backends.llvm.codegen.layout import cost_ns, scratch_bytes, units
-from jitfuse.compile.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, LibraryCall, Window
+from jitfuse.compile.call_plans.call_plan import BodyPlan, CallPlan, IndexCheck, KernelCall, LibraryCall, Window
 from jitfuse.compile.debugging import debugging, verified, verified_forms
-from jitfuse.compile.stored_plans import step_lines
+from jitfuse.compile.objects.stored_plans import step_lines
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.program import FusedProgram
-from jitfuse.passes import run_passes
+from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan, HostCall, HostOperand, Launch, RuntimePlan
 from jitfuse.plans.layout import Layout, strided
 
 if TYPE_CHECKING:
-    from jitfuse.tracing import found
+    from jitfuse.tracing.trace import Trace
 
 
 def runtime_plan(
-    trace: found.Trace, training: bool, schedule: str, chosen: dict[int, Any] | None = None
+    trace: Trace, training: bool, schedule: str, chosen: dict[int, Any] | None = None
 ) -> RuntimePlan:
     """Return the plan of one mode of a trace: passes, then the best of the plans that compete.
 
@@ -73,7 +73,7 @@ def _carried(step: HostCall, name: str, body: FusedProgram) -> dict[int, int]:
     return {body.ordered_feeds[first + k]: k for k in range(carries)}
 
 
-def feed_layouts(trace: found.Trace) -> dict[int, Layout]:
+def feed_layouts(trace: Trace) -> dict[int, Layout]:
     """Return the layout of every array feed of a trace."""
     layouts = {}
     for feed, source in trace.feeds.items():
@@ -87,7 +87,7 @@ def lowered(plan: RuntimePlan) -> tuple[CallPlan, tuple[KernelForm, ...]]:
     forms = forms_of(plan)
     call = call_plan(plan, forms)
     if any(isinstance(step, HostCall) and step.bodies for step in plan.steps):
-        from jitfuse.compile.sweeping import with_sweeps
+        from jitfuse.compile.bind.kernel_loops import with_sweeps
 
         call, forms = with_sweeps(call, forms)
     if debugging():

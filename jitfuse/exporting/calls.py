@@ -13,14 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import is_narrow
 from jitfuse.errors import UnsupportedError
 from jitfuse.exporting.definitions import Definitions
 from jitfuse.exporting.literals import is_literal, literal
 from jitfuse.exporting.sources import source
-from jitfuse.ir import library, ops, reference
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
-from jitfuse.records import NamedTuple
+from jitfuse.ir.semantics import library, reference
 
 _INFIX: Final[dict[Any, ast.operator | ast.cmpop | ast.unaryop]] = {
     np.add: ast.Add(), np.subtract: ast.Sub(), np.multiply: ast.Mult(), np.divide: ast.Div(),

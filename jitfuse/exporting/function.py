@@ -18,8 +18,8 @@ from jitfuse.exporting.layout import INDENT, WIDTH, lay_out
 from jitfuse.exporting.literals import dtype_expression, literal
 from jitfuse.exporting.names import argument_names, unused, value_names
 from jitfuse.exporting.results import Argument, Constant, Leaf, Structure, Window, expression
-from jitfuse.ir import ops
-from jitfuse.ir.liveness import inputs_in_mode, live_steps, looks_at_mode
+from jitfuse.ir.analysis.liveness import inputs_in_mode, live_steps, looks_at_mode
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 
 _IN_NEW_MEMORY: Final = frozenset({

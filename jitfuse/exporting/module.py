@@ -11,9 +11,9 @@ from jitfuse.exporting.function import Body
 from jitfuse.exporting.layout import INDENT, WIDTH
 from jitfuse.exporting.names import RESERVED, argument_names, check_name
 from jitfuse.exporting.results import of_paths
+from jitfuse.ir.analysis.verify import verify
+from jitfuse.ir.formats.text import meta_text
 from jitfuse.ir.program import FusedProgram
-from jitfuse.ir.text import meta_text
-from jitfuse.ir.verify import verify
 from jitfuse.version import __version__
 
 _UNSAID: Final = object()

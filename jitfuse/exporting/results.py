@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import UnsupportedError
 from jitfuse.exporting.literals import literal
-from jitfuse.records import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable, Iterator
 from functools import cache
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import UnsupportedError
-from jitfuse.records import NamedTuple
 
 Rename = Callable[[str, str], str | None]
 """(module, global name) -> the expression that stands for it, or None where the name stays."""

@@ -1,1 +1,1 @@
-"""One fused function: the parts that it holds, and the way of a call through them (`jitfuse.function.pipeline`)."""
+"""One fused function: its options, its signatures, its arguments on the way in, the random generators it moves on."""

@@ -1,6 +1,7 @@
 """One call of a fused function on its way through the pipeline: its arguments as they were given, and as they are read.
 
-Owns `Call` and the step that makes one, `normalise`. Does not own how arguments are adapted (`jitfuse.frameworks`).
+Owns `Call` and the step that makes one, `normalise`. Does not own how arguments are adapted
+(`jitfuse.function.adapters`).
 """
 from __future__ import annotations
 
@@ -8,17 +9,17 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse.compile.delivery import Delivery
-from jitfuse.drawing import Drawing
-from jitfuse.frameworks import Adapted, in_kind, needs_adapting
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple
+from jitfuse.compile.run.delivery import Delivery
+from jitfuse.function.adapters import Adapted, in_kind, needs_adapting
 from jitfuse.function.native import NativeEntries, Returned
-from jitfuse.lazy import cached_property
-from jitfuse.records import NamedTuple
+from jitfuse.function.rng_state import Drawing
 from jitfuse.tracing.interruption import working
-from jitfuse.tracing.rng_states import RngStates
+from jitfuse.tracing.record.rng_states import RngStates
 
 if TYPE_CHECKING:
-    from jitfuse.compile import Specialisation
+    from jitfuse.compile.interface import Specialisation
     from jitfuse.function.definition import Arguments
     from jitfuse.function.parts import Parts
     from jitfuse.function.table import SignatureTable

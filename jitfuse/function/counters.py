@@ -11,9 +11,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 from jitfuse.errors import FallbackWarning, JitfuseError
-from jitfuse.tracing.source import is_user_code
+from jitfuse.tracing.record.source import is_user_code
 
 MANY_VALUES: Final = 8
 """Values of one number that may be traced one by one before a warning says so."""

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 from jitfuse.errors import ArgumentError
-from jitfuse.frameworks import holds_eager
-from jitfuse.options import Options
-from jitfuse.tracing.device_array import DeviceArray
-from jitfuse.tracing.mode import eager_mode, is_training
-from jitfuse.tracing.recorder import active
-from jitfuse.tracing.rng_states import RngStates
+from jitfuse.function.adapters import holds_eager
+from jitfuse.function.options import Options
+from jitfuse.tracing.record.device_array import DeviceArray
+from jitfuse.tracing.record.mode import eager_mode, is_training
+from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.record.rng_states import RngStates
 from jitfuse.tracing.tracer import trace_call
 
 if TYPE_CHECKING:
-    from jitfuse.tracing.found import Trace, TraceEnd
-    from jitfuse.tracing.observing import Splitter
+    from jitfuse.tracing.record.value_reads import Splitter
+    from jitfuse.tracing.trace import Trace, TraceEnd
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 _MODE: Final = "training"

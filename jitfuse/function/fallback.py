@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jitfuse.compile import Specialisation
-from jitfuse.compile.delivery import Delivery
+from jitfuse.compile.interface import Specialisation
+from jitfuse.compile.run.delivery import Delivery
 from jitfuse.errors import JitfuseError, OverlapError, VolatileError
 from jitfuse.function.call import Call
 from jitfuse.random import state_feeds
-from jitfuse.tracing import output
 from jitfuse.tracing.interruption import comes_from_outside
-from jitfuse.tracing.source import raised_by_user
+from jitfuse.tracing.record import output
+from jitfuse.tracing.record.source import raised_by_user
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ def fall_back(call: Call, failed: Failed) -> Any:
 
 def interpret(call: Call, spec: Specialisation, failed: Failed) -> Delivery:
     """Run a signature whose kernels cannot be built in the interpreter."""
-    from jitfuse.fallback import interpret as run
+    from jitfuse.function.interpreting import interpret as run
 
     call.table.counters.note_fallback("the interpreter", failed.take())
     call.hold_generators()

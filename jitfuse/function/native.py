@@ -1,17 +1,17 @@
 """The native side of one way to call a function: the entries that native code tries, and the calls that go there.
 
-Owns the state block and which callable is attached to it. Does not own entries (`jitfuse.compile.bind`,
-`jitfuse.splitting.native`) or what is done with a call that none of them fits (`jitfuse.function.pipeline`).
+Owns the state block and which callable is attached to it. Does not own entries (`jitfuse.compile.guards.guard_tables`,
+`jitfuse.graph_breaks.native`) or what is done with a call that none of them fits (`jitfuse.function.pipeline`).
 """
 from __future__ import annotations
 
 import weakref
 from typing import Any
 
-from jitfuse import compile as compiler
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.entries import Entry, StateBlock
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
+from jitfuse.compile import interface as compiler
 
 is_supported = NativeCallable.native
 """Whether native code can take calls in this interpreter."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitfuse.compile import Specialisation
+from jitfuse.compile.interface import Specialisation
 from jitfuse.function.call import Call
 from jitfuse.gpu.call import GpuCall, call_on_gpu
 from jitfuse.random import state_feeds

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
-from jitfuse.compile import Specialisation
+from jitfuse.compile.interface import Specialisation
 from jitfuse.function.call import PLAIN, Key
 from jitfuse.function.counters import Counters
 from jitfuse.function.definition import Definition
 from jitfuse.function.native import NativeEntries
+from jitfuse.function.options import Options
 from jitfuse.function.pipeline import go_on
 from jitfuse.function.table import SignatureTable
-from jitfuse.options import Options
 
 
 class Parts:

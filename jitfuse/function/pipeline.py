@@ -7,7 +7,7 @@
 
 Plain Python answers what a stage cannot: `jitfuse.function.fallback`. Owns the order of the stages, and which failure
 leads where. Does not own what they do: arguments are `jitfuse.function.call`'s, signatures `jitfuse.function.table`'s,
-graph breaks `jitfuse.function.path`'s.
+graph breaks `jitfuse.graph_breaks.call_path`'s.
 """
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jitfuse import compile as compiler
-from jitfuse.compile import Specialisation
+from jitfuse.compile import interface as compiler
+from jitfuse.compile.interface import Specialisation
 from jitfuse.errors import CompileError, VolatileError
-from jitfuse.frameworks import needs_adapting, raising_error_state, reads_eager, reads_tensors
 from jitfuse.function import native
+from jitfuse.function.adapters import needs_adapting, raising_error_state, reads_eager, reads_tensors
 from jitfuse.function.call import Call, call_left_by_native_code, normalise
 from jitfuse.function.fallback import Failed, attempt, attempt_trace, fall_back, interpret
 from jitfuse.function.native import Returned
-from jitfuse.function.path import Path
+from jitfuse.graph_breaks.call_path import Path
 from jitfuse.random import state_feeds
 from jitfuse.tracing.interruption import at_work, interrupts_trace, trace_suspended, working
-from jitfuse.tracing.recorder import active
-from jitfuse.tracing.source import hide_own_frames
+from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.record.source import hide_own_frames
 
 if TYPE_CHECKING:
-    from jitfuse.compile.delivery import Delivery
+    from jitfuse.compile.run.delivery import Delivery
     from jitfuse.function.parts import Parts
     from jitfuse.function.table import SignatureTable
-    from jitfuse.splitting.tree import Position, Tree, Walk
+    from jitfuse.graph_breaks.tree import Position, Tree, Walk
 
 
 def answer(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -184,7 +184,7 @@ def _run_kernels(call: Call, spec: Specialisation) -> Returned:
 
 def _launch(call: Call, spec: Specialisation) -> Delivery:
     """Launch the kernels from Python, and have the runtime compiled meanwhile where it can be had at all."""
-    from jitfuse.compile.direct import call_directly
+    from jitfuse.compile.run.direct import call_directly
 
     table, made = call.table, spec.plans[call.training]
     table.counters.launches += made.call.launches

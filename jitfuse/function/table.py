@@ -11,22 +11,22 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from jitfuse import compile as compiler
-from jitfuse.drawing import Drawing
+from jitfuse.compile import interface as compiler
 from jitfuse.errors import VolatileError
-from jitfuse.frameworks import tensor_feeds
 from jitfuse.function import native
-from jitfuse.function.breaks import Breaks
+from jitfuse.function.adapters import tensor_feeds
 from jitfuse.function.call import Call, Key
 from jitfuse.function.counters import Counters
 from jitfuse.function.native import NativeEntries
+from jitfuse.function.rng_state import Drawing
+from jitfuse.graph_breaks.breaks import Breaks
 from jitfuse.random import state_feeds
-from jitfuse.tracing.found import Trace, TraceEnd
+from jitfuse.tracing.trace import Trace, TraceEnd
 
 if TYPE_CHECKING:
     from jitfuse.function.definition import Definition
-    from jitfuse.function.path import Path
-    from jitfuse.tracing.observing import Splitter
+    from jitfuse.graph_breaks.call_path import Path
+    from jitfuse.tracing.record.value_reads import Splitter
 
 MAX_SIGNATURES: Final = 512
 """Signatures that a table keeps ready; past that it starts over, with every kernel still cached."""
@@ -89,7 +89,7 @@ class SignatureTable:
         """Return why a call belongs to none of the signatures; the arguments will be gone when somebody asks."""
         if not self.specs:
             return ()
-        from jitfuse.compile.mismatch import mismatches
+        from jitfuse.compile.guards.mismatch import mismatches
 
         return mismatches(self.specs, call.args, call.kwargs)
 
@@ -168,8 +168,8 @@ class SignatureTable:
         assert tree is not None and walk is not None
         if not native.is_supported or walk.eager:
             return
-        from jitfuse.splitting.native import NativeTree
-        from jitfuse.splitting.tree import start_key
+        from jitfuse.graph_breaks.native import NativeTree
+        from jitfuse.graph_breaks.tree import start_key
 
         if breaks.native_tree is None:
             name, go_on = self.definition.name, functools.partial(self._go_on, weakref.ref(self))

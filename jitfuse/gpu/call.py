@@ -14,20 +14,20 @@ import numpy as np
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.backends.wgsl.runtime.buffers import Block, pool_of
 from jitfuse.backends.wgsl.runtime.device import default_device
-from jitfuse.compile import Origin, Specialisation, debugging
 from jitfuse.compile.debugging import verified
-from jitfuse.compile.delivery import Delivery, bind_feeds
-from jitfuse.compile.gpu_plan import GpuPlan
-from jitfuse.compile.gpu_run import Resident
+from jitfuse.compile.gpu.plan import GpuPlan
+from jitfuse.compile.gpu.run import Resident
+from jitfuse.compile.interface import Origin, Specialisation, debugging
+from jitfuse.compile.run.delivery import Delivery, bind_feeds
 from jitfuse.dtypes import itemsize, numpy_dtype
 from jitfuse.errors import CompileError, JitfuseError
 from jitfuse.gpu.tensor import GpuTensor, Storage
-from jitfuse.passes import run_passes
+from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.plans.launch import bits
 from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import LoweringPolicy
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf, window
+from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, PlaceLeaf, SameLeaf, ViewLeaf, window
 
 POLICY: Final = LoweringPolicy(chain=False, keep=False)
 """What suits a GPU: computing again costs less there than rows of scratch in memory. Scores are the CPU's."""

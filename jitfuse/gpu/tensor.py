@@ -19,10 +19,10 @@ from jitfuse.backends.wgsl.runtime.device import Device, default_device
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
 from jitfuse.gpu.writes import Writable
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import AbstractTensor
-from jitfuse.tracing.device_array import DeviceArray
-from jitfuse.tracing.recorder import active
+from jitfuse.tracing.record.device_array import DeviceArray
+from jitfuse.tracing.record.recorder import active
 
 _STATIC_SECOND: Final = ("power", "bitwise_left_shift", "bitwise_right_shift")
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.device_array import DeviceArray
-from jitfuse.tracing.recorder import active
+from jitfuse.tracing.record.device_array import DeviceArray
+from jitfuse.tracing.record.recorder import active
 
 _STATIC: Final = (operator.ipow, operator.ilshift, operator.irshift)
 """Updates that specialise on a Python number."""

@@ -1,10 +1,10 @@
 """FusedProgram: the one source of truth for what a fused function computes.
 
-Owns the schema: metas, steps, feeds, outputs, state and writes. A program is pure and immutable; it has one
-shape for every value; steps are listed in the order in which they run. Evaluation and training are the same
-program: steps marked `mode_sensitive` look at the flag. Constants are creation steps, never feeds. Does not
-own what the operators mean (`jitfuse.ir.ops`), the rules of a valid program (`jitfuse.ir.verify`), its text
-(`jitfuse.ir.text`) or its bytes (`jitfuse.ir.codec`).
+Owns the schema: metas, steps, feeds, outputs, state and writes. A program is pure and immutable; it has one shape for
+every value; steps are listed in the order in which they run. Evaluation and training are the same program: steps marked
+`mode_sensitive` look at the flag. Constants are creation steps, never feeds. Does not own what the operators mean
+(`jitfuse.ir.operators.ops`), the rules of a valid program (`jitfuse.ir.analysis.verify`), its text
+(`jitfuse.ir.formats.text`) or its bytes (`jitfuse.ir.formats.codec`).
 """
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Union
 
-from jitfuse.lazy import cached_property
-from jitfuse.records import DataclassFields, NamedTuple, Record, fresh
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import DataclassFields, NamedTuple, Record, fresh
 
 PROGRAM_VERSION: Final = 1
 """Raised with every change to the schema, to an operator's meaning or to the meaning of an attribute."""
@@ -176,7 +176,7 @@ class FusedProgram(Record, frozen=True, eq=False):
     @cached_property
     def canonical_bytes(self) -> bytes:
         """The program as canonical JSON: equal programs give equal bytes in every process."""
-        from jitfuse.ir.codec import canonical_bytes  # a cycle: the codec builds programs
+        from jitfuse.ir.formats.codec import canonical_bytes  # a cycle: the codec builds programs
 
         return canonical_bytes(self)
 
@@ -196,13 +196,13 @@ class FusedProgram(Record, frozen=True, eq=False):
         return hash(self.content_hash)
 
     def __str__(self) -> str:
-        from jitfuse.ir.text import to_text
+        from jitfuse.ir.formats.text import to_text
 
         return to_text(self)
 
     def to_svg(self) -> str:
         """Return a picture of the program, its steps in layers, as a self-contained SVG document."""
-        from jitfuse.ir.picture import program_svg
+        from jitfuse.ir.formats.picture import program_svg
 
         return program_svg(self)
 
@@ -210,27 +210,27 @@ class FusedProgram(Record, frozen=True, eq=False):
 
     def to_json(self) -> str:
         """Return the program as JSON text with its version; `from_json` gives back an equal program."""
-        from jitfuse.ir.codec import to_json
+        from jitfuse.ir.formats.codec import to_json
 
         return to_json(self)
 
     @staticmethod
     def from_json(text: str) -> FusedProgram:
         """Return the program that `to_json` wrote; raises JitfuseError on a foreign, damaged or invalid one."""
-        from jitfuse.ir.codec import from_json
+        from jitfuse.ir.formats.codec import from_json
 
         return from_json(text)
 
     def to_messagepack(self) -> bytes:
         """Return the program as MessagePack with its version; `from_messagepack` gives back an equal program."""
-        from jitfuse.ir.messagepack import to_messagepack
+        from jitfuse.ir.formats.messagepack import to_messagepack
 
         return to_messagepack(self)
 
     @staticmethod
     def from_messagepack(data: bytes) -> FusedProgram:
         """Return the program that `to_messagepack` wrote; raises JitfuseError on a foreign, damaged or invalid one."""
-        from jitfuse.ir.messagepack import from_messagepack
+        from jitfuse.ir.formats.messagepack import from_messagepack
 
         return from_messagepack(data)
 
@@ -240,7 +240,7 @@ class FusedProgram(Record, frozen=True, eq=False):
 
 def _unpickled(text: str) -> FusedProgram:
     """Return the program of a pickle, which holds its document; whoever unpickles trusts it."""
-    from jitfuse.ir.codec import from_json
+    from jitfuse.ir.formats.codec import from_json
 
     return from_json(text, check=False)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jitfuse.ir.meta_rules import sum_dtype
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.passes.mode import prune
-from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+from jitfuse.ir.rules.meta_rules import sum_dtype
+from jitfuse.passes.array.mode import prune
+from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.contraction import is_contraction
 from jitfuse.plans.contraction_cost import size_class
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container
 from typing import Any, Final
 
 from jitfuse.dtypes import COMPONENT, component, itemsize, kind
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction import products, sides, summed_in
 from jitfuse.plans.creation import Creation

@@ -9,11 +9,11 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.blocking import block_counts, link_bytes, link_row_bytes, row_axis
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernels.blocking import block_counts, link_bytes, link_row_bytes, row_axis
+from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.plans.launch import Launch
-from jitfuse.records import NamedTuple
 
 MAX_BETWEEN = 1 << 14
 """Elements that a row of the value between may have."""

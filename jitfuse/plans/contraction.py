@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.frame import Frame, Key
 from jitfuse.plans.layout import ZERO, Lin, along

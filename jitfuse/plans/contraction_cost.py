@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.blocking import row_axis
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernels.blocking import row_axis
+from jitfuse.ir.kernels.form import KernelForm
 
 THREADS: Final = 2
 """Threads that a launch or a large library call has."""

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final
 
 from jitfuse.dtypes import COMPONENT
-from jitfuse.ir import ops
-from jitfuse.ir.floats import exact_text
+from jitfuse.ir.formats.floats import exact_text
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
 from jitfuse.plans.body import Place
 from jitfuse.plans.creation import is_place

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT, Axis, KernelForm
-from jitfuse.ir.kernel import Operand as FormOperand
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT, Axis, KernelForm
+from jitfuse.ir.kernels.form import Operand as FormOperand
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.launch import Launch, make_launch
 from jitfuse.plans.nodes import Operand

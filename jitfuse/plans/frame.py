@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.layout import ZERO, IndexMap, Layout, Lin, along, contiguous
 from jitfuse.plans.nodes import Node
-from jitfuse.records import NamedTuple
 
 
 class MisalignedError(Exception):

@@ -10,14 +10,14 @@ import math
 from collections.abc import Collection
 from typing import Any, Final
 
-from jitfuse.ir import ops
+from jitfuse.base.records import NamedTuple, Record, fresh
+from jitfuse.ir.kernels.sum_tree import CHUNK
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import OpStep
-from jitfuse.ir.sum_tree import CHUNK
 from jitfuse.plans.contraction import MAX_SWEPT
 from jitfuse.plans.frame import Frame, Key
 from jitfuse.plans.inlining import MAX_STEPS
 from jitfuse.plans.layout import Flat, Lin
-from jitfuse.records import NamedTuple, Record, fresh
 
 SPLIT_GRID: Final = 8
 """Reductions with fewer grid points than this, over at least two chunks, may be split into partial ones."""

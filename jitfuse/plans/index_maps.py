@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from jitfuse.ir import ops
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.frame import Key, reduced_axes
 from jitfuse.plans.launch import Check

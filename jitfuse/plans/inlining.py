@@ -14,16 +14,16 @@ from collections.abc import Container, Iterable
 from functools import cache
 from typing import Final
 
-from jitfuse.ir import ops
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
+from jitfuse.ir.kernels.stages import POSITIONS
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.ir.stages import POSITIONS
-from jitfuse.lazy import cached_property
 from jitfuse.plans.frame import reduced_axes
 from jitfuse.plans.index_maps import GATHERS
 from jitfuse.plans.nodes import operation_cost
 from jitfuse.plans.policy import LoweringPolicy
-from jitfuse.records import NamedTuple
 
 DEAR: Final = 8
 """A value of at least this cost that is read under two index maps is stored instead of computed twice."""

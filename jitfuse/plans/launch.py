@@ -1,6 +1,6 @@
 """Launches: a kernel form with everything that belongs to one shape.
 
-Owns the words that follow the operands' addresses (see `jitfuse.ir.kernel`). Does not own how forms are made.
+Owns the words that follow the operands' addresses (see `jitfuse.ir.kernels.form`). Does not own how forms are made.
 """
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import is_narrow, itemsize, numpy_dtype
-from jitfuse.ir.blocking import block_counts
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.records import NamedTuple
+from jitfuse.ir.kernels.blocking import block_counts
+from jitfuse.ir.kernels.form import KernelForm
 
 STREAM_BYTES: Final = 1 << 24
 """A launch that moves at least this much stores past the caches."""

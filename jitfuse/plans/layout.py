@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
 
 
 class Layout(NamedTuple):

@@ -11,13 +11,13 @@ import math
 from collections.abc import Collection
 from typing import Final
 
+from jitfuse.base.lazy import cached_property
 from jitfuse.dtypes import itemsize
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.lazy import cached_property
 from jitfuse.plans.group import Group, covers, reduces
 from jitfuse.plans.values import Values
-from jitfuse.tracing.scheduler import SIZE_CLASSES, size_class
+from jitfuse.tracing.schedule.scheduler import SIZE_CLASSES, size_class
 
 HELD_COST: Final = 4
 """Bytes moved that a byte held is worth: what it takes to map and clear a fresh one, 1 in huge pages and 17 in small

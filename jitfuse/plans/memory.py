@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
 
 ALIGN: Final = 64
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from jitfuse.ir.op import get
+from jitfuse.ir.operators.op import get
 
 UNIFORM: Final = 0
 POINT: Final = 1

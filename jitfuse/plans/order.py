@@ -2,14 +2,14 @@
 
 The same scheduler that ordered the program's steps orders the groups that came out of fusion, now by the bytes that
 they really leave in the arena. Owns the scheduling problem over groups. Does not own the methods
-(`jitfuse.tracing.scheduler`) or the arena (`jitfuse.plans.memory`).
+(`jitfuse.tracing.schedule.scheduler`) or the arena (`jitfuse.plans.memory`).
 """
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
 from jitfuse.plans.groups import Grouping
-from jitfuse.tracing.scheduler import ILPScheduler, SchedulingProblem
+from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem
 
 
 def execution_order(grouping: Grouping, nbytes: Mapping[int, int], kept: Collection[int], method: str) -> list[int]:

@@ -11,9 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple, Record, fresh
 from jitfuse.dtypes import itemsize
 from jitfuse.ir.program import Attrs, FusedProgram, OpStep
-from jitfuse.lazy import cached_property
 from jitfuse.plans.algebra import regrouped, vectors_summed
 from jitfuse.plans.chain import chain
 from jitfuse.plans.contraction import is_contraction
@@ -31,8 +32,7 @@ from jitfuse.plans.score import Score, class_ns, reference_ns, score
 from jitfuse.plans.structure import structure
 from jitfuse.plans.updates import updated_in_place
 from jitfuse.plans.values import Values, View
-from jitfuse.records import NamedTuple, Record, fresh
-from jitfuse.tracing.scheduler import BY_BYTES
+from jitfuse.tracing.schedule.scheduler import BY_BYTES
 
 LONG: Final = 500
 """Programs of more steps have the default of all choices but who computes products: each costs one more planning."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any, Final, Protocol, TypeVar
 
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
 
 
 class LoweringPolicy(NamedTuple):

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.blocking import block_counts, chained
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT, KernelForm
-from jitfuse.ir.stages import Stage
-from jitfuse.ir.sum_tree import CHUNK
+from jitfuse.ir.kernels.blocking import block_counts, chained
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT, KernelForm
+from jitfuse.ir.kernels.stages import Stage
+from jitfuse.ir.kernels.sum_tree import CHUNK
 from jitfuse.plans.contraction_cost import THREADS, contraction_ns, size_class
 from jitfuse.plans.launch import Launch, bytes_moved
 from jitfuse.plans.nodes import operation_cost
-from jitfuse.records import NamedTuple
 
 LAUNCH_NS: Final = 200
 MEMORY_BYTES_PER_NS: Final = 16

@@ -1,27 +1,27 @@
 """Split reductions: partial rows over chunks of the inner elements, then a final kernel with the epilogue.
 
 Few grid points over many elements would keep few threads busy; the tree of sums and products is defined so that
-splitting it changes no bit (`jitfuse.ir.kernel.sum_lanes`), and no order shows in what other reductions give. Owns
-the two forms. Does not own when to split (`jitfuse.plans.groups`).
+splitting it changes no bit (`jitfuse.ir.kernels.form.sum_lanes`), and no order shows in what other reductions give.
+Owns the two forms. Does not own when to split (`jitfuse.plans.groups`).
 """
 from __future__ import annotations
 
 import math
 from typing import Any, Final
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import Axis, KernelForm
-from jitfuse.ir.kernel import Operand as FormOperand
+from jitfuse.ir.kernels.form import Axis, KernelForm
+from jitfuse.ir.kernels.form import Operand as FormOperand
+from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
+from jitfuse.ir.kernels.sum_tree import CHUNK
 from jitfuse.ir.program import OpStep
-from jitfuse.ir.stages import Instr, Reduction, Stage
-from jitfuse.ir.sum_tree import CHUNK
 from jitfuse.plans.body import BodyBuilder
 from jitfuse.plans.form import Space
 from jitfuse.plans.launch import Launch, make_launch
 from jitfuse.plans.nodes import INNER
 from jitfuse.plans.numbering import Numbering, live_nodes, needed, used_operands
 from jitfuse.plans.stages import StageDraft
-from jitfuse.records import NamedTuple
 
 _BUFFERS: Final = ("partial", "positions")
 """Names of the buffers that hold what chunks come to."""

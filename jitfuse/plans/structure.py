@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
 
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 from jitfuse.plans.contraction_cost import size_class
 from jitfuse.plans.layout import Layout

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
-from jitfuse.passes.mode import prune
-from jitfuse.passes.rewrite import ProgramBuilder, rewrite
+from jitfuse.passes.array.mode import prune
+from jitfuse.passes.array.rewrite import ProgramBuilder, rewrite
 from jitfuse.plans.inlining import UPDATES, is_arithmetic
 from jitfuse.plans.regions import are_disjoint, region_of
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.contraction import contractible
 from jitfuse.plans.frame import contiguous_layout
@@ -19,7 +20,6 @@ from jitfuse.plans.layout import Layout, contiguous, strided
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 from jitfuse.plans.updates import donated_updates
 from jitfuse.plans.windows import Windows
-from jitfuse.records import NamedTuple
 
 _RANDOM: Final = frozenset({"random_uniform", "random_advance"})
 _ALIASED: Final = ("reshape", "transpose")

@@ -13,12 +13,12 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from typing import Final
 
-from jitfuse.ir import ops
+from jitfuse.base.records import NamedTuple
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, OpStep
 from jitfuse.plans.inlining import is_arithmetic, is_tiny
 from jitfuse.plans.regions import Region, are_disjoint, region_of, whole, within
 from jitfuse.plans.updates import LEAD, SHORTEST, chain_lengths, donated_updates, updated_by
-from jitfuse.records import NamedTuple
 
 _NEVER: Final = 1 << 60
 _MOST: Final = 12

@@ -13,8 +13,8 @@ from typing import Any
 import optree
 
 import jitfuse as jf
-from jitfuse import namespace
-from jitfuse.arrays.making import wrap
+from jitfuse.array_api import namespace
+from jitfuse.arrays.wrapping import wrap
 from jitfuse.tracing.abstract import AbstractTensor
 
 PLAIN = ("isdtype", "finfo", "iinfo", "result_type", "can_cast", "broadcast_shapes", "from_dlpack",

@@ -10,7 +10,7 @@ from outcomes import outcome
 
 import jitfuse as jf
 from jitfuse.arrays.base import EagerArray
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 SPECIAL = np.array([0.0, -0.0, 1.5, -2.5, np.nan, np.inf, -np.inf])
 SQUARE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jitfuse.base.digests import digest
 from jitfuse.cache.entry import (
     FORMAT_VERSION,
     MAX_ENTRY_BYTES,
@@ -22,7 +23,6 @@ from jitfuse.cache.entry import (
     json_text,
     parse_metadata,
 )
-from jitfuse.digests import digest
 
 KEY = hashlib.sha256(b"key").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()

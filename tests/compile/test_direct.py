@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse import behind
-from jitfuse import compile as compiler
-from jitfuse.compile import runtime_object
+from jitfuse.base import background
+from jitfuse.compile import interface as compiler
+from jitfuse.compile.objects import runtime_object
 
 X = np.random.default_rng(1).standard_normal((5, 7))
 
@@ -89,7 +89,7 @@ def test_without_a_runtime_kernels_still_run(monkeypatch: pytest.MonkeyPatch) ->
     f = jf.fuse(FUNCTIONS[0])
     with pytest.warns(jf.FallbackWarning, match="no runtime here"):
         f(X)
-        behind.wait()
+        background.wait()
         assert runtime_object._asked and not runtime_object._building
     for _ in range(2):
         np.testing.assert_allclose(f(X), FUNCTIONS[0](X))

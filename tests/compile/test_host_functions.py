@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.compile.host_functions import host_function
-from jitfuse.ir import ops
+from jitfuse.compile.run.host_functions import host_function
+from jitfuse.ir.operators import ops
 from jitfuse.plans import HostCall
 
 rng = np.random.default_rng(0)

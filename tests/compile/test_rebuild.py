@@ -12,9 +12,9 @@ import jitfuse as jf
 from jitfuse.cache import Entry, cache_key, default_store, expand_text
 from jitfuse.cache.inspect import find
 from jitfuse.cache.parts import describe, recorded_parts
-from jitfuse.compile.rebuild import Verdict, check, remade
+from jitfuse.compile.objects.rebuild import Verdict, check, remade
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.form_codec import form_of
+from jitfuse.ir.kernels.codec import form_of
 
 X = np.arange(12.0).reshape(3, 4)
 
@@ -78,10 +78,10 @@ def test_what_is_no_form_is_refused_and_never_run(canonical: bytes) -> None:
 
 
 def test_the_runtime_is_made_again_too() -> None:
-    from jitfuse.backends.llvm.loader import load
+    from jitfuse.backends.llvm.load.loader import load
     from jitfuse.backends.llvm.runtime import native
-    from jitfuse.compile.keys import runtime_parts
-    from jitfuse.compile.runtime_object import load_runtime_object
+    from jitfuse.compile.objects.keys import runtime_parts
+    from jitfuse.compile.objects.runtime_object import load_runtime_object
 
     load_runtime_object(
         "runtime", native.runtime_text, native.key_parts(), lambda code: load(code, allowed=native.IMPORTS)

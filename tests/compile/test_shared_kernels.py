@@ -14,10 +14,10 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.cache import Entry, default_store
-from jitfuse.compile import kernel_object, objects
-from jitfuse.compile.keys import object_key
+from jitfuse.compile.objects import kernel_object, objects
+from jitfuse.compile.objects.keys import object_key
 from jitfuse.errors import CacheWarning
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernels.form import KernelForm
 from jitfuse.ir.program import FusedProgram
 
 X = np.linspace(-2.0, 2.0, 24).reshape(4, 6)

@@ -15,9 +15,9 @@ import pytest
 import jitfuse as jf
 from jitfuse.cache import default_store
 from jitfuse.compile import pipeline
-from jitfuse.compile.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
+from jitfuse.compile.call_plans.call_plan import CallPlan, NotPlainError, decode, encode, exact_bytes
+from jitfuse.compile.objects.stored_plans import plan_name
 from jitfuse.compile.planning import call_plan, forms_of, runtime_plan
-from jitfuse.compile.stored_plans import plan_name
 from jitfuse.errors import BoundsError
 from jitfuse.tracing.tracer import trace
 

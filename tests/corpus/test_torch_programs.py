@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jitfuse as jf
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

@@ -5,7 +5,7 @@ import numpy as np
 from drawing import DTYPES, UNSIGNED, Drawing
 from slack import complex_slack, is_inexact
 
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 UNARY = ("negative", "positive", "abs", "square", "sign", "sqrt", "floor", "ceil", "trunc", "isnan", "isinf",
          "isfinite", "logical_not", "invert", "copy", "rint", "signbit", "spacing", "reciprocal", "fabs", "fix",

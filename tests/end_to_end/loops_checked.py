@@ -11,8 +11,8 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.ir.text import parse
-from jitfuse.ir.verify import verify
+from jitfuse.ir.analysis.verify import verify
+from jitfuse.ir.formats.text import parse
 
 
 def same(got: Any, want: Any) -> None:

@@ -1,7 +1,7 @@
 """Random programs of loops: slices that move, recurrences, writes through views, branches, helpers, lists and dicts.
 
 Owns what is drawn. All numbers are multiples of an eighth and bounded, so that sums are exact in any order and results
-are compared bit by bit. Does not own branches and `while` loops on data, which `tests/splitting` draws.
+are compared bit by bit. Does not own branches and `while` loops on data, which `tests/graph_breaks` draws.
 """
 from __future__ import annotations
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import jitfuse as jf
-from jitfuse import function_limits
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.ir.text import parse
-from jitfuse.ir.verify import verify
-from jitfuse.tracing import long_runs, rolled_step
+from jitfuse.graph_breaks import budget
+from jitfuse.ir.analysis.verify import verify
+from jitfuse.ir.formats.text import parse
+from jitfuse.tracing.control.reroll import long_runs, loop_step
 
 RNG = np.random.default_rng(5)
 
@@ -20,13 +20,13 @@ RNG = np.random.default_rng(5)
 @contextmanager
 def limits(ops: int, iterations: int, fused: int = 64) -> Iterator[None]:
     """Roll from so many ops and iterations on, with so many ops in one iteration; what is written out may be long."""
-    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_limits.MAX_STEPS
-    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS = ops, iterations, fused
-    function_limits.MAX_STEPS = 1 << 60  # type: ignore[misc]
+    before = long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS
+    long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, loop_step.FUSED_OPS = ops, iterations, fused
+    budget.MAX_STEPS = 1 << 60  # type: ignore[misc]
     try:
         yield
     finally:
-        long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, rolled_step.FUSED_OPS, function_limits.MAX_STEPS = before  # type: ignore[misc]
+        long_runs.ROLLED_OPS, long_runs.ROLLED_ITERATIONS, loop_step.FUSED_OPS, budget.MAX_STEPS = before  # type: ignore[misc]
 
 
 def results(fn: Callable[..., Any], args: tuple[Any, ...], calls: int = 2) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ from launches import launches
 
 import jitfuse as jf
 from jitfuse.dtypes import SUPPORTED
-from jitfuse.ir import padding
+from jitfuse.ir.decompositions import padding
 
 RNG = np.random.default_rng(11)
 DTYPES = [d for d in SUPPORTED if d != "bfloat16"]

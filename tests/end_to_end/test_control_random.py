@@ -14,7 +14,7 @@ from loops_checked import Written, same
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.ir.verify import verify
+from jitfuse.ir.analysis.verify import verify
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 DTYPES = ("bool", "int16", "uint32", "int64", "float16", "float32", "float64", "complex64")

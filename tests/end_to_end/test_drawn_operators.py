@@ -10,9 +10,9 @@ from programs import quiet
 
 import jitfuse as jf
 from jitfuse.dtypes import SUPPORTED
-from jitfuse.ir import ops
-from jitfuse.ir.operators import FAMILIES
-from jitfuse.passes import run_passes
+from jitfuse.ir.operators import ops
+from jitfuse.ir.operators.families import FAMILIES
+from jitfuse.passes.pipeline import run_passes
 
 PROGRAMS, STEPS = 700, 60
 CONTROL = {op.name for op in ops.table() if op.kind == ops.CONTROL}

@@ -126,7 +126,7 @@ def equal(a: Any, b: Any, path: str = "") -> None:
 
 @pytest.fixture(params=["python", "native"], autouse=True)
 def _runtime(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jitfuse import compile as compiler
+    from jitfuse.compile import interface as compiler
 
     if request.param == "native":
         compiler.native_runtime()

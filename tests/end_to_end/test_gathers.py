@@ -12,7 +12,7 @@ from launches import launches
 
 import jitfuse as jf
 from jitfuse.dtypes import SUPPORTED
-from jitfuse.ir import gathers
+from jitfuse.ir.semantics import gathers
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(5, 6, 7))

@@ -11,10 +11,11 @@ import pytest
 import scipy.special as special
 
 import jitfuse as jf
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import UnsupportedError
-from jitfuse.ir import library, linear_algebra, ops
+from jitfuse.ir.operators import ops
+from jitfuse.ir.semantics import library, linear_algebra
 
 RNG = np.random.default_rng(5)
 DTYPES = [d for d, k in SUPPORTED.items() if k != "complex" and d != "bfloat16"]

@@ -19,8 +19,8 @@ PROGRAM = """
 import gc, json, sys
 import numpy as np
 import jitfuse as jf
-from jitfuse.compile import native_runtime, totals
-from jitfuse.compile.objects import _objects
+from jitfuse.compile.interface import native_runtime, totals
+from jitfuse.compile.objects.objects import _objects
 
 count, kind = int(sys.argv[1]), sys.argv[2]
 operators = [

@@ -29,7 +29,7 @@ from jitfuse.cache.entry import EntryError, decode, encode
 from jitfuse.cache.inspect import verify
 from jitfuse.cache.location import Layers
 from jitfuse.cache.sources import package_root
-from jitfuse.compile import native_runtime
+from jitfuse.compile.interface import native_runtime
 from jitfuse.errors import CacheWarning
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
@@ -290,7 +290,7 @@ for turn in range(kinds):
         assert stats["fallbacks"] == 0
         for name in total:
             total[name] += stats[name]
-from jitfuse.compile import native_runtime, totals
+from jitfuse.compile.interface import native_runtime, totals
 native_runtime()
 print(json.dumps({**total, "compiles": totals().compiles}))
 """

@@ -31,8 +31,8 @@ import json, os, sys, warnings
 import numpy as np
 import jitfuse as jf
 from jitfuse.cache import default_store, usage
-from jitfuse.compile import native_runtime
-from jitfuse.compile.objects import _objects
+from jitfuse.compile.interface import native_runtime
+from jitfuse.compile.objects.objects import _objects
 
 def run():
     x = np.linspace(0, 1, 9)
@@ -209,9 +209,9 @@ AUDITED = """
 import sys
 import numpy as np
 import jitfuse as jf
-from jitfuse.compile import native_runtime
-from jitfuse.compile.objects import _homes, _objects, find_object
-from jitfuse.compile.stored_plans import find_plan, plan_name
+from jitfuse.compile.interface import native_runtime
+from jitfuse.compile.objects.objects import _homes, _objects, find_object
+from jitfuse.compile.objects.stored_plans import find_plan, plan_name
 f = jf.fuse(lambda x: np.cos(x) * 0.75)
 f(np.linspace(0, 1, 9))
 native_runtime()

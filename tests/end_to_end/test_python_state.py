@@ -1,7 +1,7 @@
 """Compiled functions follow Python's state: whatever a call reads besides its arguments may change between calls.
 
 Each case is a function over one array and a change to what it reads. Before and after the change, compiled calls give
-what plain Python gives. tests/tracing/view has the same for traces alone, in more detail.
+what plain Python gives. tests/tracing/interception has the same for traces alone, in more detail.
 """
 from __future__ import annotations
 

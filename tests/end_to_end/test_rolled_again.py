@@ -9,7 +9,7 @@ import pytest
 from rolled import RNG, check, limits
 
 import jitfuse as jf
-from jitfuse.tracing import rolled_again
+from jitfuse.tracing.control.reroll import repeated_runs
 
 ROWS, COLUMNS = 9, 21
 A, B, C = (RNG.random((ROWS, COLUMNS)) for _ in range(3))
@@ -180,7 +180,7 @@ def test_programs_are_those_of_loops_found_one_by_one(
 ) -> None:
     with limits(24, 4, at_once):
         program = jf.fuse(fn).program(A, B, C, V, W)
-        monkeypatch.setattr(rolled_again.Runs, "_apart", lambda self, one, other: None)
+        monkeypatch.setattr(repeated_runs.Runs, "_apart", lambda self, one, other: None)
         assert by_place(program) == by_place(jf.fuse(fn).program(A, B, C, V, W))
 
 
@@ -215,8 +215,8 @@ def test_numbers_that_are_none_and_zeros_below_zero() -> None:
 
 def test_loops_of_alike_rounds_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
     anew: list[int] = []
-    roll_run = rolled_again.roll_run
-    monkeypatch.setattr(rolled_again, "roll_run", lambda *args: anew.append(1) or roll_run(*args))
+    roll_run = repeated_runs.roll_run
+    monkeypatch.setattr(repeated_runs, "roll_run", lambda *args: anew.append(1) or roll_run(*args))
     with limits(24, 4):
         jf.fuse(by_elements).program(A, B, C, V, W)
         assert len(anew) <= 4  # of nine rounds, and of the loop around them

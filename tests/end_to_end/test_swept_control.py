@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 
 X = np.random.default_rng(1).random((40, 3))
 

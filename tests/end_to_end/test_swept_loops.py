@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rolled import limits
 
 import jitfuse as jf
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 from jitfuse.compile.pipeline import ModePlan
 
 LENGTH = 23

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.ir import reference
+from jitfuse.ir.semantics import reference
 
 windows = np.lib.stride_tricks.sliding_window_view
 

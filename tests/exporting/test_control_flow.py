@@ -9,7 +9,7 @@ import optree
 import pytest
 
 import jitfuse as jf
-from jitfuse.tracing import long_runs
+from jitfuse.tracing.control.reroll import long_runs
 
 X = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
 

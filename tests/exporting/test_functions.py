@@ -23,11 +23,11 @@ from hypothesis.strategies import randoms
 
 import jitfuse as jf
 from jitfuse import random as jf_random
-from jitfuse.fallback import interpret
-from jitfuse.function_export import export_call, with_feeds_of_the_result
+from jitfuse.function.interpreting import interpret
+from jitfuse.ir.formats.text import parse
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
-from jitfuse.ir.text import parse
-from jitfuse.tracing.found import Trace
+from jitfuse.reports.export import export_call, with_feeds_of_the_result
+from jitfuse.tracing.trace import Trace
 from jitfuse.tracing.tracer import trace
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

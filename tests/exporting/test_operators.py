@@ -19,7 +19,7 @@ import pytest
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.errors import JitfuseError
 from jitfuse.exporting import export
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

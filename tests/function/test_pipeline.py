@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 from jitfuse.function import pipeline
 from jitfuse.function.call import PLAIN
 
@@ -54,7 +54,7 @@ def test_the_first_call_of_a_signature_runs_natively_where_native_code_is_there(
     def launched(*_: Any) -> Any:
         raise AssertionError("Python has launched the kernels")
 
-    monkeypatch.setattr("jitfuse.compile.direct.call_directly", launched)
+    monkeypatch.setattr("jitfuse.compile.run.direct.call_directly", launched)
     f = jf.fuse(lambda x: np.exp(x) * 0.53125)
     np.testing.assert_allclose(f(X), np.exp(X) * 0.53125)
     np.testing.assert_allclose(f(X[:2]), np.exp(X[:2]) * 0.53125)

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError, VerifyError
-from jitfuse.ir.codec import from_json
+from jitfuse.ir.formats.codec import from_json
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

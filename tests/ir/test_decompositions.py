@@ -10,7 +10,8 @@ import pytest
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import DTypeError, ShapeError
-from jitfuse.ir import ops, padding
+from jitfuse.ir.decompositions import padding
+from jitfuse.ir.operators import ops
 
 COMPOSITE = [op for op in ops.table() if op.decompose is not None]
 FLOATS = ("float32", "float64")

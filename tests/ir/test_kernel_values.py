@@ -1,9 +1,9 @@
 """What the values of a form refer to."""
 from __future__ import annotations
 
-from jitfuse.ir.kernel import Axis, KernelForm, Operand
-from jitfuse.ir.kernel_values import Access, access, needed
-from jitfuse.ir.stages import Instr, Reduction, Stage
+from jitfuse.ir.kernels.form import Axis, KernelForm, Operand
+from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
+from jitfuse.ir.kernels.values import Access, access, needed
 
 LOAD = Instr("load", "float64", (), (0, False, False))
 FORM = KernelForm(

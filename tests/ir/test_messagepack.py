@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError, VerifyError
-from jitfuse.ir.messagepack import from_messagepack
+from jitfuse.ir.formats.messagepack import from_messagepack
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from jitfuse.ir import ops
-from jitfuse.ir.op import add, get
-from jitfuse.ir.operators import FAMILIES
+from jitfuse.ir.operators import ops
+from jitfuse.ir.operators.families import FAMILIES
+from jitfuse.ir.operators.op import add, get
 
 ENTERED = """
 import sys
 from importlib import import_module
-from jitfuse.ir import op
+from jitfuse.ir.operators import op
 entered = []
 op.add = lambda row, enter=op.add: (entered.append(row.name), enter(row))
 for file in sys.argv[1:]:

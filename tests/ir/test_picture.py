@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from jitfuse.ir.picture import MAX_STEPS, DrawnGroup, program_svg
-from jitfuse.ir.picture_layout import Box, lay_out
+from jitfuse.ir.formats.picture import MAX_STEPS, DrawnGroup, program_svg
+from jitfuse.ir.formats.picture_layout import Box, lay_out
 from jitfuse.ir.program import FusedProgram, Meta, OpStep
 
 SVG = "{http://www.w3.org/2000/svg}"

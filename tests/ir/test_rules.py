@@ -14,8 +14,9 @@ from hypothesis.extra.numpy import array_shapes, broadcastable_shapes, mutually_
 
 from jitfuse.dtypes import SUPPORTED, WEAK_DTYPE, numpy_dtype, result_type
 from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
-from jitfuse.ir import ops, shape_rules
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import shape_rules
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 EXAMPLES = settings(max_examples=100 * SCALE, deadline=None)

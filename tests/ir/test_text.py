@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError
+from jitfuse.ir.formats.text import meta_text, parse, step_text, to_text
 from jitfuse.ir.program import FusedProgram, Meta
-from jitfuse.ir.text import meta_text, parse, step_text, to_text
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from jitfuse.errors import ArgumentError, JitfuseError, VerifyError
-from jitfuse.ir import ops
-from jitfuse.ir.attributes import ATTR_KINDS
-from jitfuse.ir.op import _TABLE
+from jitfuse.ir.analysis.attributes import ATTR_KINDS
+from jitfuse.ir.analysis.verify import nested_programs, verify
+from jitfuse.ir.formats.text import parse
+from jitfuse.ir.operators import ops
 from jitfuse.ir.operators.generators import _PARAMETERS
+from jitfuse.ir.operators.op import _TABLE
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.ir.rolled import accesses
-from jitfuse.ir.text import parse
-from jitfuse.ir.verify import nested_programs, verify
-from jitfuse.tracing import generators, legacy_generators
+from jitfuse.ir.semantics.rerolled import accesses
+from jitfuse.tracing.numpy_like import generators, legacy_generators
 
 F = Meta((3, 4), "float32")
 

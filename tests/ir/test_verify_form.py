@@ -10,15 +10,15 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.backends.llvm.jit import compile_text
-from jitfuse.compile.kernel_object import kernel_text
+from jitfuse.compile.objects.kernel_object import kernel_text
 from jitfuse.dtypes import KINDS
 from jitfuse.errors import VerifyError
-from jitfuse.ir import verify_form as rules
-from jitfuse.ir.kernel import Axis, KernelForm, Operand, Sweep
-from jitfuse.ir.operators import FAMILIES
-from jitfuse.ir.stages import Contraction, Instr, Reduction, Stage
-from jitfuse.ir.verify_fields import REAL, result_dtype
-from jitfuse.ir.verify_form import MAX_OPERANDS, verify_form
+from jitfuse.ir.kernels import verify_form as rules
+from jitfuse.ir.kernels.form import Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
+from jitfuse.ir.kernels.verify_fields import REAL, result_dtype
+from jitfuse.ir.kernels.verify_form import MAX_OPERANDS, verify_form
+from jitfuse.ir.operators.families import FAMILIES
 
 N = Axis()
 IN, OUT = Operand("float64", ("1",)), Operand("float64", ("1",), True)

@@ -17,12 +17,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jitfuse.base.digests import digest
 from jitfuse.cache import Entry, cache_key
 from jitfuse.cache.archive import FORMAT_VERSION, MAGIC
 from jitfuse.cache.entry import EntryError, decode, encode
 from jitfuse.cache.parts import key_from_parts, recorded_parts
 from jitfuse.cli import main
-from jitfuse.digests import digest
 from tests.mutations import forms
 from tests.mutations.kinds import Kind
 from tests.mutations.samples import entries

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from jitfuse.dtypes import SUPPORTED
-from jitfuse.ir import ops
-from jitfuse.ir.attributes import ATTR_KINDS
+from jitfuse.ir.analysis.attributes import ATTR_KINDS
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
 
 _NUMBERS: Final = (0, 1, 2, 3, 4, 5, 6, 7, 12, 64, 65, 255, -1, -2, -3, 1 << 20, 1 << 31, 1 << 62, 1 << 63, 1 << 64,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import jitfuse as jf
-from jitfuse.ir import ops
+from jitfuse.ir.formats.text import parse
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.ir.text import parse
 from tests.backends.interpreter.conftest import cases_of
 
 _EACH = 2

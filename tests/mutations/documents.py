@@ -18,10 +18,10 @@ import numpy as np
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.dtypes import itemsize, kind, numpy_dtype
 from jitfuse.errors import CutWireError, JitfuseError
-from jitfuse.ir.codec import from_json
+from jitfuse.ir.analysis.verify import nested_programs, verify
+from jitfuse.ir.formats.codec import from_json
+from jitfuse.ir.formats.text import parse
 from jitfuse.ir.program import FusedProgram, Meta
-from jitfuse.ir.text import parse
-from jitfuse.ir.verify import nested_programs, verify
 from tests.mutations.document_changes import altered, changed, changed_bytes
 from tests.mutations.document_seeds import programs
 from tests.mutations.kinds import Kind

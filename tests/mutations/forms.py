@@ -8,10 +8,10 @@ import json
 import random
 from typing import Any
 
-from jitfuse.compile.rebuild import kernel_code
+from jitfuse.compile.objects.rebuild import kernel_code
 from jitfuse.errors import JitfuseError
-from jitfuse.ir.form_codec import form_of
-from jitfuse.ir.verify_form import verify_form
+from jitfuse.ir.kernels.codec import form_of
+from jitfuse.ir.kernels.verify_form import verify_form
 from tests.mutations.kinds import Kind
 from tests.mutations.samples import entries
 

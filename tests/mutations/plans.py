@@ -11,8 +11,8 @@ from typing import Any
 from jitfuse.cache import default_store
 from jitfuse.cache.entry import EntryError, decode, encode
 from jitfuse.cache.inspect import walk
-from jitfuse.compile.origin import Origin
-from jitfuse.compile.stored_plans import PlanName, plan_of
+from jitfuse.compile.objects.origin import Origin
+from jitfuse.compile.objects.stored_plans import PlanName, plan_of
 from tests.mutations.archives import noise, sealed
 from tests.mutations.kinds import Kind
 from tests.mutations.samples import entries

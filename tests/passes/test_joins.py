@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.ir.verify import verify
-from jitfuse.passes import run_passes
-from jitfuse.passes.joins import write_parts
+from jitfuse.ir.analysis.verify import verify
+from jitfuse.passes.array.joins import write_parts
+from jitfuse.passes.pipeline import run_passes
 
 KINDS = [np.sin, lambda v: v * v + 1, lambda v: v - 0.5, lambda v: v > 0]
 ORDER = [k * 29 % 61 for k in range(61)]

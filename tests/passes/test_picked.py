@@ -9,7 +9,7 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.errors import BoundsError
-from jitfuse.passes import run_passes
+from jitfuse.passes.pipeline import run_passes
 from jitfuse.tracing.tracer import trace
 
 A = np.arange(30.0).reshape(6, 5)

@@ -9,7 +9,7 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.backends.interpreter.runner import ProgramRunner
-from jitfuse.passes import run_passes
+from jitfuse.passes.pipeline import run_passes
 from jitfuse.tracing.tracer import trace
 
 SHAPES = [(3, 1, 5), (4, 3, 1, 5), (3, 1, 1, 5), (1, 1, 5), (1, 1, 1, 1), (0, 1, 5), (3, 1, 0), (33, 7, 1, 5)]

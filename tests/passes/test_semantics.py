@@ -13,10 +13,10 @@ from programs import quiet
 
 import jitfuse as jf
 from jitfuse.dtypes import COMPONENT
-from jitfuse.ir import ops
+from jitfuse.ir.analysis.verify import verify
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import FusedProgram
-from jitfuse.ir.verify import verify
-from jitfuse.passes import PIPELINE, run_passes, specialise
+from jitfuse.passes.pipeline import PIPELINE, run_passes, specialise
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 APPROXIMATE = {"mean", "var", "softmax", "einsum", *(op.name for op in ops.table() if op.decompose and op.ulps)}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jitfuse.compile.planning import feed_layouts
-from jitfuse.passes import run_passes
+from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.tracing.tracer import trace
 

@@ -82,7 +82,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_kernels_are_those_that_are_built(
     function: Callable[..., Any], layout: str, compared: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jitfuse.tracing.long_runs.ROLLED_OPS", 1 << 60)
+    monkeypatch.setattr("jitfuse.tracing.control.reroll.long_runs.ROLLED_OPS", 1 << 60)
     x = RNG.normal(size=(N, N if function is cholesky else 6))
     x = x @ x.T + N * np.eye(N) if function is cholesky else x
     own = laid_out(x, layout), laid_out(x, layout)

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT
-from jitfuse.ir.sum_tree import CHUNK
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
+from jitfuse.ir.kernels.sum_tree import CHUNK
 from jitfuse.plans import AbstractPlan
 from jitfuse.plans.group import SPLIT_GRID
-from jitfuse.tracing.scheduler import size_class as schedule_class
+from jitfuse.tracing.schedule.scheduler import size_class as schedule_class
 
 Shape = tuple[int, ...]
 

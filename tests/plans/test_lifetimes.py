@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import jitfuse as jf
 from jitfuse.compile.planning import feed_layouts
-from jitfuse.passes import run_passes
+from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan, groups
 from jitfuse.plans.group import Refusal
 from jitfuse.plans.plan import RuntimePlan
-from jitfuse.tracing.scheduler import SIZE_CLASSES
+from jitfuse.tracing.schedule.scheduler import SIZE_CLASSES
 from jitfuse.tracing.tracer import trace
 
 N = 20_000

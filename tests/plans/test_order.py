@@ -9,7 +9,7 @@ import pytest
 
 import jitfuse as jf
 from jitfuse.compile.planning import feed_layouts
-from jitfuse.passes import run_passes
+from jitfuse.passes.pipeline import run_passes
 from jitfuse.plans import AbstractPlan
 from jitfuse.tracing.tracer import trace
 

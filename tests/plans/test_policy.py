@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse.ir.sum_tree import CHUNK
+from jitfuse.ir.kernels.sum_tree import CHUNK
 from jitfuse.plans import AbstractPlan
 from jitfuse.plans.policy import DEFAULT, LoweringPolicy
 

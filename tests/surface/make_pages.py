@@ -17,19 +17,19 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def _operators() -> str:
-    from jitfuse.support import support_page
+    from surface.operators_page import support_page
 
     return support_page()
 
 
 def _numpy() -> str:
-    from jitfuse.surface.numpy_page import page
+    from surface.numpy_page import page
 
     return page()
 
 
 def _torch() -> str:
-    from jitfuse.surface.torch_page import page
+    from surface.torch_page import page
 
     return page()
 

@@ -11,13 +11,13 @@ import numpy as np
 import optree
 import pytest
 from outcomes import outcome
+from surface import numpy_page
+from surface.arguments import KINDS, arguments
+from surface.examples import function_of
+from surface.numpy_examples import BY_VALUES, REFUSED, functions
 
 import jitfuse as jf
-from jitfuse.surface import numpy_page
-from jitfuse.surface.arguments import KINDS, arguments
-from jitfuse.surface.examples import function_of
-from jitfuse.surface.numpy_examples import BY_VALUES, REFUSED, functions
-from jitfuse.tracing.numpy_tables import FUNCTIONS
+from jitfuse.tracing.numpy_like.all_functions import FUNCTIONS
 from jitfuse.tracing.tracer import trace
 
 PAGE = Path(__file__).parents[2] / "docs" / "numpy.md"

@@ -9,17 +9,17 @@ from typing import Any, Final
 import numpy as np
 import optree
 import pytest
+from surface.examples import function_of
+from surface.torch_examples import REFUSED, SPLITTING, functions
 
 import jitfuse as jf
-from jitfuse.frameworks import Adapted
-from jitfuse.surface.examples import function_of
-from jitfuse.surface.torch_examples import REFUSED, SPLITTING, functions
-from jitfuse.tracing.foreign import array_as_tensor
+from jitfuse.function.adapters import Adapted
+from jitfuse.tracing.record.foreign import array_as_tensor
 from jitfuse.tracing.tracer import trace
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-from jitfuse.surface import torch_page  # noqa: E402
-from jitfuse.surface.torch_arguments import KINDS, torch_arguments  # noqa: E402
+from surface import torch_page  # noqa: E402
+from surface.torch_arguments import KINDS, torch_arguments  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "torch.md"
 ALL = {name: examples for section in functions().values() for name, examples in section.items()}

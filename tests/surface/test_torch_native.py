@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jitfuse as jf
-from jitfuse import compile as compiler
 from jitfuse.backends.llvm.runtime import exchange
+from jitfuse.compile import interface as compiler
 from jitfuse.errors import FallbackWarning
 from jitfuse.fuse import FusedFunction
 
@@ -243,7 +243,7 @@ def test_keywords_and_modes() -> None:
 
 def test_without_an_exchange_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """An older torch: arguments are read through NumPy."""
-    monkeypatch.setattr("jitfuse.frameworks.exchange", lambda: None)
+    monkeypatch.setattr("jitfuse.function.adapters.exchange", lambda: None)
     weights = torch.arange(3.0)
     f, g = jf.fuse(scaled), jf.fuse(lambda x: x * weights)
     x, y = torch.rand(3), torch.rand(3)

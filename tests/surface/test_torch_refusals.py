@@ -4,14 +4,14 @@ from __future__ import annotations
 import warnings
 
 import pytest
+from surface.examples import function_of
 
 import jitfuse as jf
-from jitfuse.surface.examples import function_of
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 F = torch.nn.functional
-from jitfuse.surface import torch_page  # noqa: E402
-from jitfuse.surface.torch_arguments import torch_arguments  # noqa: E402
+from surface import torch_page  # noqa: E402
+from surface.torch_arguments import torch_arguments  # noqa: E402
 
 INVALID = """
     x @ y; x @ m; x @ v; torch.mm(x, y); torch.mm(x, v); torch.bmm(x, y); torch.mv(x, v); torch.dot(v, w[:3])

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jitfuse.compile.delivery import window
-from jitfuse.ir import ops
+from jitfuse.compile.run.delivery import window
+from jitfuse.ir.analysis.verify import verify
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import RANDOM_STATE, FusedProgram
-from jitfuse.ir.verify import verify
-from jitfuse.tracing.found import Trace
-from jitfuse.tracing.results import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.trace import Trace
 from jitfuse.tracing.tracer import trace
 
 STATE = np.array([7, 0], "int64")

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from jitfuse.errors import ArgumentError
-from jitfuse.tracing.scheduler import ILPScheduler, Load, SchedulingProblem, load_of
+from jitfuse.tracing.schedule.scheduler import ILPScheduler, Load, SchedulingProblem, load_of
 
 pytest.importorskip("highspy", reason="schedule='ilp' needs highspy (extra `ilp`)")
 
@@ -79,8 +79,8 @@ def test_a_missing_solver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 SILENT = """
 import random
 import highspy
-from jitfuse.tracing import integer_schedule
-from jitfuse.tracing.scheduler import ILPScheduler, SchedulingProblem
+from jitfuse.tracing.schedule import integer_schedule
+from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem
 
 draw = random.Random(0)
 for count in (0, 1, 2, 9, 11, 40):  # one program, pieces, and more nodes than are allowed

@@ -14,8 +14,8 @@ import jitfuse as jf
 
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jitfuse.tracing.rounds._MANY", 300)
-    monkeypatch.setattr("jitfuse.tracing.recorder.MANY_OPS", 600)
+    monkeypatch.setattr("jitfuse.tracing.control.replication._MANY", 300)
+    monkeypatch.setattr("jitfuse.tracing.record.recorder.MANY_OPS", 600)
 
 
 def product(a: Any, b: Any) -> Any:

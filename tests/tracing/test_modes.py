@@ -7,8 +7,8 @@ import pytest
 import jitfuse as jf
 from jitfuse import nn, random
 from jitfuse.errors import ArgumentError, VolatileError
-from jitfuse.ir import reference
-from jitfuse.tracing.mode import eager_mode, is_training
+from jitfuse.ir.semantics import reference
+from jitfuse.tracing.record.mode import eager_mode, is_training
 from jitfuse.tracing.tracer import trace
 
 X = np.arange(1.0, 5.0)

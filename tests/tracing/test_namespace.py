@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jitfuse import namespace as jf
-from jitfuse.ir import ops
-from jitfuse.tracing.mode import eager_mode
-from jitfuse.tracing.recorder import active
+from jitfuse.array_api import namespace as jf
+from jitfuse.ir.operators import ops
+from jitfuse.tracing.record.mode import eager_mode
+from jitfuse.tracing.record.recorder import active
 from jitfuse.tracing.tracer import trace
 
 X = np.array([0.5, 1.5, 2.5])

@@ -9,9 +9,9 @@ import pytest
 import scipy.special
 
 from jitfuse.errors import JitfuseError, UnsupportedError
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
-from jitfuse.tracing.numpy_tables import FUNCTIONS
+from jitfuse.tracing.numpy_like.all_functions import FUNCTIONS
 from jitfuse.tracing.tracer import trace
 
 X = np.array([[0.5, -1.5, 2.25], [3.0, 0.25, -0.75]])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jitfuse.errors import ArgumentError, UntraceableError
-from jitfuse.tracing.results import OutputLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.results.returned import OutputLeaf, SameLeaf, ViewLeaf
 from jitfuse.tracing.tracer import trace
 
 Pair = collections.namedtuple("Pair", "left right")

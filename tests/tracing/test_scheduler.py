@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jitfuse.errors import JitfuseError
 from jitfuse.ir.program import make_attrs
-from jitfuse.tracing.scheduler import ILPScheduler, SchedulingProblem, load_of, size_class
+from jitfuse.tracing.schedule.scheduler import ILPScheduler, SchedulingProblem, load_of, size_class
 from jitfuse.tracing.tracer import trace
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

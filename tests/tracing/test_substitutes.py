@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jitfuse.errors import UntraceableError
-from jitfuse.tracing import sampled, substitutes
+from jitfuse.tracing.numpy_like import sampled_arrays, substitutes
 from jitfuse.tracing.tracer import trace
 
 RNG = np.random.default_rng(0)
@@ -105,4 +105,4 @@ def test_clocks_name_the_way_out():
 
 
 def test_the_functions_of_plain_numbers_are_listed_by_the_names_that_they_have() -> None:
-    assert {original.__name__ for original, _ in sampled.replacements(True)} == substitutes.SAMPLED
+    assert {original.__name__ for original, _ in sampled_arrays.replacements(True)} == substitutes.SAMPLED

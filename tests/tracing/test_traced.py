@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from jitfuse.errors import DTypeError, LeakedTracerError, OutOfRangeError, TracedValueError
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 from jitfuse.tracing.abstract import BINARY, COMPARISONS, UNARY
 from jitfuse.tracing.hooks import TracingHooks
-from jitfuse.tracing.recorder import Recorder, activate
-from jitfuse.tracing.session import Session
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.record.recorder import Recorder, activate
+from jitfuse.tracing.record.session import Session
 from jitfuse.tracing.tracer import trace
-from jitfuse.tracing.view.chain import Chain
 
 ARRAYS = {
     "float64": np.array([[1.5, -2.0, 0.25], [4.0, 5.0, -0.5]]),

@@ -9,8 +9,8 @@ from typing import Any
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError, ShapeError
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import mul
 from jitfuse.tracing.torch_like.choices import clamp
 from jitfuse.tracing.torch_like.products import same_dtype

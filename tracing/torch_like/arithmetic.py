@@ -11,7 +11,7 @@ from typing import Any
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, DTypeError, TensorDivisionError
 from jitfuse.ir.statuses import INTEGER_DIVISION
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import (
     cast,

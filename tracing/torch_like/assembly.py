@@ -13,10 +13,11 @@ import numpy as np
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import ShapeError, UnsupportedError
-from jitfuse.ir import shape_rules
-from jitfuse.tracing import gathering, numpy_arrangements, numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.ir.rules import shape_rules
+from jitfuse.tracing.numpy_like import arrangements, shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.joins import cat
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.shapes import axis_of, split
@@ -36,14 +37,14 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: Any = 0) -> Any:
     """Cut an axis into so many parts, as equal as can be, or at places."""
     x, given = strong(input), numbers(indices_or_sections)
     places = list(given) if isinstance(given, tuple) else int(given)
-    return tuple(map(wrap, numpy_arrangements.array_split(x, places, axis_of(x, dim))))
+    return tuple(map(wrap, arrangements.array_split(x, places, axis_of(x, dim))))
 
 
 def _splits(name: str) -> None:
     @implements(name)
     def function(input: Any, indices_or_sections: Any) -> Any:
         given = numbers(indices_or_sections)
-        made = getattr(numpy_arrangements, name)(strong(input), list(given) if isinstance(given, tuple) else given)
+        made = getattr(arrangements, name)(strong(input), list(given) if isinstance(given, tuple) else given)
         return tuple(map(wrap, made))
 
     function.__name__ = name
@@ -91,7 +92,7 @@ def diagonal_scatter(input: Any, src: Any, offset: Any = 0, dim1: Any = 0, dim2:
     k, a, b = int(numbers(offset)), axis_of(x, dim1), axis_of(x, dim2)
     count = max(min(x.shape[a] - max(-k, 0), x.shape[b] - max(k, 0)), 0)
     line = np.arange(count)
-    turned = numpy_shapes.moveaxis(x, (a, b), (-2, -1))
+    turned = shapes.moveaxis(x, (a, b), (-2, -1))
     turned[..., line + max(-k, 0), line + max(k, 0)] = cast(operand(src), str(x.dtype))
     return wrap(x)
 
@@ -106,13 +107,13 @@ def diag_embed(input: Any, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> A
     made = x.create("zeros", shape=(*x.shape[:-1], n, n), dtype=str(x.dtype)).as_copy()
     line = np.arange(x.shape[-1])
     made[..., line + max(-k, 0), line + max(k, 0)] = x
-    return wrap(numpy_shapes.moveaxis(made, (-2, -1), (a, b)))
+    return wrap(shapes.moveaxis(made, (-2, -1), (a, b)))
 
 
 @implements("diagflat")
 def diagflat(input: Any, offset: Any = 0) -> Any:
     """Return a matrix with all elements on a diagonal."""
-    return wrap(numpy_arrangements.diagflat(strong(input), int(numbers(offset))))
+    return wrap(arrangements.diagflat(strong(input), int(numbers(offset))))
 
 
 @implements("block_diag")
@@ -121,7 +122,7 @@ def block_diag(*tensors: Any) -> Any:
     parts = [strong(t).reshape((1, -1)) if operand(t).ndim < 2 else strong(t) for t in tensors]
     width, rows, left = sum(p.shape[1] for p in parts), [], 0
     for p in parts:
-        rows.append(numpy_arrangements.pad(p, ((0, 0), (left, width - left - p.shape[1]))))
+        rows.append(arrangements.pad(p, ((0, 0), (left, width - left - p.shape[1]))))
         left += p.shape[1]
     return cat([wrap(r) for r in rows])
 
@@ -132,8 +133,8 @@ def cartesian_prod(*tensors: Any) -> Any:
     """Return all tuples of elements, one of each tensor, as rows."""
     if len(tensors) == 1:
         return tensors[0]
-    grids = numpy_arrangements.meshgrid(*map(strong, tensors), indexing="ij")
-    return wrap(numpy_shapes.stack([g.ravel() for g in grids], 1))
+    grids = arrangements.meshgrid(*map(strong, tensors), indexing="ij")
+    return wrap(shapes.stack([g.ravel() for g in grids], 1))
 
 
 @implements("combinations")
@@ -155,13 +156,13 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     columns: list[Tensor] = [t.create("full", shape=t.shape, value=1, dtype=str(t.dtype))]
     while len(columns) < count:
         columns.append(columns[-1] * t)
-    return wrap(numpy_shapes.stack([columns[k] for k in powers], -1))
+    return wrap(shapes.stack([columns[k] for k in powers], -1))
 
 
 @implements("atleast_3d")
 def atleast_3d(input: Any) -> Any:
     """View as a tensor with three axes at least."""
-    return wrap(numpy_arrangements.atleast_3d(strong(input)))
+    return wrap(arrangements.atleast_3d(strong(input)))
 
 
 @implements("unravel_index")

@@ -8,8 +8,8 @@ import math
 from typing import Any
 
 from jitfuse.errors import UnsupportedError
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.networks import dropout, linear
 from jitfuse.tracing.torch_like.products import product
 from jitfuse.tracing.torch_like.promotion import in_common, numbers, operand

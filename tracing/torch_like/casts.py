@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from jitfuse.errors import ArgumentError, DTypeError
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.promotion import cast, dtype_named, numbers, operand, strong
 from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import implements, method

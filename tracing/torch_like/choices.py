@@ -12,7 +12,7 @@ import torch
 from jitfuse import dtypes
 from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import ArgumentError, DTypeError
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import (
     cast,
@@ -56,7 +56,7 @@ def clamp_max(input: Any, max: Any) -> Any:
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
     """Return elements of input where the condition holds, else of other."""
     if input is None:
-        from jitfuse.tracing.torch_like.observed import nonzero
+        from jitfuse.tracing.torch_like.data_dependent import nonzero
 
         return nonzero(condition, as_tuple=True)
     c, a, b = strong(condition), operand(input), operand(other)

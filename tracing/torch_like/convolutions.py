@@ -11,9 +11,9 @@ import math
 from typing import Any, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.tracing import numpy_arrangements
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import arrangements
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.products import product, same_dtype
 from jitfuse.tracing.torch_like.promotion import numbers, operand
 from jitfuse.tracing.torch_like.table import implements
@@ -105,7 +105,7 @@ def _padded(name: str, x: Tensor, padding: Any, sizes: Extents, strides: Extents
         widths = [(0, 0)] * rank if padding == "valid" else [(p, p) for p in each(padding, rank)]
     if any(low < 0 for low, _ in widths):
         raise ArgumentError(f"{name}: negative padding is not supported, at {user_line()}")
-    return numpy_arrangements.pad(x, [(0, 0), (0, 0), *widths]) if any(map(any, widths)) else x
+    return arrangements.pad(x, [(0, 0), (0, 0), *widths]) if any(map(any, widths)) else x
 
 
 def _product_with_windows(x: Tensor, w: Tensor, sizes: Extents, strides: Extents, dilations: Extents,

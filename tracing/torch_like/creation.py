@@ -13,10 +13,11 @@ import torch
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, ShapeError, UntraceableError
-from jitfuse.tracing import numpy_creation
-from jitfuse.tracing.foreign import Foreign
-from jitfuse.tracing.lifting import lift
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import creation
+from jitfuse.tracing.record.foreign import Foreign
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 from jitfuse.tracing.torch_like.casts import require_cpu
 from jitfuse.tracing.torch_like.promotion import (
     NAMES,
@@ -32,7 +33,6 @@ from jitfuse.tracing.torch_like.promotion import (
 from jitfuse.tracing.torch_like.shapes import extents
 from jitfuse.tracing.torch_like.table import by_object
 from jitfuse.tracing.torch_like.tensor import unwrap, wrap
-from jitfuse.tracing.traced import TracedTensor, fresh
 
 _RANDOM: Final = ("rand", "randn", "randint", "randperm", "normal", "bernoulli", "multinomial", "rand_like",
                   "randn_like", "randint_like", "manual_seed", "poisson", "empty_permuted", "seed")
@@ -43,7 +43,7 @@ def _filled(shape: tuple[int, ...], value: Any, dtype: Any, device: Any) -> Any:
     name = default_float() if dtype is None else dtype_named(dtype)
     run = run_of_trace()
     if isinstance(value, Foreign | TracedTensor):
-        return wrap(numpy_creation.full(shape, cast(operand(value), name), name))
+        return wrap(creation.full(shape, cast(operand(value), name), name))
     return wrap(fresh(run, run.fit(run.literal(value), shape, name), scalar=False))
 
 
@@ -109,7 +109,7 @@ def arange(*bounds: Any, dtype: Any = None, device: Any = None, **options: Any) 
         raise ArgumentError(f"arange: from {start} to {end} by {step}: the step must be nonzero, and lead from the "
                             f"first bound to the second, at {user_line()}")
     name = dtype_named(dtype) if dtype is not None else "int64" if whole else default_float()
-    made = numpy_creation.arange(*given, dtype="int64" if whole else "float64")
+    made = creation.arange(*given, dtype="int64" if whole else "float64")
     return wrap(cast(made, name))
 
 
@@ -117,7 +117,7 @@ def linspace(start: Any, end: Any, steps: Any, *, dtype: Any = None, device: Any
     """Return evenly spaced numbers from start to end."""
     require_cpu(device)
     name = dtype_named(dtype) if dtype is not None else default_float()
-    made = numpy_creation.linspace(unwrap(start), unwrap(end), int(numbers(steps)))
+    made = creation.linspace(unwrap(start), unwrap(end), int(numbers(steps)))
     return wrap(cast(made.call("trunc") if is_integer(name) else made, name))
 
 
@@ -127,7 +127,7 @@ def eye(n: Any, m: Any = None, *, dtype: Any = None, device: Any = None, **optio
     name = dtype_named(dtype) if dtype is not None else default_float()
     if int(numbers(n)) < 0 or (m is not None and int(numbers(m)) < 0):
         raise ShapeError(f"eye: n and m must be greater or equal to 0, at {user_line()}")
-    return wrap(numpy_creation.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
+    return wrap(creation.eye(int(numbers(n)), None if m is None else int(numbers(m)), dtype=name))
 
 
 def _places(name: str) -> Callable[..., Any]:

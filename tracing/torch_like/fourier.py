@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import DTypeError, ShapeError, UnsupportedError
-from jitfuse.tracing import numpy_arrangements
-from jitfuse.tracing import numpy_fft as numpy_fft  # enters them
-from jitfuse.tracing.numpy_functions import FUNCTIONS
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import arrangements
+from jitfuse.tracing.numpy_like import fft as fft  # enters them
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import FUNCTIONS
 from jitfuse.tracing.torch_like.promotion import floating, numbers, strong
 from jitfuse.tracing.torch_like.table import FUNCTIONS as FUNCTIONS_OF_TORCH
 from jitfuse.tracing.torch_like.table import implements
@@ -71,7 +71,7 @@ def stft(input: Any, n_fft: Any, hop_length: Any = None, win_length: Any = None,
         if weights.shape != (width,) or weights.dtype != x.dtype:
             raise ShapeError(f"stft: a window of {weights.dtype} {weights.shape} for {x.dtype} and {width}, at "
                              f"{user_line()}")
-        parts = parts * numpy_arrangements.pad(weights, (left, size - width - left))
+        parts = parts * arrangements.pad(weights, (left, size - width - left))
     elif width < size:
         parts = parts * ((np.arange(size) >= left) & (np.arange(size) < left + width)).astype(str(x.dtype))
     made = FUNCTIONS[np.fft.rfft](parts, size, -1, "ortho" if normalized else None).swapaxes(-1, -2)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitfuse.errors import UnsupportedError
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like import shapes
 from jitfuse.tracing.torch_like.promotion import numbers
 from jitfuse.tracing.torch_like.table import method
@@ -53,6 +53,6 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
 @method("masked_scatter_")
 def masked_scatter_(self: Any, mask: Any, source: Any) -> Any:
     """Write elements of a source, one after the other, where a mask holds."""
-    from jitfuse.tracing.torch_like.observed import masked_scatter
+    from jitfuse.tracing.torch_like.data_dependent import masked_scatter
 
     return assign(self, masked_scatter(self, mask, source), "masked_scatter")

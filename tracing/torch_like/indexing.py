@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.errors import ArgumentError, DTypeError, UnsupportedError
-from jitfuse.tracing import gathering
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
 from jitfuse.tracing.torch_like.shapes import axis_of
 from jitfuse.tracing.torch_like.table import implements

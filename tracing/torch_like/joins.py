@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.tracing import numpy_arrangements, numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import arrangements, shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, memory, numbers, operand, result_dtype, strong
 from jitfuse.tracing.torch_like.shapes import axis_of, extents
 from jitfuse.tracing.torch_like.table import implements, method
@@ -29,43 +29,43 @@ def _joined(tensors: Any) -> list[Tensor]:
 def cat(tensors: Any, dim: Any = 0, *, axis: Any = None, out: Any = None) -> Any:
     """Join along an axis; empty tensors of one axis are left out."""
     parts = [x for x in _joined(tensors) if x.shape != (0,)] or _joined(tensors)[:1]
-    return wrap(numpy_shapes.concatenate(parts, int(numbers(dim if axis is None else axis))))
+    return wrap(shapes.concatenate(parts, int(numbers(dim if axis is None else axis))))
 
 
 @implements("stack")
 def stack(tensors: Any, dim: Any = 0, *, out: Any = None) -> Any:
     """Join along a new axis."""
-    return wrap(numpy_shapes.stack(_joined(tensors), int(numbers(dim))))
+    return wrap(shapes.stack(_joined(tensors), int(numbers(dim))))
 
 
 @implements("vstack", "row_stack")
 def vstack(tensors: Any) -> Any:
     """Join as rows."""
-    return wrap(numpy_shapes.vstack(_joined(tensors)))
+    return wrap(shapes.vstack(_joined(tensors)))
 
 
 @implements("hstack")
 def hstack(tensors: Any) -> Any:
     """Join along the second axis, or the only one."""
-    return wrap(numpy_shapes.hstack(_joined(tensors)))
+    return wrap(shapes.hstack(_joined(tensors)))
 
 
 @implements("dstack")
 def dstack(tensors: Any) -> Any:
     """Join along the third axis."""
-    return wrap(numpy_arrangements.dstack(_joined(tensors)))
+    return wrap(arrangements.dstack(_joined(tensors)))
 
 
 @implements("column_stack")
 def column_stack(tensors: Any) -> Any:
     """Join as columns."""
-    return wrap(numpy_shapes.column_stack(_joined(tensors)))
+    return wrap(shapes.column_stack(_joined(tensors)))
 
 
 @implements("tile")
 def tile(input: Any, *dims: Any) -> Any:
     """Repeat the whole along each axis."""
-    return wrap(numpy_arrangements.tile(strong(input), extents(dims)))
+    return wrap(arrangements.tile(strong(input), extents(dims)))
 
 
 @method("repeat")
@@ -80,7 +80,7 @@ def repeat(self: Any, *sizes: Any) -> Any:
 @implements("repeat_interleave")
 def repeat_interleave(input: Any, repeats: Any, dim: Any = None, *, output_size: Any = None) -> Any:
     """Repeat each element along an axis, all as often or each by its own known count."""
-    return wrap(numpy_arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
+    return wrap(arrangements.repeat(strong(input), numbers(repeats), None if dim is None else int(numbers(dim))))
 
 
 @implements("meshgrid")
@@ -89,7 +89,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if any(operand(x).ndim > 1 for x in given):
         raise ShapeError(f"meshgrid: expected tensors of one axis at most, at {user_line()}")
-    made = numpy_arrangements.meshgrid(*map(strong, given), indexing=indexing, copy=False)
+    made = arrangements.meshgrid(*map(strong, given), indexing=indexing, copy=False)
     return tuple(wrap(x) for x in made)
 
 
@@ -98,7 +98,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> Any:
 def flip(input: Any, *dims: Any, **options: Any) -> Any:
     """Reverse axes; a copy, as in torch."""
     given = extents(dims or (options["dims"],))
-    return wrap(numpy_shapes.flip(strong(input), given).as_copy())
+    return wrap(shapes.flip(strong(input), given).as_copy())
 
 
 @implements("fliplr")
@@ -116,13 +116,13 @@ def flipud(input: Any) -> Any:
 @implements("rot90")
 def rot90(input: Any, k: Any = 1, dims: Any = (0, 1)) -> Any:
     """Rotate by quarter turns."""
-    return wrap(numpy_arrangements.rot90(strong(input), int(numbers(k)), numbers(dims)).as_copy())
+    return wrap(arrangements.rot90(strong(input), int(numbers(k)), numbers(dims)).as_copy())
 
 
 @implements("roll")
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Move elements along axes, around the ends."""
-    return wrap(numpy_arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
+    return wrap(arrangements.roll(strong(input), numbers(shifts), None if dims is None else numbers(dims)))
 
 
 @implements("tril")
@@ -140,25 +140,25 @@ def triu(input: Any, diagonal: Any = 0) -> Any:
 @implements("diag")
 def diag(input: Any, diagonal: Any = 0) -> Any:
     """Return a matrix with these elements on a diagonal, or a diagonal of a matrix."""
-    return wrap(memory(numpy_arrangements.diag(strong(input), int(numbers(diagonal)))).as_copy())
+    return wrap(memory(arrangements.diag(strong(input), int(numbers(diagonal)))).as_copy())
 
 
 @implements("trace")
 def trace(input: Any) -> Any:
     """Return the sum of the diagonal of a matrix."""
-    return wrap(numpy_arrangements.trace(strong(input)))
+    return wrap(arrangements.trace(strong(input)))
 
 
 @implements("atleast_1d")
 def atleast_1d(input: Any) -> Any:
     """View as a tensor with one axis at least."""
-    return wrap(numpy_shapes.atleast_1d(strong(input)))
+    return wrap(shapes.atleast_1d(strong(input)))
 
 
 @implements("atleast_2d")
 def atleast_2d(input: Any) -> Any:
     """View as a tensor with two axes at least."""
-    return wrap(numpy_shapes.atleast_2d(strong(input)))
+    return wrap(shapes.atleast_2d(strong(input)))
 
 
 @method("unfold")
@@ -181,6 +181,6 @@ def unfold(self: Any, dimension: Any, size: Any, step: Any) -> Any:
         return wrap(x.create("zeros", shape=shape, dtype=str(x.dtype)))
     if count <= by and windows * by <= x.shape[along]:
         cut = x[(*lead, slice(0, windows * by))].reshape((*x.shape[:along], windows, by, *x.shape[along + 1 :]))
-        return wrap(numpy_shapes.moveaxis(cut[(*lead, slice(None), slice(0, count))], along + 1, -1))
-    last = numpy_shapes.moveaxis(x, along, -1).call("windows", sizes=(count,), steps=(by,), dilations=(1,))
-    return wrap(numpy_shapes.moveaxis(last, -1, along))
+        return wrap(shapes.moveaxis(cut[(*lead, slice(None), slice(0, count))], along + 1, -1))
+    last = shapes.moveaxis(x, along, -1).call("windows", sizes=(count,), steps=(by,), dilations=(1,))
+    return wrap(shapes.moveaxis(last, -1, along))

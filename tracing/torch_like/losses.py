@@ -9,11 +9,11 @@ from typing import Any
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import shape_rules
+from jitfuse.ir.rules import shape_rules
 from jitfuse.ir.statuses import NO_PROBABILITY
-from jitfuse.tracing import numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import same_dtype
 from jitfuse.tracing.torch_like.promotion import cast, in_common, numbers, operand
@@ -146,7 +146,7 @@ def _of_classes(x: Tensor, target: Tensor, weight: Any, ignored: int) -> tuple[T
     if weight is not None and operand(weight).shape != (x.shape[axis],):
         raise ShapeError(f"a loss of classes: {x.shape[axis]} weights are expected, got {operand(weight).shape}, at "
                          f"{user_line()}")
-    picked = x.call("take_along_axis", numpy_shapes.expand_dims(place, axis), axis=axis)
+    picked = x.call("take_along_axis", shapes.expand_dims(place, axis), axis=axis)
     picked = picked.reshape(target.shape)
     one = x.create("full", shape=(), value=1, dtype=str(x.dtype))
     each = counts.call("where", one if weight is None else operand(weight)[place], 0.0)

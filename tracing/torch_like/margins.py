@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from jitfuse.errors import ShapeError
-from jitfuse.tracing.foreign import Foreign
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.foreign import Foreign
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.losses import reduced
 from jitfuse.tracing.torch_like.networks import pairwise_distance
 from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, narrowed, numbers, operand

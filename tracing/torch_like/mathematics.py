@@ -11,15 +11,15 @@ import torch
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError
-from jitfuse.tracing import numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.traced import freeze
 from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import cast, floating, in_common, numbers, operand, strong
 from jitfuse.tracing.torch_like.shapes import axis_of
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import wrap
-from jitfuse.tracing.traced import freeze
 
 
 # ---------------------------------------------------------------- torch.special
@@ -105,7 +105,7 @@ def polar(abs: Any, angle: Any) -> Any:
 def view_as_real(input: Any) -> Any:
     """Return complex numbers as pairs along a new last axis."""
     x = operand(input)
-    return _apart("torch.view_as_real", x, numpy_shapes.stack([x.real, x.imag], -1))
+    return _apart("torch.view_as_real", x, shapes.stack([x.real, x.imag], -1))
 
 
 @implements("view_as_complex")
@@ -157,11 +157,11 @@ def logcumsumexp(input: Any, dim: Any) -> Any:
     x = floating(input)
     if not x.ndim:
         return wrap(x.as_copy())
-    made, reach = numpy_shapes.moveaxis(x, axis_of(x, dim), 0), 1
+    made, reach = shapes.moveaxis(x, axis_of(x, dim), 0), 1
     while reach < made.shape[0]:
-        made = numpy_shapes.concatenate([made[:reach], made[reach:].call("logaddexp", made[:-reach])])
+        made = shapes.concatenate([made[:reach], made[reach:].call("logaddexp", made[:-reach])])
         reach *= 2
-    return wrap(numpy_shapes.moveaxis(made, 0, axis_of(x, dim)).as_copy())
+    return wrap(shapes.moveaxis(made, 0, axis_of(x, dim)).as_copy())
 
 
 @of_floats("renorm")

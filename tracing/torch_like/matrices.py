@@ -12,8 +12,8 @@ import torch
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import ShapeError, UnsupportedError
-from jitfuse.tracing import numpy_linalg, numpy_products, numpy_shapes, numpy_statistics
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import linalg, products, shapes, statistics
+from jitfuse.tracing.record.source import user_line
 from jitfuse.tracing.torch_like.arithmetic import add, mul
 from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.products import product, same_dtype
@@ -30,14 +30,14 @@ def vdot(input: Any, other: Any) -> Any:
     x, y = same_dtype("vdot", input, other)
     if x.ndim != 1 or x.shape != y.shape:
         raise ShapeError(f"vdot: 1D tensors of one size are expected, got {x.shape} and {y.shape}, at {user_line()}")
-    return wrap(cast(numpy_products.vdot(x, y), str(x.dtype)))
+    return wrap(cast(products.vdot(x, y), str(x.dtype)))
 
 
 @of_floats("linalg.vecdot")
 def vecdot(x: Any, y: Any, *, dim: Any = -1) -> Any:
     """Return sums of products along an axis, the first conjugated."""
     a, b = same_dtype("vecdot", x, y)
-    return wrap(cast(numpy_products.vecdot(a, b, axis=int(numbers(dim))), str(a.dtype)))
+    return wrap(cast(products.vecdot(a, b, axis=int(numbers(dim))), str(a.dtype)))
 
 
 @implements("linalg.multi_dot", "chain_matmul")
@@ -45,7 +45,7 @@ def multi_dot(*tensors: Any) -> Any:
     """Return the product of matrices."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     found = same_dtype("multi_dot", *given)
-    return wrap(cast(numpy_products.multi_dot(found), str(found[0].dtype)))
+    return wrap(cast(products.multi_dot(found), str(found[0].dtype)))
 
 
 @implements("addbmm")
@@ -75,7 +75,7 @@ def _of_matrices(name: str, *names: str) -> Callable[..., Any]:
     @implements(*names)
     def function(A: Any, *args: Any, **kwargs: Any) -> Any:
         kwargs.pop("out", None)
-        return wrap(getattr(numpy_linalg, name)(operand(A), *map(numbers, args), **kwargs))
+        return wrap(getattr(linalg, name)(operand(A), *map(numbers, args), **kwargs))
 
     function.__name__ = name
     return function
@@ -89,7 +89,7 @@ _of_matrices("eigvals", "linalg.eigvals")
 @implements("linalg.eig")
 def eig(A: Any) -> Any:
     """Return complex eigenvalues and eigenvectors."""
-    return torch.return_types.linalg_eig(tuple(wrap(tuple(numpy_linalg.eig(operand(A))))))
+    return torch.return_types.linalg_eig(tuple(wrap(tuple(linalg.eig(operand(A))))))
 
 
 @implements("linalg.inv_ex")
@@ -97,20 +97,20 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     """Return the inverse, and 0; a singular matrix raises."""
     x = operand(A)
     info = x.create("zeros", shape=x.shape[:-2], dtype="int32")
-    return torch.return_types.linalg_inv_ex((wrap(numpy_linalg.inv(x)), wrap(info)))
+    return torch.return_types.linalg_inv_ex((wrap(linalg.inv(x)), wrap(info)))
 
 
 @implements("cholesky")
 def cholesky(input: Any, upper: bool = False) -> Any:
     """Return the Cholesky factor."""
-    return wrap(numpy_linalg.cholesky(operand(input), upper=bool(upper)))
+    return wrap(linalg.cholesky(operand(input), upper=bool(upper)))
 
 
 @implements("logdet")
 def logdet(input: Any) -> Any:
     """Return the logarithm of the determinant; NaN where it is negative."""
     x = operand(input)
-    sign, size = numpy_linalg.slogdet(x)
+    sign, size = linalg.slogdet(x)
     missing = x.create("full", shape=(), value=math.nan, dtype=str(x.dtype))
     return wrap(sign.call("less", 0).call("where", missing, size))
 
@@ -118,7 +118,7 @@ def logdet(input: Any) -> Any:
 @implements("slogdet")
 def slogdet(input: Any) -> Any:
     """Return the sign of the determinant, and the logarithm of its size."""
-    return torch.return_types.slogdet(tuple(wrap(tuple(numpy_linalg.slogdet(operand(input))))))
+    return torch.return_types.slogdet(tuple(wrap(tuple(linalg.slogdet(operand(input))))))
 
 
 @implements("linalg.solve_triangular")
@@ -127,7 +127,7 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     a, b = same_dtype("solve_triangular", A, B)
     if unitriangular or not left:
         raise UnsupportedError(f"solve_triangular(left=False) and unitriangular are not available, at {user_line()}")
-    return wrap(numpy_linalg.solve(a.call("triu" if upper else "tril", k=0), b))
+    return wrap(linalg.solve(a.call("triu" if upper else "tril", k=0), b))
 
 
 @implements("cholesky_solve")
@@ -136,21 +136,21 @@ def cholesky_solve(input: Any, input2: Any, upper: bool = False) -> Any:
     b, factor = same_dtype("cholesky_solve", input, input2)
     turned = factor.swapaxes(-1, -2)
     whole = product("cholesky_solve", turned, factor) if upper else product("cholesky_solve", factor, turned)
-    return wrap(numpy_linalg.solve(whole, b))
+    return wrap(linalg.solve(whole, b))
 
 
 @implements("linalg.matrix_norm")
 def matrix_norm(A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False) -> Any:
     """Return the norms of matrices."""
-    from jitfuse.tracing import numpy_norms
+    from jitfuse.tracing.numpy_like import norms
 
-    return wrap(numpy_norms.norm(operand(A), numbers(ord), tuple(numbers(dim)), keepdims=bool(keepdim)))
+    return wrap(norms.norm(operand(A), numbers(ord), tuple(numbers(dim)), keepdims=bool(keepdim)))
 
 
 @implements("linalg.matrix_rank")
 def matrix_rank(A: Any) -> Any:
     """Return the ranks of matrices."""
-    return wrap(cast(numpy_linalg.matrix_rank(operand(A)), "int64"))
+    return wrap(cast(linalg.matrix_rank(operand(A)), "int64"))
 
 
 @implements("linalg.diagonal")
@@ -166,7 +166,7 @@ def diagonal(A: Any, *, offset: Any = 0, dim1: Any = -2, dim2: Any = -1) -> Any:
 def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """Return the covariances of rows."""
     x = operand(input)
-    made = numpy_statistics.cov(x, ddof=int(numbers(correction)), fweights=None if fweights is None else operand(
+    made = statistics.cov(x, ddof=int(numbers(correction)), fweights=None if fweights is None else operand(
         fweights), aweights=None if aweights is None else operand(aweights))
     return wrap(cast(made, str(x.dtype)) if kind(str(x.dtype)) == "float" else made)
 
@@ -175,7 +175,7 @@ def cov(input: Any, *, correction: Any = 1, fweights: Any = None, aweights: Any 
 def corrcoef(input: Any) -> Any:
     """Return the correlations of rows."""
     x = operand(input)
-    return wrap(cast(numpy_statistics.corrcoef(x), str(x.dtype)))
+    return wrap(cast(statistics.corrcoef(x), str(x.dtype)))
 
 
 @implements("nanmedian")
@@ -199,11 +199,11 @@ def norm_except_dim(v: Any, pow: Any = 2, dim: Any = 0) -> Any:
 @implements("cumulative_trapezoid")
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: Any = -1) -> Any:
     """Return the integral by the trapezoidal rule up to each place."""
-    v = numpy_shapes.moveaxis(strong(y), int(numbers(dim)), -1)
+    v = shapes.moveaxis(strong(y), int(numbers(dim)), -1)
     pairs = v[..., 1:] + v[..., :-1]  # in their own dtype
     steps = numbers(dx) if x is None else operand(x)[..., 1:] - operand(x)[..., :-1]
     made = (floating(pairs) * steps / 2.0).call("cumsum", axis=-1)
-    return wrap(numpy_shapes.moveaxis(cast(made, str(floating(v).dtype)), -1, int(numbers(dim))))
+    return wrap(shapes.moveaxis(cast(made, str(floating(v).dtype)), -1, int(numbers(dim))))
 
 
 @implements("frobenius_norm")

@@ -13,15 +13,15 @@ from typing import Any, Final
 import torch
 
 from jitfuse.errors import UntraceableError
-from jitfuse.tracing.foreign import Foreign, tensor_as_array
-from jitfuse.tracing.lifting import lift
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.recorder import Recorder, active
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.interception.user_code import is_user_class
+from jitfuse.tracing.record.foreign import Foreign, tensor_as_array
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import from_feed
 from jitfuse.tracing.torch_like.tensor import TorchTensor, unwrap, wrap
-from jitfuse.tracing.traced import from_feed
-from jitfuse.tracing.view.chain import Chain
-from jitfuse.tracing.view.userland import is_user_class
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 _TENSORS: Final = ("_parameters", "_buffers")

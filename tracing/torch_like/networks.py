@@ -11,9 +11,11 @@ import torch
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError, UnsupportedError
 from jitfuse.ir.statuses import NO_CLASS
-from jitfuse.tracing import gathering, numpy_arrangements
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import arrangements
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.traced import fresh
 from jitfuse.tracing.torch_like.choices import clamp
 from jitfuse.tracing.torch_like.indexing import from_zero
 from jitfuse.tracing.torch_like.products import product, same_dtype
@@ -30,7 +32,6 @@ from jitfuse.tracing.torch_like.promotion import (
 )
 from jitfuse.tracing.torch_like.table import implements, of_floats
 from jitfuse.tracing.torch_like.tensor import TorchTensor, assign, wrap
-from jitfuse.tracing.traced import fresh
 
 
 @implements("linear")
@@ -84,7 +85,7 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = 
 def local_response_norm(input: Any, size: Any, alpha: Any = 1e-4, beta: Any = 0.75, k: Any = 1.0) -> Any:
     """Return the tensor over sums of squares of neighbouring channels."""
     x, count = operand(input), int(numbers(size))
-    squares = numpy_arrangements.pad(x * x, [(0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2)])
+    squares = arrangements.pad(x * x, [(0, 0), (count // 2, (count - 1) // 2), *[(0, 0)] * (x.ndim - 2)])
     total: Any = None
     for j in range(count):
         part = squares[:, j : j + x.shape[1]]
@@ -227,7 +228,7 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
     """Return softmax(query @ key.T * scale + mask) @ value."""
     q, k, v = same_dtype("scaled_dot_product_attention", query, key, value)
     if enable_gqa:
-        k, v = (numpy_arrangements.repeat(t, q.shape[-3] // t.shape[-3], -3) for t in (k, v))
+        k, v = (arrangements.repeat(t, q.shape[-3] // t.shape[-3], -3) for t in (k, v))
     factor = 1.0 / math.sqrt(q.shape[-1]) if scale is None else numbers(scale)
     weights = in_common("multiply", product("attention", q, k.swapaxes(-1, -2)), factor)
     lowest = weights.create("full", shape=(), value=-math.inf, dtype=str(weights.dtype))
@@ -287,5 +288,5 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     grown = [(max(a, 0), max(b, 0)) for a, b in widths]
     if mode == "constant":
         number = 0 if value is None else numbers(value)
-        return wrap(numpy_arrangements.pad(x, grown, constant_values=number))
-    return wrap(numpy_arrangements.pad(x, grown, mode=_PAD_MODES[mode]))
+        return wrap(arrangements.pad(x, grown, constant_values=number))
+    return wrap(arrangements.pad(x, grown, mode=_PAD_MODES[mode]))

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import shape_rules
-from jitfuse.tracing import numpy_library, numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.ir.rules import shape_rules
+from jitfuse.tracing.numpy_like import shapes, sorting
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import cast, floating, numbers, operand, require_float, result_dtype, strong
 from jitfuse.tracing.torch_like.table import implements
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -20,9 +20,9 @@ from jitfuse.tracing.torch_like.tensor import wrap
 
 def _order(x: Tensor, along: int, descending: bool) -> Tensor:
     if not descending:
-        return numpy_library.argsort(x, along, stable=True)
-    order = numpy_library.argsort(numpy_shapes.flip(x, along), along, stable=True)
-    return x.shape[along] - 1 - numpy_shapes.flip(order, along)
+        return sorting.argsort(x, along, stable=True)
+    order = sorting.argsort(shapes.flip(x, along), along, stable=True)
+    return x.shape[along] - 1 - shapes.flip(order, along)
 
 
 def _sorted(x: Tensor, dim: Any, descending: Any) -> tuple[Tensor, Tensor]:
@@ -86,7 +86,7 @@ def median(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     x = strong(input)
     if dim is None:
         flat = x.ravel()
-        return wrap(_of_nan(flat, numpy_library.sort(flat)[(flat.size - 1) // 2].as_copy(), 0))
+        return wrap(_of_nan(flat, sorting.sort(flat)[(flat.size - 1) // 2].as_copy(), 0))
     if not x.ndim:
         return torch.return_types.median((wrap(x.as_copy()), wrap(x.create("zeros", shape=(), dtype="int64"))))
     along = shape_rules.normalize_axis("median", int(numbers(dim)), x.ndim)
@@ -112,7 +112,7 @@ def quantile(input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, inte
     """Return quantiles; the axis of q comes first."""
     require_float("quantile", input)
     x = floating(input)
-    made = numpy_library.quantile(x, cast(operand(q), str(x.dtype)), None if dim is None else int(numbers(dim)),
+    made = sorting.quantile(x, cast(operand(q), str(x.dtype)), None if dim is None else int(numbers(dim)),
                                   method=interpolation, keepdims=bool(keepdim))
     return wrap(made)
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from jitfuse.base.records import Record
 from jitfuse.dtypes import integer_range, is_integer
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
-from jitfuse.records import Record
-from jitfuse.tracing import gathering, numpy_arrangements, numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import arrangements, shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.convolutions import each, positive, windows
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
 from jitfuse.tracing.torch_like.table import implements, of_floats
@@ -71,7 +72,7 @@ def _slices(x: Tensor, window: _Window, filler: float) -> list[Tensor]:
     if any(map(any, widths)):
         if filler and is_integer(str(x.dtype)):
             filler = integer_range(str(x.dtype))[0]
-        x = numpy_arrangements.pad(x, [(0, 0)] * (x.ndim - rank) + widths, constant_values=filler)
+        x = arrangements.pad(x, [(0, 0)] * (x.ndim - rank) + widths, constant_values=filler)
     ends = tuple((c - 1) * s + d * (k - 1) + 1 for c, s, d, k in
                  zip(window.counts, window.strides, window.dilations, window.sizes, strict=True))
     x = x[(*(slice(None),) * (x.ndim - rank), *(slice(0, e) for e in ends))]
@@ -116,7 +117,7 @@ def _max_pool(rank: int) -> None:
 
 def _places(parts: list[Tensor], window: _Window, spatial: tuple[int, ...]) -> Tensor:
     """Return where in the flattened last axes the largest elements lie."""
-    best = numpy_shapes.stack(parts, 0).call("argmax", axis=0)
+    best = shapes.stack(parts, 0).call("argmax", axis=0)
     place = np.arange(math.prod(window.sizes)).reshape(window.sizes)
     offsets, starts = np.zeros_like(place), np.zeros(window.counts, "int64")
     step = 1
@@ -130,7 +131,7 @@ def _places(parts: list[Tensor], window: _Window, spatial: tuple[int, ...]) -> T
 
 
 def _constant(like: Tensor, array: Any) -> Tensor:
-    from jitfuse.tracing.lifting import lift
+    from jitfuse.tracing.tensor.lifting import lift
     from jitfuse.tracing.torch_like.promotion import run_of_trace
 
     return lift(run_of_trace(), array)
@@ -206,7 +207,7 @@ def _adapted(x: Tensor, axis: int, target: int, combine: Callable[[Tensor, int],
         return combine(x.reshape((*x.shape[:axis], target, n // target, *x.shape[axis + 1 :])), axis + 1)
     lead = (slice(None),) * axis
     bounds = [(k * n // target, -(-(k + 1) * n // target)) for k in range(target)]
-    return numpy_shapes.stack([combine(x[(*lead, slice(a, b))], axis) for a, b in bounds], axis)
+    return shapes.stack([combine(x[(*lead, slice(a, b))], axis) for a, b in bounds], axis)
 
 
 def _max_along(x: Tensor, axis: int) -> Tensor:

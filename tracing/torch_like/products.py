@@ -11,9 +11,9 @@ import torch
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError, ShapeError
-from jitfuse.tracing import numpy_arrangements, numpy_linalg, numpy_products, numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import arrangements, linalg, products, shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import add, mul
 from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand, strong
@@ -91,14 +91,14 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
 def inner(input: Any, other: Any) -> Any:
     """Return the sums of products over the last axes."""
     x, y = same_dtype("inner", input, other)
-    return wrap(cast(numpy_products.inner(x, y), str(x.dtype)))
+    return wrap(cast(products.inner(x, y), str(x.dtype)))
 
 
 @implements("tensordot")
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """Return the sum of products over pairs of axes."""
     x, y = same_dtype("tensordot", a, b)
-    return delivered(cast(numpy_products.tensordot(x, y, numbers(dims)), str(x.dtype)), out)
+    return delivered(cast(products.tensordot(x, y, numbers(dims)), str(x.dtype)), out)
 
 
 @implements("einsum")
@@ -106,19 +106,19 @@ def einsum(equation: Any, *operands: Any) -> Any:
     """Return the sum of products that an equation describes."""
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     found = same_dtype("einsum", *given)
-    return wrap(cast(numpy_products.einsum(equation, *found), str(found[0].dtype)))
+    return wrap(cast(products.einsum(equation, *found), str(found[0].dtype)))
 
 
 @implements("kron")
 def kron(input: Any, other: Any) -> Any:
     """Return the Kronecker product."""
-    return wrap(numpy_arrangements.kron(strong(input), strong(other)))
+    return wrap(arrangements.kron(strong(input), strong(other)))
 
 
 @implements("cross", "linalg.cross")
 def cross(input: Any, other: Any, dim: Any = -1) -> Any:
     """Return the cross products of vectors along an axis."""
-    return wrap(numpy_products.cross(*same_dtype("cross", input, other), axis=int(numbers(dim))))
+    return wrap(products.cross(*same_dtype("cross", input, other), axis=int(numbers(dim))))
 
 
 @implements("cdist")
@@ -127,7 +127,7 @@ def cdist(x1: Any, x2: Any, p: Any = 2.0, **options: Any) -> Any:
     from jitfuse.tracing.torch_like.reductions import norm
 
     x, y = same_dtype("cdist", x1, x2)
-    apart = numpy_shapes.expand_dims(x, -2) - numpy_shapes.expand_dims(y, -3)
+    apart = shapes.expand_dims(x, -2) - shapes.expand_dims(y, -3)
     return norm(wrap(apart), p, -1)
 
 
@@ -137,7 +137,7 @@ def _of_matrices(name: str) -> Callable[..., Any]:
         x = operand(A)
         if kind(str(x.dtype)) not in ("float", "complex"):
             raise DTypeError(f"linalg.{name}: expected a floating point tensor, not {x.dtype}, at {user_line()}")
-        return wrap(getattr(numpy_linalg, name)(x, *(operand(a) for a in args), **kwargs))
+        return wrap(getattr(linalg, name)(x, *(operand(a) for a in args), **kwargs))
 
     function.__name__ = name
     return function

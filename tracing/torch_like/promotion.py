@@ -13,12 +13,12 @@ import torch
 
 from jitfuse.dtypes import is_narrow, kind
 from jitfuse.errors import DTypeError
-from jitfuse.tracing.foreign import Foreign, bare
-from jitfuse.tracing.lifting import lift
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.recorder import Recorder, active
-from jitfuse.tracing.source import user_line
-from jitfuse.tracing.traced import TracedTensor, fresh
+from jitfuse.tracing.record.foreign import Foreign, bare
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
 
 NAMES: Final[dict[Any, str]] = {
     torch.bool: "bool", torch.uint8: "uint8", torch.int8: "int8", torch.int16: "int16", torch.int32: "int32",
@@ -159,7 +159,7 @@ def memory(t: Tensor) -> Tensor:
 
 def numbers(value: Any) -> Any:
     """Return a tree with the values of traced numbers in it, which become guards."""
-    from jitfuse.tracing.traced import plain
+    from jitfuse.tracing.tensor.traced import plain
 
     value = bare(value)
     if isinstance(value, list | tuple):

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from jitfuse.errors import ShapeError, UnsupportedError
-from jitfuse.tracing import numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.numpy_like import shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.networks import dropout, linear
 from jitfuse.tracing.torch_like.promotion import numbers, operand
 from jitfuse.tracing.torch_like.table import implements
@@ -72,7 +72,7 @@ def _direction(name: str, x: Tensor, state: State, w: _Weights, backwards: bool)
         if w.w_hr is not None:
             state = _product(state[0], w.w_hr, None), *state[1:]
         outputs.append(state[0])
-    return numpy_shapes.stack(outputs[::-1] if backwards else outputs, 0), state
+    return shapes.stack(outputs[::-1] if backwards else outputs, 0), state
 
 
 def _weights_of(params: Any, biases: bool, projected: bool) -> list[_Weights]:
@@ -105,10 +105,10 @@ def _layers(name: str) -> None:
                 outputs, state = _direction(name, x, tuple(s[k] for s in first), every[k], direction == 1)
                 made.append(outputs)
                 last.append(state)
-            x = numpy_shapes.concatenate(made, -1) if directions == 2 else made[0]
+            x = shapes.concatenate(made, -1) if directions == 2 else made[0]
             if numbers(train) and float(numbers(dropout_p)) > 0.0 and layer + 1 < layers:
                 x = operand(dropout(wrap(x), dropout_p))
-        ends = [wrap(numpy_shapes.stack([s[k] for s in last], 0)) for k in range(states)]
+        ends = [wrap(shapes.stack([s[k] for s in last], 0)) for k in range(states)]
         return (wrap(x.swapaxes(0, 1) if numbers(batch_first) else x), *ends)
 
     function.__name__ = name

@@ -13,8 +13,8 @@ import torch
 
 from jitfuse.dtypes import kind
 from jitfuse.errors import DTypeError
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.arithmetic import maximum_of, minimum_of
 from jitfuse.tracing.torch_like.elementwise import delivered
 from jitfuse.tracing.torch_like.promotion import cast, dtype_named, floating, in_common, numbers, strong
@@ -196,7 +196,7 @@ for _name in ("cumsum", "cumprod"):
 @implements("diff")
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """Return the differences of neighbours."""
-    from jitfuse.tracing.numpy_scans import diff as differences
+    from jitfuse.tracing.numpy_like.scans import diff as differences
 
     return wrap(differences(strong(input), int(numbers(n)), int(numbers(dim)),
                             None if prepend is None else strong(prepend), None if append is None else strong(append)))
@@ -205,13 +205,13 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 @implements("trapezoid", "trapz")
 def trapezoid(y: Any, x: Any = None, *, dx: Any = 1.0, dim: int = -1) -> Any:
     """Return the integral by the trapezoidal rule."""
-    from jitfuse.tracing import numpy_shapes
+    from jitfuse.tracing.numpy_like import shapes
 
     along = int(numbers(dim))
-    lines = numpy_shapes.moveaxis(strong(y), along, -1)
+    lines = shapes.moveaxis(strong(y), along, -1)
     if x is not None:
         places = strong(x)
-        places = places if places.ndim == 1 else numpy_shapes.moveaxis(places, along, -1)
+        places = places if places.ndim == 1 else shapes.moveaxis(places, along, -1)
         pairs = in_common("multiply", lines[..., 1:] + lines[..., :-1], places[..., 1:] - places[..., :-1])
         return wrap(in_common("divide", pairs.call("sum", axis=-1), 2.0, to_float=True))
     dtype = str(floating(lines).dtype)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
-from jitfuse.tracing import gathering
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.products import same_dtype
 from jitfuse.tracing.torch_like.promotion import cast, numbers, operand
 from jitfuse.tracing.torch_like.table import implements, of_floats

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from jitfuse.errors import ArgumentError, BoundsError, ShapeError
-from jitfuse.ir import shape_rules
-from jitfuse.tracing import numpy_arrangements, numpy_shapes
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.ir.rules import shape_rules
+from jitfuse.tracing.numpy_like import arrangements, shapes
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
 from jitfuse.tracing.torch_like.promotion import numbers, operand, strong
 from jitfuse.tracing.torch_like.table import implements, method
 from jitfuse.tracing.torch_like.tensor import wrap
@@ -109,7 +109,7 @@ def adjoint(input: Any) -> Any:
 @implements("movedim", "moveaxis")
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """Move axes."""
-    return wrap(numpy_shapes.moveaxis(strong(input), numbers(source), numbers(destination)))
+    return wrap(shapes.moveaxis(strong(input), numbers(source), numbers(destination)))
 
 
 @implements("squeeze")
@@ -125,7 +125,7 @@ def squeeze(input: Any, dim: Any = None) -> Any:
 @implements("unsqueeze")
 def unsqueeze(input: Any, dim: Any) -> Any:
     """Insert an axis."""
-    return wrap(numpy_shapes.expand_dims(strong(input), int(numbers(dim))))
+    return wrap(shapes.expand_dims(strong(input), int(numbers(dim))))
 
 
 @implements("flatten")
@@ -190,7 +190,7 @@ def broadcast_tensors(*tensors: Any) -> Any:
 @implements("diagonal")
 def diagonal(input: Any, offset: Any = 0, dim1: Any = 0, dim2: Any = 1) -> Any:
     """Return the diagonal of two axes as the last axis."""
-    return wrap(numpy_arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2))))
+    return wrap(arrangements.diagonal(strong(input), *(int(numbers(v)) for v in (offset, dim1, dim2))))
 
 
 @implements("narrow")

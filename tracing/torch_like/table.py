@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 
 from jitfuse.errors import UnsupportedError
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.source import user_line
 
 Function = Callable[..., Any]
 FUNCTIONS: Final[dict[str, Function]] = {}
@@ -23,7 +23,8 @@ METHODS: Final[dict[str, Function]] = {}
 """Methods of tensors that are no functions, or differ from the function of their name."""
 _MODULES: Final = ("elementwise", "arithmetic", "choices", "reductions", "ordering", "shapes", "joins", "indexing",
                    "products", "activations", "networks", "losses", "convolutions", "poolings", "resizing", "casts",
-                   "attention", "recurrent", "fourier", "observed", "in_place", "mathematics", "assembly", "matrices",
+                   "attention", "recurrent", "fourier", "data_dependent", "in_place", "mathematics", "assembly",
+                   "matrices",
                    "margins")
 
 

@@ -13,12 +13,12 @@ import torch
 
 from jitfuse.dtypes import itemsize, kind
 from jitfuse.errors import DTypeError, ShapeError
-from jitfuse.tracing.foreign import Foreign
-from jitfuse.tracing.numpy_functions import Tensor
-from jitfuse.tracing.source import user_line
+from jitfuse.tracing.record.foreign import Foreign
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor
+from jitfuse.tracing.tensor.traced import TracedTensor
 from jitfuse.tracing.torch_like import table
 from jitfuse.tracing.torch_like.promotion import TORCH, cast, memory, operand
-from jitfuse.tracing.traced import TracedTensor
 
 
 class TorchTensor(Foreign):

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jitfuse.backends.llvm import math
-from jitfuse.backends.llvm.builder import Function, Value, vector
 from jitfuse.backends.llvm.codegen import pairs
 from jitfuse.backends.llvm.codegen.analysis import Analysis
+from jitfuse.backends.llvm.codegen.elements.masks import any_lane
+from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE, i64
 from jitfuse.backends.llvm.codegen.frame import Address, Frame, Launch
-from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.memory import Memory
-from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, i64
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
-from jitfuse.ir.kernel_values import access
-from jitfuse.ir.stages import Instr
+from jitfuse.backends.llvm.text.builder import Function, Value, vector
+from jitfuse.ir.kernels.stages import Instr
+from jitfuse.ir.kernels.values import access
 
 
 class Accesses:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE, KIND, is_tree
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.kernel_values import access
-from jitfuse.ir.op import get
-from jitfuse.ir.stages import Instr, Stage
-from jitfuse.lazy import cached_property
-from jitfuse.records import NamedTuple, Record
+from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE, KIND, is_tree
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Instr, Stage
+from jitfuse.ir.kernels.values import access
+from jitfuse.ir.operators.op import get
 
 CHECKED: Final = frozenset({"require", "bounded"})
 """Operators that report arguments which are wrong."""

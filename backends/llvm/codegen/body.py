@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import Function, Value, lanes
-from jitfuse.backends.llvm.codegen import elementwise, integers, philox
 from jitfuse.backends.llvm.codegen.accesses import Accesses
 from jitfuse.backends.llvm.codegen.analysis import BODY, POINT, Analysis
-from jitfuse.backends.llvm.codegen.casts import astype
+from jitfuse.backends.llvm.codegen.elements import elementwise, integers, philox
+from jitfuse.backends.llvm.codegen.elements.casts import astype
+from jitfuse.backends.llvm.codegen.elements.masks import any_lane
+from jitfuse.backends.llvm.codegen.elements.types import KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch
-from jitfuse.backends.llvm.codegen.masks import any_lane
 from jitfuse.backends.llvm.codegen.scans import Scans
-from jitfuse.backends.llvm.codegen.types import KIND, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.kernel_values import access
-from jitfuse.ir.stages import Instr
+from jitfuse.backends.llvm.text.builder import Function, Value, lanes
+from jitfuse.ir.kernels.stages import Instr
+from jitfuse.ir.kernels.values import access
 from jitfuse.ir.statuses import NEGATIVE_POWER, OUT_OF_BOUNDS
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import Loop
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.text.builder import Loop
 
 
 class Carried:

@@ -5,14 +5,14 @@ the value between them so that its current block lies at the start of scratch. O
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
+from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.gemm import emit_contraction
 from jitfuse.backends.llvm.codegen.gemm_tile import tiles_of
-from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
-from jitfuse.ir.blocking import row_axis
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.launch_words import chained_words
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
+from jitfuse.ir.kernels.blocking import row_axis
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.launch_arguments import chained_words
 
 
 def emit_chain(module: Module, name: str, form: KernelForm, target: Target) -> None:

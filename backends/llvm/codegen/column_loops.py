@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_phases import final, store_partial
 from jitfuse.backends.llvm.codegen.column_places import ColumnPlaces, Numbered
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum
 from jitfuse.backends.llvm.codegen.combine import Part, State
+from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.frame import Frame
-from jitfuse.backends.llvm.codegen.types import i64
-from jitfuse.ir.stages import POSITIONS
+from jitfuse.backends.llvm.text.builder import Value
+from jitfuse.ir.kernels.stages import POSITIONS
 
 
 class Columns(ColumnPlaces):

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.column_places import ColumnPlaces
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum
 from jitfuse.backends.llvm.codegen.combine import Part, State
+from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import Address
-from jitfuse.backends.llvm.codegen.types import MEMORY, i64
+from jitfuse.backends.llvm.text.builder import Value
 
 
 def final(places: ColumnPlaces, free: list[Part], sums: Mapping[int, ColumnSum]) -> list[State]:

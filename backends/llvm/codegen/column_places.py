@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from jitfuse.backends.llvm.builder import Loop, Value
 from jitfuse.backends.llvm.codegen.analysis import ROW_BYTES
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.column_sums import ColumnSum, used_lanes
 from jitfuse.backends.llvm.codegen.combine import Part, Positions
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import tree_sums
 from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.stages import Instr
-from jitfuse.ir.sum_tree import CHUNK
-from jitfuse.records import Record
+from jitfuse.backends.llvm.text.builder import Loop, Value
+from jitfuse.base.records import Record
+from jitfuse.ir.kernels.stages import Instr
+from jitfuse.ir.kernels.sum_tree import CHUNK
 
 Numbered = list[tuple[int, Instr]]
 _LINE = 64

@@ -5,12 +5,12 @@ binary counter, each as large. Does not own the loop over the elements.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.combine import Part
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, i64
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.text.builder import Value
 
 
 class ColumnSum:

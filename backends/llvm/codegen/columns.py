@@ -5,18 +5,18 @@ Does not own the loops over inner axes.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import POINT
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.column_loops import Columns
 from jitfuse.backends.llvm.codegen.column_places import Contracted
+from jitfuse.backends.llvm.codegen.elements.masks import rest_masks, tail_masks
+from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import block
-from jitfuse.backends.llvm.codegen.masks import rest_masks, tail_masks
 from jitfuse.backends.llvm.codegen.pads import Pads
 from jitfuse.backends.llvm.codegen.positions import parts
-from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.codegen.unrolled import unrolled
+from jitfuse.backends.llvm.text.builder import Value
 
 
 def emit_block(

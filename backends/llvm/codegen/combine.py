@@ -9,12 +9,12 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Value, lanes
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, LARGEST, SMALLEST, is_tree
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, KIND, LARGEST, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.stages import Reduction
-from jitfuse.ir.sum_tree import SUM_DEPTH, sum_lanes
-from jitfuse.records import NamedTuple, Record
+from jitfuse.backends.llvm.text.builder import Value, lanes
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.ir.kernels.stages import Reduction
+from jitfuse.ir.kernels.sum_tree import SUM_DEPTH, sum_lanes
 
 State = tuple[Batch, ...]
 Constant = Callable[[str, "float | int | bool"], Batch]

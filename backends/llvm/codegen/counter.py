@@ -4,13 +4,13 @@ Owns: the levels of one sum whose virtual lanes fit in a few vectors: 128 bytes 
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import ROW_BYTES
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.combine import Part
-from jitfuse.backends.llvm.codegen.types import MEMORY, i64
+from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.text.builder import Value
 
 _LEVELS = 48
 """Enough for 2**48 blocks."""

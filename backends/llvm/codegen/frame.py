@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import Analysis
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, i64
 from jitfuse.backends.llvm.codegen.odometer import decode
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.records import NamedTuple, Record, fresh
+from jitfuse.backends.llvm.text.builder import Function, Value
+from jitfuse.base.records import NamedTuple, Record, fresh
+from jitfuse.ir.kernels.form import KernelForm
 
 
 class Launch:

@@ -1,7 +1,7 @@
 """Kernels that begin with a contraction: packed panels, tiles in registers, then the stages that follow.
 
-A unit is a block of the result (`jitfuse.ir.blocking`). Its sums of products are left in scratch, where the ordinary
-code for rows and columns takes them as a kept row. The loops around a tile are those of Goto and van de Geijn
+A unit is a block of the result (`jitfuse.ir.kernels.blocking`). Its sums of products are left in scratch, where the
+ordinary code for rows and columns takes them as a kept row. The loops around a tile are those of Goto and van de Geijn
 ("Anatomy of high-performance matrix multiplication", 2008): blocks of the contracted axis, a packed right block, packed
 left blocks, tiles. Owns: these loops and the division of scratch. Does not own panels (`gemm_panels`), tiles
 (`gemm_tile`) or what follows (`rows`, `columns`).
@@ -10,24 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.column_places import Contracted
 from jitfuse.backends.llvm.codegen.columns import emit_block
+from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch
 from jitfuse.backends.llvm.codegen.gemm_panels import Columns, Numbered, Range, Side, padded
 from jitfuse.backends.llvm.codegen.gemm_tile import Tile, Tiles, emit_tile, tiles_of
 from jitfuse.backends.llvm.codegen.layout import SUB_LANE_BYTES, SUB_ROW_BYTES
 from jitfuse.backends.llvm.codegen.odometer import decode
 from jitfuse.backends.llvm.codegen.rows import Row
-from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
-from jitfuse.ir.blocking import row_axis, sweeps
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.kernel_values import needed
-from jitfuse.ir.stages import Reduction, Stage
-from jitfuse.ir.sum_tree import CONTRACTION_BLOCK
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
+from jitfuse.ir.kernels.blocking import row_axis, sweeps
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Reduction, Stage
+from jitfuse.ir.kernels.sum_tree import CONTRACTION_BLOCK
+from jitfuse.ir.kernels.values import needed
 
 
 def emit_contraction(

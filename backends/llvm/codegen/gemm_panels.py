@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import BODY, ENTRY, POINT, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.elements.masks import tail_masks
+from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch
 from jitfuse.backends.llvm.codegen.gemm_tile import Tile
-from jitfuse.backends.llvm.codegen.masks import tail_masks
-from jitfuse.backends.llvm.codegen.types import MEMORY, i64
 from jitfuse.backends.llvm.jit import Target
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.kernel_values import access, needed
-from jitfuse.ir.stages import Instr
-from jitfuse.ir.sum_tree import CONTRACTION_BLOCK
-from jitfuse.records import Record
+from jitfuse.backends.llvm.text.builder import Function, Value
+from jitfuse.base.records import Record
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Instr
+from jitfuse.ir.kernels.sum_tree import CONTRACTION_BLOCK
+from jitfuse.ir.kernels.values import access, needed
 
 FEW_ROWS = 130
 """Rows of a product up to which its right operand is read in place where its own rows are at most `NEAR_BYTES` apart:

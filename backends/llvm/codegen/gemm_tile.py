@@ -5,11 +5,11 @@ packed panels. Does not own panels (`gemm_panels`) or the loops around a tile (`
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value, vector
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, REGISTER, i64
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, KIND, REGISTER, i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
-from jitfuse.ir.stages import Contraction
-from jitfuse.records import NamedTuple, Record
+from jitfuse.backends.llvm.text.builder import Function, Module, Value, vector
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.ir.kernels.stages import Contraction
 
 
 class Tile(Record, frozen=True):

@@ -5,11 +5,11 @@ loops inside a unit (`columns`, `rows`).
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.codegen.analysis import ENTRY, UNIT, Analysis
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.chain import emit_chain
 from jitfuse.backends.llvm.codegen.columns import emit_block
+from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.frame import Frame, Launch, multiply
 from jitfuse.backends.llvm.codegen.gemm import emit_contraction
 from jitfuse.backends.llvm.codegen.layout import block, unit_order
@@ -17,9 +17,9 @@ from jitfuse.backends.llvm.codegen.odometer import Odometer, decode
 from jitfuse.backends.llvm.codegen.rows import emit_point
 from jitfuse.backends.llvm.codegen.stream import Streams
 from jitfuse.backends.llvm.codegen.sweeps import Iterations
-from jitfuse.backends.llvm.codegen.types import i64
 from jitfuse.backends.llvm.jit import KERNEL_ATTRIBUTES, Target
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
+from jitfuse.ir.kernels.form import KernelForm
 
 
 def emit_kernel(module: Module, name: str, form: KernelForm, target: Target) -> None:

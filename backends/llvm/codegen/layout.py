@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.backends.llvm.codegen.analysis import POINT, ROW_BYTES, Analysis, analysis_of
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, is_tree
-from jitfuse.ir.blocking import block_counts, chained, link_bytes, row_axis
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.stages import Instr, Reduction
-from jitfuse.ir.sum_tree import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, sum_lanes
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, is_tree
+from jitfuse.ir.kernels.blocking import block_counts, chained, link_bytes, row_axis
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Instr, Reduction
+from jitfuse.ir.kernels.sum_tree import CHUNK, CONTRACTION_BLOCK, SUM_DEPTH, sum_lanes
 
 MAP_BLOCK: Final = 4096
 LOOP_BLOCK: Final = 256

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Value, vector
+from jitfuse.backends.llvm.codegen.elements.masks import tail_masks
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, i64, memory_type, register_type
 from jitfuse.backends.llvm.codegen.frame import Address, Piece
-from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.stream import alignment
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64, memory_type, register_type
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
-from jitfuse.ir.kernel import MAX_STATIC_EXTENT
+from jitfuse.backends.llvm.text.builder import Value, vector
+from jitfuse.ir.kernels.form import MAX_STATIC_EXTENT
 
 WINDOWS: Final = 2 * MAX_STATIC_EXTENT
 """Elements at most so far apart are picked from vectors that cover them, others loaded one by one."""

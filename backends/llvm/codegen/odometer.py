@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import Function, Loop, Value
-from jitfuse.backends.llvm.codegen.types import i64
+from jitfuse.backends.llvm.codegen.elements.types import i64
+from jitfuse.backends.llvm.text.builder import Function, Loop, Value
 
 
 def decode(f: Function, linear: Value, extents: Sequence[Value]) -> list[Value]:

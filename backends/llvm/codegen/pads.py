@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.elements.types import MEMORY, i64
 from jitfuse.backends.llvm.codegen.frame import Address, Frame
-from jitfuse.backends.llvm.codegen.types import MEMORY, i64
-from jitfuse.ir.kernel_values import access
+from jitfuse.backends.llvm.text.builder import Value
+from jitfuse.ir.kernels.values import access
 
 _LINE = 64
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jitfuse.backends.llvm.builder import Value
+from jitfuse.backends.llvm.codegen.elements.types import COMPONENT, ITEMSIZE
 from jitfuse.backends.llvm.codegen.frame import Address
 from jitfuse.backends.llvm.codegen.memory import Memory
-from jitfuse.backends.llvm.codegen.types import COMPONENT, ITEMSIZE
 from jitfuse.backends.llvm.math.lockstep import Batch
+from jitfuse.backends.llvm.text.builder import Value
 
 Components = tuple[Batch, Batch]
 

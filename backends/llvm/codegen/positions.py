@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import lanes, with_element
-from jitfuse.backends.llvm.codegen import elementwise
 from jitfuse.backends.llvm.codegen.combine import Constant, Part, Positions, State
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, KIND, i64
+from jitfuse.backends.llvm.codegen.elements import elementwise
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, KIND, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.stages import POSITIONS, Reduction
+from jitfuse.backends.llvm.text.builder import lanes, with_element
+from jitfuse.ir.kernels.stages import POSITIONS, Reduction
 
 
 class PositionPart(Part, frozen=True):

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.codegen.analysis import UNIT
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.carried import Carried
 from jitfuse.backends.llvm.codegen.combine import Constant, Part, Positions, State
 from jitfuse.backends.llvm.codegen.counter import Counter
+from jitfuse.backends.llvm.codegen.elements.masks import tail_masks
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.layout import ROW_PADDING
-from jitfuse.backends.llvm.codegen.masks import tail_masks
 from jitfuse.backends.llvm.codegen.positions import parts
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, REGISTER, i64
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.ir.stages import Instr, Reduction, Stage
-from jitfuse.ir.sum_tree import CHUNK
+from jitfuse.backends.llvm.text.builder import Value
+from jitfuse.ir.kernels.stages import Instr, Reduction, Stage
+from jitfuse.ir.kernels.sum_tree import CHUNK
 
 Numbered = list[tuple[int, Instr]]
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitfuse.backends.llvm.builder import Value, lanes, vector
-from jitfuse.backends.llvm.codegen import elementwise
 from jitfuse.backends.llvm.codegen.combine import identity
-from jitfuse.backends.llvm.codegen.narrow_floats import ONE, narrowed, widened
-from jitfuse.backends.llvm.codegen.types import KIND, REGISTER, SMALLEST, is_tree
+from jitfuse.backends.llvm.codegen.elements import elementwise
+from jitfuse.backends.llvm.codegen.elements.narrow_floats import ONE, narrowed, widened
+from jitfuse.backends.llvm.codegen.elements.types import KIND, REGISTER, SMALLEST, is_tree
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
-from jitfuse.ir.stages import Instr
+from jitfuse.backends.llvm.text.builder import Value, lanes, vector
+from jitfuse.ir.kernels.stages import Instr
 
 _OPERATORS = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum"}
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.codegen.analysis import Analysis
-from jitfuse.backends.llvm.codegen.types import ITEMSIZE, MEMORY, i64
-from jitfuse.ir.kernel_values import access
+from jitfuse.backends.llvm.codegen.elements.types import ITEMSIZE, MEMORY, i64
+from jitfuse.backends.llvm.text.builder import Function, Value
+from jitfuse.ir.kernels.values import access
 
 LINE = 64
 """Bytes of a cache line, the alignment of non-temporal stores."""

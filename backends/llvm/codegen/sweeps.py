@@ -4,11 +4,11 @@ Owns: numbers that stay in registers from one iteration to the next, and the end
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Loop, Value
 from jitfuse.backends.llvm.codegen.body import Body
+from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.frame import multiply
-from jitfuse.backends.llvm.codegen.types import i64
-from jitfuse.ir.kernel_values import access
+from jitfuse.backends.llvm.text.builder import Loop, Value
+from jitfuse.ir.kernels.values import access
 
 
 class Iterations:

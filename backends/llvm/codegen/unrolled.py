@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from jitfuse.backends.llvm.codegen.body import Body
 from jitfuse.backends.llvm.codegen.combine import Part, State
+from jitfuse.backends.llvm.codegen.elements.types import i64
 from jitfuse.backends.llvm.codegen.frame import Frame
 from jitfuse.backends.llvm.codegen.positions import parts
-from jitfuse.backends.llvm.codegen.types import i64
-from jitfuse.ir.stages import Instr, Reduction
+from jitfuse.ir.kernels.stages import Instr, Reduction
 
 
 def unrolled(

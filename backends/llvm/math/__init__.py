@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Function, Value, element
 from jitfuse.backends.llvm.math import (
     cardinal_sine,
     division,
@@ -36,6 +35,7 @@ from jitfuse.backends.llvm.math import (
 )
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.backends.llvm.math.shared import repeated
+from jitfuse.backends.llvm.text.builder import Function, Value, element
 
 __all__ = ["FUNCTIONS", "emit", "emit_many", "emit_scalar", "repeated"]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math.double_double import two_product
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.backends.llvm.math.rare_lanes import lane_function, patch_lanes
 from jitfuse.backends.llvm.math.rounding import floor, trunc
+from jitfuse.backends.llvm.text.builder import Value
 
 _INFINITY = float("inf")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, times, two_product, two_sum
 from jitfuse.backends.llvm.math.exponential import (
     LN2,
@@ -23,6 +22,7 @@ from jitfuse.backends.llvm.math.exponential import (
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.backends.llvm.math.logarithm import INV_LN2, INV_LN2_LOW, log_fraction
 from jitfuse.backends.llvm.math.rare_lanes import LaneBody, lane_function, patch_lanes
+from jitfuse.backends.llvm.text.builder import Value
 
 _INFINITY = float("inf")
 _LN2_LAST = 1.94704509238075e-31

@@ -19,7 +19,7 @@ from jitfuse.backends.llvm.math.exponential import (
     reduce_64,
 )
 from jitfuse.backends.llvm.math.lockstep import Batch
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
 
 
 def tanh_32(x: Batch) -> Batch:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitfuse.backends.llvm.builder import Function, Value, element, with_element
+from jitfuse.backends.llvm.text.builder import Function, Value, element, with_element
 
 _FLOATS = ("float", "double")
 

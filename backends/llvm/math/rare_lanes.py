@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Function, Value, element, lanes
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
+from jitfuse.backends.llvm.text.builder import Function, Value, element, lanes
 
 
 def any_lane(condition: Batch) -> Value:

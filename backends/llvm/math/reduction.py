@@ -9,11 +9,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, times, two_product
 from jitfuse.backends.llvm.math.exponential import ROUNDER
 from jitfuse.backends.llvm.math.lockstep import Batch, Context
 from jitfuse.backends.llvm.math.rare_lanes import LaneBody, lane_function, patch_lanes
+from jitfuse.backends.llvm.text.builder import Function, Value
 
 _INV_PI, _TWO_OVER_PI = 0.3183098861837907, 0.6366197723675814
 # pi in 33 + 53 bits, pi/2 in 33 + 53 + 53: products of the first with integers below 2**20 are exact

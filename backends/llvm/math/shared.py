@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Function, Value, element, lanes
+from jitfuse.backends.llvm.text.builder import Function, Value, element, lanes
 
 FROM: Final = 8
 """A function that a kernel computes at least so many times is called."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.backends.llvm.builder import element
 from jitfuse.backends.llvm.math import coefficients as c
 from jitfuse.backends.llvm.math.double_double import fast_two_sum, less_product, two_product
 from jitfuse.backends.llvm.math.lockstep import Batch
 from jitfuse.backends.llvm.math.reduction import reduce_32, reduce_64, reduce_quarter_32
+from jitfuse.backends.llvm.text.builder import element
 
 # by element type, the nearest; NumPy's for degrees in float32 is another, up to 1.4 ulp off with its rounding
 _DEGREES = {"float": 57.295780181884766, "double": 57.29577951308232}

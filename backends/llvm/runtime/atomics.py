@@ -7,7 +7,7 @@ from __future__ import annotations
 import platform
 import sys
 
-from jitfuse.backends.llvm.builder import Function, Value
+from jitfuse.backends.llvm.text.builder import Function, Value
 from jitfuse.errors import CompileError
 
 _FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}

@@ -4,13 +4,13 @@ Owns: `jf_driver`. Does not own guards, ops, result objects or the allocator.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Entry, Pause, Plan, Spec, State
 from jitfuse.backends.llvm.runtime.ops import emit_ops
 from jitfuse.backends.llvm.runtime.pauses import emit_pauses, start_pauses
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, decref, item, set_item, word
 from jitfuse.backends.llvm.runtime.results import output_spec
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 
 def emit_driver(module: Module) -> None:

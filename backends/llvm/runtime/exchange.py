@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, Final
 
+from jitfuse.base.records import Record
 from jitfuse.dtypes import itemsize, kind
-from jitfuse.records import Record
 
 DATA: Final = 0
 DEVICE: Final = 8

@@ -5,7 +5,6 @@ guards, plans and results do.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.driver import emit_driver, frame_values
 from jitfuse.backends.llvm.runtime.guards import emit_guards
@@ -26,6 +25,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     word,
 )
 from jitfuse.backends.llvm.runtime.results import emit_results
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 _ACCEPTED = Value(f"@{layout.ERROR_STATE_ACCEPTED}", "ptr")
 

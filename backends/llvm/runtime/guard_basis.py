@@ -4,13 +4,13 @@ Owns: `GuardBasis`. Does not own the kinds of guards (guards.py, guard_data.py).
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime.pyobject import (
     incref,
     item,
     set_item,
 )
 from jitfuse.backends.llvm.runtime.record_reader import RecordReader
+from jitfuse.backends.llvm.text.builder import Module, Value
 
 
 class GuardBasis(RecordReader):

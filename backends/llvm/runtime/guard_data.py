@@ -4,7 +4,6 @@ Does not own the guards of objects (guards.py).
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.runtime import exchange, layout
 from jitfuse.backends.llvm.runtime.guard_basis import GuardBasis
 from jitfuse.backends.llvm.runtime.layout import Config, Reading
@@ -20,6 +19,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     type_of,
     word,
 )
+from jitfuse.backends.llvm.text.builder import Value
 
 NATIVE_ORDER = (ord("="), ord("|"))
 

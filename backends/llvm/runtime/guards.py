@@ -8,7 +8,6 @@ entries or let other threads run: so each object that a guard finds is held by a
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.guard_data import DataGuards
 from jitfuse.backends.llvm.runtime.layout import Config, Entry, Guard
@@ -22,6 +21,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     type_of,
     word,
 )
+from jitfuse.backends.llvm.text.builder import Module, Value
 
 
 def emit_guards(module: Module) -> None:

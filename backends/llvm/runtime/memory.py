@@ -8,7 +8,6 @@ Freed buffers are kept up to `jf_memory_limit` bytes; beyond it the largest kept
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime.atomics import lock, unlock
 from jitfuse.backends.llvm.runtime.layout import MEMORY_STATISTICS
 from jitfuse.backends.llvm.runtime.memory_blocks import (
@@ -22,6 +21,7 @@ from jitfuse.backends.llvm.runtime.memory_blocks import (
     size_class,
 )
 from jitfuse.backends.llvm.runtime.numpy_memory import emit_memory_handler
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 DEFAULT_LIMIT = 1 << 30
 

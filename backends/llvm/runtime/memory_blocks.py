@@ -13,8 +13,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime.atomics import atomic_rmw
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 NEXT, CAPACITY, CLASS, _BLOCK, _BLOCK_BYTES = range(0, 40, 8)  # bytes from the header's start
 CLASSES: Final = 8 + 8 * (47 - 9)

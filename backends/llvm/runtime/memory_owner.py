@@ -1,10 +1,10 @@
 """Emits how an array comes to own a buffer of the allocator's: NumPy gives it back when the array dies."""
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Config
 from jitfuse.backends.llvm.runtime.pyobject import config, incref
+from jitfuse.backends.llvm.text.builder import Function, Value
 
 
 def own(f: Function, array: Value) -> None:

@@ -10,8 +10,9 @@ import ctypes
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from jitfuse.backends.llvm.loader import Library, load
-from jitfuse.backends.llvm.process import c_function, process_address, process_lock
+from jitfuse.backends.llvm.load.loader import Library, load
+from jitfuse.backends.llvm.load.process import c_function, process_address, process_lock
+from jitfuse.backends.llvm.load.target import machine_identity
 from jitfuse.backends.llvm.runtime.layout import (
     ERROR_STATE_ACCEPTED,
     MEMORY_HANDLER,
@@ -20,7 +21,6 @@ from jitfuse.backends.llvm.runtime.layout import (
 )
 from jitfuse.backends.llvm.runtime.threads import asked_threads, thread_count
 from jitfuse.backends.llvm.runtime.words import ABI, configuration, error_state
-from jitfuse.backends.llvm.target import machine_identity
 from jitfuse.errors import CompileError
 
 LEVEL = 0
@@ -87,10 +87,10 @@ def expect_threads() -> None:
 def runtime_text() -> str:
     """Return the runtime as LLVM assembly; the same in every process on this kind of machine."""
     # a process that finds the object in the cache never needs the emitters
-    from jitfuse.backends.llvm.builder import Module
     from jitfuse.backends.llvm.runtime.fastcall import emit_call_path
     from jitfuse.backends.llvm.runtime.memory import emit_memory
     from jitfuse.backends.llvm.runtime.pool import emit_pool
+    from jitfuse.backends.llvm.text.builder import Module
 
     module = Module()
     for emit in (emit_pool, emit_memory, emit_call_path):

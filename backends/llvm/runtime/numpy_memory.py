@@ -4,9 +4,9 @@ Does not own the allocator (`jitfuse.backends.llvm.runtime.memory`): malloc, cal
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime.layout import MEMORY_HANDLER, MEMORY_HANDLER_NAME
 from jitfuse.backends.llvm.runtime.memory_blocks import CAPACITY, header
+from jitfuse.backends.llvm.text.builder import Module, Value
 
 
 def emit_memory_handler(module: Module) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Entry, Pause, Plan
 from jitfuse.backends.llvm.runtime.pyobject import (
@@ -20,6 +19,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     word,
 )
 from jitfuse.backends.llvm.runtime.record_reader import RecordReader
+from jitfuse.backends.llvm.text.builder import Module, Value
 
 LEFT: Final = Value("inttoptr (i64 2 to ptr)", "ptr")
 """What a call's ops return where a handler leaves the call to the miss handler."""

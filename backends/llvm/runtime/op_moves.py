@@ -5,12 +5,12 @@ Does not own kernels, host steps, observations and ends (ops.py), nor what a loo
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Pause, Spec
 from jitfuse.backends.llvm.runtime.op_basis import OpBasis
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, item, set_item, word
 from jitfuse.backends.llvm.runtime.results import output_spec
+from jitfuse.backends.llvm.text.builder import Value
 
 
 class Moves(OpBasis):

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Loop, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Pause, SweepWord
 from jitfuse.backends.llvm.runtime.op_moves import Moves
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, address, item, set_item, word
+from jitfuse.backends.llvm.text.builder import Loop, Value
 
 _THREE: Final = Value("3", "i64")
 

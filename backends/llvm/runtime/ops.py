@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitfuse.backends.llvm.builder import Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Code, Op, Pause, Spec
 from jitfuse.backends.llvm.runtime.op_basis import emit_handle
@@ -24,6 +23,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     set_item,
     word,
 )
+from jitfuse.backends.llvm.text.builder import Module, Value
 
 
 def emit_ops(module: Module) -> None:

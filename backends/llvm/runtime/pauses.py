@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.atomics import nanoseconds
 from jitfuse.backends.llvm.runtime.layout import Pause
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO, address, word
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 RELEASE_NANOSECONDS: Final = 50_000
 SIGNAL_NANOSECONDS: Final = 20_000_000

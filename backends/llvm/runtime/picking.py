@@ -5,11 +5,11 @@ is picked will be, so that a mask without order costs what any other does. Does 
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import PICKED_SIZES
 from jitfuse.backends.llvm.runtime.memory_owner import own
 from jitfuse.backends.llvm.runtime.pyobject import ONE, ZERO
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 _FEW = 256
 """Elements up to which NumPy takes as long."""

@@ -7,7 +7,7 @@ them from another one than last time. Owns the workers' affinity masks. Does not
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 MOST_WORKERS = 8
 """Pools of more workers are left to the scheduler: one late worker matters less to them, and moving each takes 1 µs."""

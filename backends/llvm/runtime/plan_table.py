@@ -16,7 +16,7 @@ from jitfuse.backends.llvm.runtime.layout import Code, Op
 from jitfuse.backends.llvm.runtime.layout import Plan as PlanWord
 from jitfuse.backends.llvm.runtime.result_tree import Output, ResultTable, ResultTree
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper, Words
-from jitfuse.records import NamedTuple, Record
+from jitfuse.base.records import NamedTuple, Record
 
 ARENA: Final = 0
 """The value that addresses the plan's arena."""

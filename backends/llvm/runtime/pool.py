@@ -13,7 +13,6 @@ because cores are noisy; kernels give the same bits for any boundaries.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime.atomics import (
     atomic_load,
     atomic_rmw,
@@ -25,6 +24,7 @@ from jitfuse.backends.llvm.runtime.atomics import (
     pause,
 )
 from jitfuse.backends.llvm.runtime.placement import MOST_WORKERS, emit_placement
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 MAX_THREADS = 1024
 SPIN_NANOSECONDS = 50_000

@@ -5,9 +5,9 @@ parts share. Does not own control flow of the call path.
 """
 from __future__ import annotations
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Config
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 ZERO, ONE = Value("0", "i64"), Value("1", "i64")
 I32_ZERO = Value("0", "i32")

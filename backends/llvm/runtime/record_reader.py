@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from jitfuse.backends.llvm.builder import Function, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.pyobject import address, word
+from jitfuse.backends.llvm.text.builder import Function, Value
 
 
 class RecordReader:

@@ -12,7 +12,7 @@ import numpy as np
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Result
 from jitfuse.backends.llvm.runtime.words import DTypeLike, Keeper
-from jitfuse.records import Record
+from jitfuse.base.records import Record
 
 
 class Output(Record, frozen=True):

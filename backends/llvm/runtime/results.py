@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.runtime import layout
 from jitfuse.backends.llvm.runtime.layout import Config, Plan, Result, Spec
 from jitfuse.backends.llvm.runtime.memory_owner import own
@@ -30,6 +29,7 @@ from jitfuse.backends.llvm.runtime.pyobject import (
     word,
 )
 from jitfuse.backends.llvm.runtime.record_reader import RecordReader
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 
 def emit_results(module: Module) -> None:

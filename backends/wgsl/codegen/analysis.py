@@ -7,10 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.kernel_values import access
-from jitfuse.ir.stages import Instr, Reduction
-from jitfuse.lazy import cached_property
+from jitfuse.base.lazy import cached_property
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Instr, Reduction
+from jitfuse.ir.kernels.values import access
 
 POINT: Final = 0
 """The same for all inner elements of a grid point."""

@@ -23,8 +23,8 @@ from jitfuse.backends.wgsl.codegen.types import FLOATS, PAIR, REGISTER, Facts
 from jitfuse.backends.wgsl.codegen.variant import Variant
 from jitfuse.backends.wgsl.codegen.words import WordTable
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel_values import access
-from jitfuse.ir.stages import Instr
+from jitfuse.ir.kernels.stages import Instr
+from jitfuse.ir.kernels.values import access
 
 Numbered = Sequence[tuple[int, Instr]]
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, constant
 from jitfuse.backends.wgsl.codegen.types import REGISTER
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import integer_range, itemsize, kind
-from jitfuse.ir.stages import Reduction
-from jitfuse.ir.sum_tree import SUM_DEPTH, sum_lanes
-from jitfuse.records import NamedTuple
+from jitfuse.ir.kernels.stages import Reduction
+from jitfuse.ir.kernels.sum_tree import SUM_DEPTH, sum_lanes
 
 _COMBINES: Final = ("sum", "prod", "min", "max", "any", "all")
 

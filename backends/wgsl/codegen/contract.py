@@ -11,8 +11,8 @@ from typing import Final
 from jitfuse.backends.wgsl.codegen.body import Body, Numbered
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, apply, constant
 from jitfuse.backends.wgsl.codegen.types import REGISTER
-from jitfuse.ir.stages import Contraction
-from jitfuse.ir.sum_tree import CONTRACTION_BLOCK
+from jitfuse.ir.kernels.stages import Contraction
+from jitfuse.ir.kernels.sum_tree import CONTRACTION_BLOCK
 
 _COMBINES: Final = {"sum": "add"}
 

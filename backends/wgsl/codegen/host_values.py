@@ -13,10 +13,11 @@ import numpy as np
 
 from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.dtypes import is_integer, numpy_dtype
-from jitfuse.ir import ops, reference
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.kernel_values import access
-from jitfuse.ir.stages import Instr
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Instr
+from jitfuse.ir.kernels.values import access
+from jitfuse.ir.operators import ops
+from jitfuse.ir.semantics import reference
 
 _SOURCES = ("param", "const", "load")
 

@@ -17,11 +17,11 @@ from jitfuse.backends.wgsl.codegen.reduce import Reducer
 from jitfuse.backends.wgsl.codegen.text import Text
 from jitfuse.backends.wgsl.codegen.types import REGISTER, Facts, memory_type
 from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.kernel_values import needed
-from jitfuse.ir.stages import POSITIONS, Reduction
-from jitfuse.ir.sum_tree import CHUNK
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import POSITIONS, Reduction
+from jitfuse.ir.kernels.sum_tree import CHUNK
+from jitfuse.ir.kernels.values import needed
 
 ENTRY = "main"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from jitfuse.backends.wgsl.codegen.body import Numbered
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError, constant
 from jitfuse.backends.wgsl.codegen.types import FLOATS, REGISTER
-from jitfuse.ir.stages import Reduction
+from jitfuse.ir.kernels.stages import Reduction
 
 if TYPE_CHECKING:
     from jitfuse.backends.wgsl.codegen.reduce import Reducer

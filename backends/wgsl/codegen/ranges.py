@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from jitfuse.backends.wgsl.codegen.host_values import HostValues
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.ir.kernel_values import access
-from jitfuse.ir.stages import Instr
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Instr
+from jitfuse.ir.kernels.values import access
 
 Interval = tuple[int, int]
 

@@ -1,7 +1,7 @@
 """Reductions over the inner elements of a grid point, by one invocation or by a workgroup.
 
-The tree of float sums (`jitfuse.ir.kernel.sum_lanes`) is the perfect binary tree over blocks, padded with -0.0 to a
-power of two: so invocations may take runs of blocks whose number is a power of two, and fold them pairwise. One
+The tree of float sums (`jitfuse.ir.kernels.form.sum_lanes`) is the perfect binary tree over blocks, padded with -0.0 to
+a power of two: so invocations may take runs of blocks whose number is a power of two, and fold them pairwise. One
 invocation takes the virtual lanes one after the other, in the order in which they fold, which is bit reversal.
 
 Owns: loops of reduce stages and what invocations tell each other. Does not own bodies.
@@ -16,8 +16,8 @@ from jitfuse.backends.wgsl.codegen.body import Body, Numbered
 from jitfuse.backends.wgsl.codegen.combine import Part, parts
 from jitfuse.backends.wgsl.codegen.positions import find, positions
 from jitfuse.backends.wgsl.codegen.variant import ROWS
-from jitfuse.ir.stages import POSITIONS, Reduction
-from jitfuse.ir.sum_tree import SUM_DEPTH
+from jitfuse.ir.kernels.stages import POSITIONS, Reduction
+from jitfuse.ir.kernels.sum_tree import SUM_DEPTH
 
 _LEVELS = 32
 """Enough for 2**32 blocks."""

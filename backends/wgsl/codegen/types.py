@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
-from jitfuse.records import NamedTuple
 
 REGISTER: Final = {
     "bool": "bool", "int8": "i32", "int16": "i32", "int32": "i32", "uint8": "u32", "uint16": "u32", "uint32": "u32",

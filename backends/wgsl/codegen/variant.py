@@ -13,9 +13,9 @@ from typing import Final
 from jitfuse.backends.wgsl.codegen.analysis import Analysis
 from jitfuse.backends.wgsl.codegen.ranges import narrow_values
 from jitfuse.backends.wgsl.codegen.types import is_packed
+from jitfuse.base.records import NamedTuple
 from jitfuse.dtypes import itemsize
-from jitfuse.ir.kernel import KernelForm
-from jitfuse.records import NamedTuple
+from jitfuse.ir.kernels.form import KernelForm
 
 POINTS: Final = "points"
 """One invocation for each grid point, which runs through the inner elements."""

@@ -1,7 +1,7 @@
 """The words of a launch as the shader sees them: one uniform buffer of 32-bit words.
 
 The first four words are (0, 0, elements of a row, grid points); the zeros are those of `library.fences`. Then come
-the words of the form (`jitfuse.ir.kernel`), each as its low and high half; in the place of an address stands the
+the words of the form (`jitfuse.ir.kernels.form`), each as its low and high half; in the place of an address stands the
 byte offset into the operand's buffer, or, for inline operands, the value. Last come the `host_values`.
 """
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jitfuse.backends.wgsl.codegen.types import REGISTER
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.ir.kernels.form import KernelForm
 
 HEADER: Final = 4
 

@@ -1,4 +1,5 @@
-"""Philox-4x32-10 (Salmon et al., 2011): uniform numbers from a key and a counter, as `jitfuse.ir.reference.philox`."""
+"""Philox-4x32-10 (Salmon et al., 2011): uniform numbers from a key and a counter, as
+`jitfuse.ir.semantics.reference.philox`."""
 from __future__ import annotations
 
 from typing import Final

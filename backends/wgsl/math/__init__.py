@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from jitfuse.backends.llvm.builder import Value
 from jitfuse.backends.llvm.math import FUNCTIONS, emit_scalar
+from jitfuse.backends.llvm.text.builder import Value
 from jitfuse.backends.wgsl.math.function import WgslFunction
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 _OWN = frozenset({"sqrt", "floor", "ceil", "trunc", "rint", "fmod", "remainder", "floor_divide"})
 SHARED = FUNCTIONS - _OWN

@@ -2,7 +2,7 @@
 
 Values are single numbers. Types are the builder's: LLVM's integers have no sign, so they are held as u32 and u64, and
 signed operations go by way of i32 and i64; i128 is a pair of u64. Owns the translation of instructions; see
-`jitfuse.backends.llvm.builder` for what they mean.
+`jitfuse.backends.llvm.text.builder` for what they mean.
 """
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from jitfuse.backends.llvm.builder import Value
+from jitfuse.backends.llvm.text.builder import Value
 
 TYPES: Final = {
     "float": "f32", "double": "f64", "i1": "bool", "i32": "u32", "i64": "u64", "i128": "vec2<u64>",

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from jitfuse.backends.wgsl.codegen.types import Facts
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import DeviceError
-from jitfuse.lazy import cached_property
-from jitfuse.records import NamedTuple
 
 FEATURES: Final = ("shader-f64", "shader-int64")
 """Features that kernels use where the adapter has them."""

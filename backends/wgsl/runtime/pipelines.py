@@ -14,8 +14,8 @@ from jitfuse.backends.wgsl.codegen.kernel import ENTRY, Shader
 from jitfuse.backends.wgsl.codegen.variant import POINTS, Variant
 from jitfuse.backends.wgsl.runtime.buffers import Block
 from jitfuse.backends.wgsl.runtime.device import Device
+from jitfuse.base.records import NamedTuple
 from jitfuse.errors import CompileError
-from jitfuse.records import NamedTuple
 
 MAX_GROUPS: Final = 4_096
 """Workgroups of a dispatch, enough to fill any device; WebGPU has at most 65,535 along one dimension."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 
-from jitfuse.records import NamedTuple
+from jitfuse.base.records import NamedTuple
 
 
 class Transfers(NamedTuple):

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import arrangements, meta_rules, padding, shape_rules
-from jitfuse.ir.op import REQUIRED, VARIADIC, VIEW, Op, add
+from jitfuse.ir.decompositions import arrangements, padding
+from jitfuse.ir.operators.op import REQUIRED, VARIADIC, VIEW, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules, shape_rules
 
 
 def _infer_roll(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 
 from jitfuse.errors import ArgumentError
-from jitfuse.ir import einsum, loops, meta_rules, reference, shape_rules
-from jitfuse.ir.op import CONTRACTION, REQUIRED, VARIADIC, Op, add
+from jitfuse.ir.decompositions import einsum
+from jitfuse.ir.operators.op import CONTRACTION, REQUIRED, VARIADIC, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import dtype_rules, meta_rules, shape_rules
+from jitfuse.ir.semantics import reference
 
 
 def _infer_matmul(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     a, b = metas
-    loop = loops.loop_matmul("matmul", metas)
+    loop = dtype_rules.loop_matmul("matmul", metas)
     return Meta(shape_rules.matmul_shape(a.shape, b.shape), loop.result, meta_rules.common_device("matmul", metas))
 
 
-add(Op("matmul", 2, CONTRACTION, {}, _infer_matmul, reference.matmul, loops.loop_matmul))
+add(Op("matmul", 2, CONTRACTION, {}, _infer_matmul, reference.matmul, dtype_rules.loop_matmul))
 
 
 def _infer_einsum(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import control, rolled
-from jitfuse.ir.op import CONTROL, REQUIRED, VARIADIC, InferResults, NestedFeeds, Op, add
+from jitfuse.ir.operators.op import CONTROL, REQUIRED, VARIADIC, InferResults, NestedFeeds, Op, add
 from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.ir.semantics import control, rerolled
 
 _INDEX = Meta((), "int64")
 
@@ -82,15 +82,15 @@ def _infer_rolled(metas: Sequence[Meta], attrs: dict[str, Any]) -> tuple[Meta, .
     if carries + arrays > len(metas):
         raise ArgumentError(f"rolled_loop carries {carries} and writes {arrays} values, and has {len(metas)} operands")
     written, sources = metas[carries : carries + arrays], metas[carries:]
-    windows = [(a, len(sources)) for a in rolled.accesses(attrs["reads"])]
-    windows += [(a, arrays) for a in rolled.accesses(attrs["writes"])]
+    windows = [(a, len(sources)) for a in rerolled.accesses(attrs["reads"])]
+    windows += [(a, arrays) for a in rerolled.accesses(attrs["writes"])]
     for access, among in windows:
         if not 0 <= access.operand < among or not access.within(sources[access.operand].size, length):
             raise ShapeError(f"rolled_loop: a window leaves its array: {access}")
     carried = _carried("rolled_loop", metas, carries, attrs["body"])
     made = _outputs(attrs["body"])[carries:]
     places = [
-        Meta(a.shape, written[a.operand].dtype, written[a.operand].device) for a in rolled.accesses(attrs["writes"])
+        Meta(a.shape, written[a.operand].dtype, written[a.operand].device) for a in rerolled.accesses(attrs["writes"])
     ]
     _same("rolled_loop", places, made, ("where it writes", "what the body returns"))
     return (*carried, *(Meta(m.shape, m.dtype, m.device) for m in written))
@@ -101,7 +101,7 @@ def _windows(metas: Sequence[Meta], attrs: dict[str, Any]) -> list[Meta]:
     sources = metas[carries:]
     parts = [
         Meta(a.shape, sources[a.operand].dtype, sources[a.operand].device, bool(a.weak))
-        for a in rolled.accesses(attrs["reads"])
+        for a in rerolled.accesses(attrs["reads"])
     ]
     return [*metas[:carries], *parts, *sources]
 
@@ -144,6 +144,6 @@ _row("scan", {"body": REQUIRED, "carries": REQUIRED, "scanned": REQUIRED, "lengt
      "(carried..., scanned..., others...): carried values after the body has run over the parts of arrays along their "
      "first axis, then what else it returned, stacked.")
 _row("rolled_loop", {"body": REQUIRED, "carries": REQUIRED, "arrays": REQUIRED, "length": REQUIRED, "reads": REQUIRED,
-                     "writes": REQUIRED}, _infer_rolled, _windows, rolled.rolled_loop,
+                     "writes": REQUIRED}, _infer_rolled, _windows, rerolled.rolled_loop,
      "(carried..., written..., others...): carried values, and arrays with windows of them replaced, after so many "
      "iterations over windows that move on; what a Python loop of equal iterations becomes.")

@@ -8,18 +8,20 @@ import numpy as np
 
 from jitfuse.dtypes import KINDS, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import decompositions, loops, meta_rules, reference, shape_rules, statuses
-from jitfuse.ir import function_decompositions as functions
-from jitfuse.ir.op import ELEMENTWISE, REQUIRED, Op, add
+from jitfuse.ir import statuses
+from jitfuse.ir.decompositions import composites, functions
+from jitfuse.ir.operators.op import ELEMENTWISE, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
-from jitfuse.ir.ufunc_loops import loop_of
+from jitfuse.ir.rules import dtype_rules, meta_rules, shape_rules
+from jitfuse.ir.rules.ufunc_dtypes import loop_of
+from jitfuse.ir.semantics import reference
 
 PYTHON_DTYPES: Final = frozenset({"bool", "int64", "float64"})
 """Dtypes of values that Python has numbers for."""
 
 
 def _elementwise(
-    name: str, arity: int, loop: loops.LoopRule, *, attrs: dict[str, Any] | None = None, decompose: Any = None,
+    name: str, arity: int, loop: dtype_rules.LoopRule, *, attrs: dict[str, Any] | None = None, decompose: Any = None,
     ulps: float = 0.0, raises: frozenset[str] = frozenset(), doc: str = "", cost: int | None = None,
 ) -> None:
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
@@ -34,13 +36,13 @@ def _elementwise(
 _COSTS: Final = {"sqrt": 6, "divide": 6, "floor_divide": 12, "remainder": 12}
 """Exact functions that take more than one instruction."""
 for _name, _loop in {
-    "negative": loops.loop_numeric, "positive": loops.loop_numeric, "abs": loops.loop_part,
-    "square": loops.strong(loops.loop_arithmetic), "sign": loops.strong(loops.loop_numeric),
-    "sqrt": loops.loop_analytic,
-    "floor": loops.loop_rounding, "ceil": loops.loop_rounding, "trunc": loops.loop_rounding,
-    "copy": loops.loop_copy,
-    "isnan": loops.loop_predicate, "isinf": loops.loop_predicate, "isfinite": loops.loop_predicate,
-    "logical_not": loops.loop_logical, "bitwise_invert": loops.loop_bitwise,
+    "negative": dtype_rules.loop_numeric, "positive": dtype_rules.loop_numeric, "abs": dtype_rules.loop_part,
+    "square": dtype_rules.strong(dtype_rules.loop_arithmetic), "sign": dtype_rules.strong(dtype_rules.loop_numeric),
+    "sqrt": dtype_rules.loop_analytic,
+    "floor": dtype_rules.loop_rounding, "ceil": dtype_rules.loop_rounding, "trunc": dtype_rules.loop_rounding,
+    "copy": dtype_rules.loop_copy,
+    "isnan": dtype_rules.loop_predicate, "isinf": dtype_rules.loop_predicate, "isfinite": dtype_rules.loop_predicate,
+    "logical_not": dtype_rules.loop_logical, "bitwise_invert": dtype_rules.loop_bitwise,
 }.items():
     _elementwise(_name, 1, _loop, cost=_COSTS.get(_name))
 
@@ -48,30 +50,33 @@ for _name, _cost in {
     "exp": 12, "exp2": 12, "expm1": 14, "log": 14, "log2": 14, "log10": 14, "log1p": 16, "sin": 14, "cos": 14,
     "tanh": 16,
 }.items():
-    _elementwise(_name, 1, loops.loop_analytic, ulps=1.0, cost=_cost)
+    _elementwise(_name, 1, dtype_rules.loop_analytic, ulps=1.0, cost=_cost)
 for _name, _cost in {"erf": 16, "erfc": 24}.items():
-    _elementwise(_name, 1, loops.loop_double_first, ulps=1.0, cost=_cost)
+    _elementwise(_name, 1, dtype_rules.loop_double_first, ulps=1.0, cost=_cost)
 
 for _name, _loop in {
-    "add": loops.loop_same, "subtract": loops.loop_numeric, "multiply": loops.loop_same,
-    "divide": loops.loop_divide, "floor_divide": loops.real(loops.loop_arithmetic),
-    "remainder": loops.real(loops.loop_arithmetic),
-    "minimum": loops.strong(loops.loop_same), "maximum": loops.strong(loops.loop_same),
-    "equal": loops.loop_compare, "not_equal": loops.loop_compare, "less": loops.loop_compare,
-    "less_equal": loops.loop_compare, "greater": loops.loop_compare, "greater_equal": loops.loop_compare,
-    "logical_and": loops.loop_logical, "logical_or": loops.loop_logical, "logical_xor": loops.loop_logical,
-    "bitwise_and": loops.loop_bitwise, "bitwise_or": loops.loop_bitwise, "bitwise_xor": loops.loop_bitwise,
-    "bitwise_left_shift": loops.loop_shift, "bitwise_right_shift": loops.loop_shift,
+    "add": dtype_rules.loop_same, "subtract": dtype_rules.loop_numeric, "multiply": dtype_rules.loop_same,
+    "divide": dtype_rules.loop_divide, "floor_divide": dtype_rules.real(dtype_rules.loop_arithmetic),
+    "remainder": dtype_rules.real(dtype_rules.loop_arithmetic),
+    "minimum": dtype_rules.strong(dtype_rules.loop_same), "maximum": dtype_rules.strong(dtype_rules.loop_same),
+    "equal": dtype_rules.loop_compare, "not_equal": dtype_rules.loop_compare, "less": dtype_rules.loop_compare,
+    "less_equal": dtype_rules.loop_compare, "greater": dtype_rules.loop_compare,
+    "greater_equal": dtype_rules.loop_compare,
+    "logical_and": dtype_rules.loop_logical, "logical_or": dtype_rules.loop_logical,
+    "logical_xor": dtype_rules.loop_logical,
+    "bitwise_and": dtype_rules.loop_bitwise, "bitwise_or": dtype_rules.loop_bitwise,
+    "bitwise_xor": dtype_rules.loop_bitwise,
+    "bitwise_left_shift": dtype_rules.loop_shift, "bitwise_right_shift": dtype_rules.loop_shift,
 }.items():
     _elementwise(_name, 2, _loop, cost=_COSTS.get(_name))
 
-_elementwise("power", 2, loops.loop_arithmetic, ulps=1.0, cost=40, raises=frozenset({"int"}))
+_elementwise("power", 2, dtype_rules.loop_arithmetic, ulps=1.0, cost=40, raises=frozenset({"int"}))
 for _name in ("logaddexp", "logaddexp2"):
-    _elementwise(_name, 2, loops.loop_float, ulps=1.0, cost=40)
+    _elementwise(_name, 2, dtype_rules.loop_float, ulps=1.0, cost=40)
 
-_elementwise("xlogy", 2, loops.loop_float, ulps=1.0, cost=18, doc="x log(y); 0 where x is 0 and y a number.")
-_elementwise("logit", 1, loops.loop_float, ulps=1.0, cost=24, doc="log(x / (1 - x)).")
-_elementwise("sinc", 1, loops.loop_float, ulps=1.0, cost=24,
+_elementwise("xlogy", 2, dtype_rules.loop_float, ulps=1.0, cost=18, doc="x log(y); 0 where x is 0 and y a number.")
+_elementwise("logit", 1, dtype_rules.loop_float, ulps=1.0, cost=24, doc="log(x / (1 - x)).")
+_elementwise("sinc", 1, dtype_rules.loop_float, ulps=1.0, cost=24,
              doc="sin(pi x) / (pi x), 1 at 0: exactly 0 at the other integers, where np.sinc is not.")
 
 # ---------------------------------------------------------------- exact functions, with NumPy's bits
@@ -89,8 +94,8 @@ _elementwise("modf_whole", 1, loop_of(np.modf, 1), decompose=functions.modf_whol
 _elementwise("fabs", 1, loop_of(np.fabs), decompose=functions.fabs, doc="The magnitude, as a float.")
 _elementwise("float_power", 2, loop_of(np.float_power), decompose=functions.float_power, ulps=1.0,
              doc="x**y in float64.")
-_elementwise("isposinf", 1, loops.real(loops.loop_predicate), decompose=functions.isposinf)
-_elementwise("isneginf", 1, loops.real(loops.loop_predicate), decompose=functions.isneginf)
+_elementwise("isposinf", 1, dtype_rules.real(dtype_rules.loop_predicate), decompose=functions.isposinf)
+_elementwise("isneginf", 1, dtype_rules.real(dtype_rules.loop_predicate), decompose=functions.isneginf)
 
 
 def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
@@ -99,40 +104,41 @@ def _refuse_bfloat16(name: str, metas: Sequence[Meta]) -> None:
                          "with astype")
 
 
-def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> loops.Loop:
+def _loop_nan_to_num(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
     _refuse_bfloat16(name, metas)
     x = metas[0]
     if kind(x.dtype) not in ("float", "complex"):  # nothing to replace: what with may not fit
-        return loops.Loop(tuple(m.dtype for m in metas), x.dtype)
-    return loops.Loop((x.dtype,) * 4, x.dtype)
+        return dtype_rules.Loop(tuple(m.dtype for m in metas), x.dtype)
+    return dtype_rules.Loop((x.dtype,) * 4, x.dtype)
 
 
-def _loop_round(name: str, metas: Sequence[Meta]) -> loops.Loop:
+def _loop_round(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
     _refuse_bfloat16(name, metas)
-    (dtype,) = loops.loop_numeric(name, metas).inputs
-    return loops.Loop((dtype,), dtype)
+    (dtype,) = dtype_rules.loop_numeric(name, metas).inputs
+    return dtype_rules.Loop((dtype,), dtype)
 
 
-def _loop_isclose(name: str, metas: Sequence[Meta]) -> loops.Loop:
+def _loop_isclose(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
     x, y, rtol, atol = metas
-    target = loops.loop_divide(name, [y])
-    near = loops.loop_divide(name, [x, y])
+    target = dtype_rules.loop_divide(name, [y])
+    near = dtype_rules.loop_divide(name, [x, y])
     inputs = [(near if y.weak else target).result]
-    inputs += [loops.loop_divide(name, [Meta((), inputs[0]), m]).result for m in (rtol, atol)]
-    return loops.Loop((near.result, *inputs), "bool")
+    inputs += [dtype_rules.loop_divide(name, [Meta((), inputs[0]), m]).result for m in (rtol, atol)]
+    return dtype_rules.Loop((near.result, *inputs), "bool")
 
 
 def _infer_nan_to_num(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     x = metas[0]
     _refuse_bfloat16("nan_to_num", metas)
-    loops.real(_loop_nan_to_num)("nan_to_num", metas)
+    dtype_rules.real(_loop_nan_to_num)("nan_to_num", metas)
     if kind(x.dtype) == "float" and shape_rules.broadcast("nan_to_num", [m.shape for m in metas]) != x.shape:
         raise ShapeError(f"nan_to_num: replacements of shapes {', '.join(str(m.shape) for m in metas[1:])} do not "
                          f"broadcast to {x.shape}")
     return Meta(x.shape, x.dtype, meta_rules.common_device("nan_to_num", metas))
 
 
-add(Op("nan_to_num", 4, ELEMENTWISE, {}, _infer_nan_to_num, reference.ufunc("nan_to_num"), loops.real(_loop_nan_to_num),
+add(Op("nan_to_num", 4, ELEMENTWISE, {}, _infer_nan_to_num, reference.ufunc("nan_to_num"),
+       dtype_rules.real(_loop_nan_to_num),
        functions.nan_to_num, doc="(x, nan, posinf, neginf): x with NaN and infinities replaced, in the dtype of x."))
 _elementwise("round", 1, _loop_round, attrs={"decimals": 0}, decompose=functions.round_,
              doc="To `decimals` decimals, halves to even.")
@@ -147,14 +153,14 @@ for _name, _cost, _doc in (
     ("gelu_tanh", 18, "x (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))) / 2; -0.0 at minus infinity, the limit."),
     ("softplus", 30, "log(1 + exp(x))."),
 ):
-    _elementwise(_name, 1, loops.loop_float, ulps=1.0, cost=_cost, doc=_doc)
-_elementwise("log_sigmoid", 1, loops.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
+    _elementwise(_name, 1, dtype_rules.loop_float, ulps=1.0, cost=_cost, doc=_doc)
+_elementwise("log_sigmoid", 1, dtype_rules.loop_float, decompose=functions.log_sigmoid, ulps=1.0,
              doc="log(sigmoid(x)), which is -softplus(-x).")
-_elementwise("relu", 1, loops.real(loops.strong(loops.loop_numeric)), decompose=functions.relu,
+_elementwise("relu", 1, dtype_rules.real(dtype_rules.strong(dtype_rules.loop_numeric)), decompose=functions.relu,
              doc="0 for x below it, else x; NaN and -0.0 stay.")
-_elementwise("leaky_relu", 2, loops.loop_float, decompose=functions.leaky_relu,
+_elementwise("leaky_relu", 2, dtype_rules.loop_float, decompose=functions.leaky_relu,
              doc="(x, slope): x above 0, slope * x elsewhere.")
-_elementwise("elu", 2, loops.loop_float, decompose=functions.elu, ulps=2.0,
+_elementwise("elu", 2, dtype_rules.loop_float, decompose=functions.elu, ulps=2.0,
              doc="(x, alpha): x above 0, alpha (exp(x) - 1) elsewhere.")
 
 # ---------------------------------------------------------------- angles, hyperbolas and roots
@@ -175,21 +181,22 @@ for _name, _arity, _cost, _doc in (
     ("cbrt", 1, 20, "The cube root, that of a negative number too."),
 ):
     _real = _name in ("atan2", "rad2deg", "deg2rad", "hypot", "cbrt")
-    _elementwise(_name, _arity, loops.loop_float if _real else loops.loop_analytic, ulps=1.0, cost=_cost, doc=_doc)
+    _elementwise(_name, _arity, dtype_rules.loop_float if _real else dtype_rules.loop_analytic, ulps=1.0, cost=_cost,
+                 doc=_doc)
 
-_elementwise("where", 3, loops.loop_where, doc="The second operand where the first is true, else the third.")
-_elementwise("clip", 3, loops.loop_clip, decompose=decompositions.clip,
+_elementwise("where", 3, dtype_rules.loop_where, doc="The second operand where the first is true, else the third.")
+_elementwise("clip", 3, dtype_rules.loop_clip, decompose=composites.clip,
              doc="minimum(maximum(x, low), high) in the common dtype of all three.")
 
 
 def _infer_require(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
     if attrs["status"] not in statuses.MESSAGES:
         raise ArgumentError(f"require: there is no status {attrs['status']}")
-    return meta_rules.elementwise_meta("require", loops.loop_require, metas)
+    return meta_rules.elementwise_meta("require", dtype_rules.loop_require, metas)
 
 
 add(Op("require", 2, ELEMENTWISE, {"status": statuses.REQUIREMENT}, _infer_require, reference.require,
-        loops.loop_require, raises=frozenset(KINDS.values()),
+        dtype_rules.loop_require, raises=frozenset(KINDS.values()),
         doc="The first operand; raises ValueError where the second is false."))
 
 

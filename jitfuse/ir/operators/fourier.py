@@ -10,9 +10,9 @@ import numpy as np
 
 from jitfuse.dtypes import component, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import shape_rules
-from jitfuse.ir.op import LIBRARY, REQUIRED, Op, add
+from jitfuse.ir.operators.op import LIBRARY, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import shape_rules
 
 _NORMS: Final = ("backward", "ortho", "forward")
 _FROM_REAL: Final = frozenset({"rfft", "ihfft", "rfftn"})

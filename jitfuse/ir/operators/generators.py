@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import generators, meta_rules
-from jitfuse.ir.op import LIBRARY, REQUIRED, VARIADIC, Op, add
+from jitfuse.ir.operators.op import LIBRARY, REQUIRED, VARIADIC, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules
+from jitfuse.ir.semantics import generators
 
 _PARAMETERS: Final = {
     method: count for count, methods in enumerate((

@@ -6,9 +6,10 @@ from typing import Any
 
 from jitfuse.dtypes import COMPONENT, is_narrow, kind, promote
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import linear_algebra, meta_rules, shape_rules
-from jitfuse.ir.op import LIBRARY, Op, add
+from jitfuse.ir.operators.op import LIBRARY, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.semantics import linear_algebra
 
 _COMPLEX_OF = {real: whole for whole, real in COMPONENT.items()}
 Shapes = Callable[[tuple[int, ...], dict[str, Any]], tuple[int, ...]]

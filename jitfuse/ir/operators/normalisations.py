@@ -4,9 +4,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitfuse.ir import decompositions, meta_rules, reduction_decompositions, reduction_reference, reference, shape_rules
-from jitfuse.ir.op import REDUCTION, Op, add
+from jitfuse.ir.decompositions import composites, reductions
+from jitfuse.ir.operators.op import REDUCTION, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.semantics import reduction_reference, reference
 
 
 def _normalisation(
@@ -20,11 +22,11 @@ def _normalisation(
             shape_rules.require_nonempty(name, m, axes)
         return Meta(m.shape, meta_rules.real_dtype(name, m), m.device)
 
-    numpy, decompose = reference.rounded_once(numpy), decompositions.rounded_once(decompose)
+    numpy, decompose = reference.rounded_once(numpy), composites.rounded_once(decompose)
     add(Op(name, 1, REDUCTION, {"axis": -1, **attrs}, infer, numpy, decompose=decompose, doc=doc))
 
 
-_normalisation("softmax", reference.softmax, decompositions.softmax,
+_normalisation("softmax", reference.softmax, composites.softmax,
                "exp(x - max) / sum(exp(x - max)) over the axes.")
 _OPTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("log_softmax", "x - max - log(sum(exp(x - max))) over the axes.", {}),
@@ -33,5 +35,5 @@ _OPTIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 for _name, _doc, _options in _OPTIONS:
     _normalisation(
-        _name, getattr(reduction_reference, _name), getattr(reduction_decompositions, _name), _doc, **_options
+        _name, getattr(reduction_reference, _name), getattr(reductions, _name), _doc, **_options
     )

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from jitfuse.errors import ArgumentError, ShapeError
-from jitfuse.ir import library, meta_rules, shape_rules
-from jitfuse.ir.op import LIBRARY, REQUIRED, Op, add
+from jitfuse.ir.operators.op import LIBRARY, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.semantics import library
 
 _SORTINGS: Final = ("quicksort", "heapsort", "stable")
 _METHODS: Final = (

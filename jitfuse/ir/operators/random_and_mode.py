@@ -6,9 +6,11 @@ from typing import Any
 
 from jitfuse.dtypes import is_integer, kind
 from jitfuse.errors import ArgumentError, DTypeError, ShapeError
-from jitfuse.ir import decompositions, meta_rules, reference
-from jitfuse.ir.op import MODE, RANDOM, REQUIRED, Op, add
+from jitfuse.ir.decompositions import composites
+from jitfuse.ir.operators.op import MODE, RANDOM, REQUIRED, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules
+from jitfuse.ir.semantics import reference
 
 
 def _check_state(name: str, state: Meta, *index: Meta) -> None:
@@ -52,7 +54,7 @@ add(Op("random_uniform", 2, RANDOM, {"shape": REQUIRED, "dtype": "float64"}, _in
 add(Op("random_advance", 1, RANDOM, {}, _infer_advance, reference.random_advance,
         doc="The random state for the next call: the counter plus one."))
 add(Op("dropout", 3, RANDOM, {"p": 0.5}, _infer_dropout, reference.dropout,
-        decompose=decompositions.dropout, mode_sensitive=True,
+        decompose=composites.dropout, mode_sensitive=True,
         doc="(x, state, index): in training zero with probability p, the rest scaled by 1 / (1 - p)."))
 add(Op("mode_select", 2, MODE, {}, _infer_mode_select, reference.mode_select, mode_sensitive=True,
         doc="The first operand in training, the second in evaluation."))

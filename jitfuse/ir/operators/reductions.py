@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitfuse.errors import ArgumentError, DTypeError
-from jitfuse.ir import decompositions, meta_rules, reduction_decompositions, reduction_reference, reference, shape_rules
-from jitfuse.ir.op import REDUCTION, Op, add
+from jitfuse.ir.decompositions import composites, reductions
+from jitfuse.ir.operators.op import REDUCTION, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.semantics import reduction_reference, reference
 
 
 def _reduction(
@@ -24,12 +26,12 @@ def _reduction(
     full = {"axis": None, "keepdims": False, **(attrs or {})}
     function = reference.rounded_once(numpy or getattr(reference, name))
     if decompose is not None:
-        decompose = decompositions.rounded_once(decompose)
+        decompose = composites.rounded_once(decompose)
     add(Op(name, 1, REDUCTION, full, infer, function, decompose=decompose, doc=doc))
 
 
 def _composite(name: str, dtype_rule: Callable[[str, Meta], str], doc: str, **options: Any) -> None:
-    numpy, decompose = getattr(reduction_reference, name), getattr(reduction_decompositions, name)
+    numpy, decompose = getattr(reduction_reference, name), getattr(reductions, name)
     _reduction(name, dtype_rule, decompose=decompose, numpy=numpy, doc=doc, **options)
 
 
@@ -49,8 +51,8 @@ _reduction("min", meta_rules.same_dtype, identity=False)
 _reduction("max", meta_rules.same_dtype, identity=False)
 _reduction("any", meta_rules.bool_dtype)
 _reduction("all", meta_rules.bool_dtype)
-_reduction("mean", meta_rules.float_dtype, decompose=decompositions.mean)
-_reduction("var", meta_rules.spread_dtype, attrs={"correction": 0.0}, decompose=decompositions.var)
+_reduction("mean", meta_rules.float_dtype, decompose=composites.mean)
+_reduction("var", meta_rules.spread_dtype, attrs={"correction": 0.0}, decompose=composites.var)
 
 
 
@@ -72,7 +74,7 @@ _position("argmin", "The position of the first of the smallest elements, or of t
 _position("argmax", "The position of the first of the largest elements, or of the first NaN.")
 for _name in ("nanargmin", "nanargmax"):
     _position(_name, "The position, leaving out NaN; raises where there is nothing else.",
-              getattr(reduction_decompositions, _name))
+              getattr(reductions, _name))
 
 _CORRECTION = {"correction": 0.0}
 _composite("std", meta_rules.spread_dtype, "The square root of the variance.", attrs=_CORRECTION)

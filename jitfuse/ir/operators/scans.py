@@ -4,9 +4,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitfuse.ir import meta_rules, reduction_reference, reference, shape_rules
-from jitfuse.ir.op import REQUIRED, SCAN, Op, add
+from jitfuse.ir.operators.op import REQUIRED, SCAN, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.semantics import reduction_reference, reference
 
 
 def _scan(name: str, dtype_rule: Callable[[str, Meta], str], doc: str) -> None:

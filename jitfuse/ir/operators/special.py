@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jitfuse.dtypes import can_cast, ufunc_type
-from jitfuse.ir import library, loops, meta_rules
-from jitfuse.ir.op import LIBRARY, Op, add
+from jitfuse.ir.operators.op import LIBRARY, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import dtype_rules, meta_rules
+from jitfuse.ir.semantics import library
 
 
-def _loop_single_first(name: str, metas: Sequence[Meta]) -> loops.Loop:
+def _loop_single_first(name: str, metas: Sequence[Meta]) -> dtype_rules.Loop:
     """Compute in float32 what fits there without loss: SciPy's ufuncs that list their float32 loop first.
 
     A Python scalar counts as what it is with the others: an int among bools is int64.
@@ -18,11 +19,11 @@ def _loop_single_first(name: str, metas: Sequence[Meta]) -> loops.Loop:
     common = ufunc_type(tuple((m.dtype, m.weak) for m in metas))[0]
     single = all(can_cast(common if m.weak else m.dtype, "float32", "safe") for m in metas)
     dtype = "float32" if single else "float64"
-    return loops.Loop((dtype,) * len(metas), dtype)
+    return dtype_rules.Loop((dtype,) * len(metas), dtype)
 
 
-def _special(name: str, arity: int, loop: loops.LoopRule, doc: str, path: str | None = None) -> None:
-    loop = loops.real(loop)
+def _special(name: str, arity: int, loop: dtype_rules.LoopRule, doc: str, path: str | None = None) -> None:
+    loop = dtype_rules.real(loop)
 
     def infer(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:
         library.require_scipy(name)
@@ -48,7 +49,7 @@ for _name, _arity, _doc in (
     ("ndtr", 1, "The distribution function of the standard normal distribution."),
     ("log_ndtr", 1, "The logarithm of ndtr."),
 ):
-    _special(_name, _arity, loops.loop_double_first, _doc)
+    _special(_name, _arity, dtype_rules.loop_double_first, _doc)
 
 for _name, _arity, _doc in (
     ("erfinv", 1, "The inverse of the error function."),
@@ -57,6 +58,6 @@ for _name, _arity, _doc in (
 ):
     _special(_name, _arity, _loop_single_first, _doc)
 
-_special("digamma", 1, loops.loop_double_first, "The derivative of gammaln.", "psi")
+_special("digamma", 1, dtype_rules.loop_double_first, "The derivative of gammaln.", "psi")
 _special("zeta", 2, _loop_single_first, "The Hurwitz zeta function (x, q).", "_ufuncs._zeta")
-_special("riemann_zeta", 1, loops.loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")
+_special("riemann_zeta", 1, dtype_rules.loop_double_first, "The Riemann zeta function.", "_ufuncs._riemann_zeta")

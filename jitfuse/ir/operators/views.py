@@ -6,9 +6,10 @@ from typing import Any
 
 from jitfuse.dtypes import is_integer
 from jitfuse.errors import ArgumentError, BoundsError, ShapeError
-from jitfuse.ir import meta_rules, reference, shape_rules
-from jitfuse.ir.op import REQUIRED, UPDATE, VARIADIC, VIEW, Op, add
+from jitfuse.ir.operators.op import REQUIRED, UPDATE, VARIADIC, VIEW, Op, add
 from jitfuse.ir.program import Meta
+from jitfuse.ir.rules import meta_rules, shape_rules
+from jitfuse.ir.semantics import reference
 
 
 def _infer_reshape(metas: Sequence[Meta], attrs: dict[str, Any]) -> Meta:

@@ -11,9 +11,10 @@ import pytest
 
 from jitfuse.dtypes import SUPPORTED, numpy_dtype
 from jitfuse.errors import JitfuseError
-from jitfuse.ir import generators, linear_algebra, ops
-from jitfuse.ir.operators import FAMILIES
+from jitfuse.ir.operators import ops
+from jitfuse.ir.operators.families import FAMILIES
 from jitfuse.ir.program import Meta
+from jitfuse.ir.semantics import generators, linear_algebra
 
 Case = tuple[list[Any], dict[str, Any]]
 SHAPES = [(), (0,), (1,), (7,), (3, 0), (2, 3, 4)]

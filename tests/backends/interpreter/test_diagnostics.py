@@ -11,8 +11,8 @@ from jitfuse.backends.interpreter import diagnostics
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner
 from jitfuse.errors import ArgumentError, BoundInput, BoundsError, CutWireError, DTypeError, NumericError, ShapeError
+from jitfuse.ir.formats.text import parse
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.ir.text import parse
 
 X, Y = np.ones((3, 4), "float32"), np.ones(4, "float32")
 PROGRAM = parse("""\

@@ -13,9 +13,10 @@ import scipy.special
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.dtypes import is_narrow, numpy_dtype
 from jitfuse.errors import ArgumentError, DTypeError, JitfuseError, ShapeError
-from jitfuse.ir import linear_algebra, ops, reference
-from jitfuse.ir.operators import FAMILIES
+from jitfuse.ir.operators import ops
+from jitfuse.ir.operators.families import FAMILIES
 from jitfuse.ir.program import Meta
+from jitfuse.ir.semantics import linear_algebra, reference
 
 RENAMED = {"bitwise_invert": "invert", "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
 

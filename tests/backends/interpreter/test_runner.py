@@ -13,12 +13,13 @@ import pytest
 from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import NestedProgram, ProgramRunner, tensor_class
 from jitfuse.errors import ArgumentError, CutWireError
-from jitfuse.ir import ops, reference
-from jitfuse.ir.liveness import live_steps
-from jitfuse.ir.op import _TABLE
+from jitfuse.ir.analysis.liveness import live_steps
+from jitfuse.ir.analysis.verify import verify
+from jitfuse.ir.formats.text import parse
+from jitfuse.ir.operators import ops
+from jitfuse.ir.operators.op import _TABLE
 from jitfuse.ir.program import FusedProgram, Meta, OpStep, make_attrs
-from jitfuse.ir.text import parse
-from jitfuse.ir.verify import verify
+from jitfuse.ir.semantics import reference
 
 TRAINING = parse("""\
 program 1 {
@@ -274,7 +275,7 @@ def test_the_class_of_the_feeds_decides() -> None:
 
 def test_running_over_numpy_does_not_import_torch() -> None:
     code = (
-        "import sys, numpy\nfrom jitfuse.ir.text import parse\n"
+        "import sys, numpy\nfrom jitfuse.ir.formats.text import parse\n"
         "from jitfuse.backends.interpreter.runner import ProgramRunner\n"
         "p = parse(\"program 1 { feed %0: bool[1] %1: bool[1] = logical_not(%0) {step 0, level 0} return '': %1 }\")\n"
         "ProgramRunner(p)({0: numpy.ones(1, bool)})\nprint({'torch', 'llvmlite', 'wgpu'} & set(sys.modules))"

@@ -11,8 +11,8 @@ from jitfuse.backends.interpreter.numpy_tensor import NumPyTensor
 from jitfuse.backends.interpreter.runner import ProgramRunner, tensor_class
 from jitfuse.dtypes import SUPPORTED
 from jitfuse.errors import ArgumentError, CutWireError, DTypeError, ShapeError
-from jitfuse.ir import ops
-from jitfuse.ir.text import parse
+from jitfuse.ir.formats.text import parse
+from jitfuse.ir.operators import ops
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from jitfuse.ir import ops, reference
-from jitfuse.ir.kernel import KernelForm, Operand
-from jitfuse.ir.stages import POSITIONS, Instr, Reduction
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.kernels.stages import POSITIONS, Instr, Reduction
+from jitfuse.ir.kernels.sum_tree import CHUNK, SUM_DEPTH, sum_lanes
+from jitfuse.ir.operators import ops
+from jitfuse.ir.semantics import reference
 from jitfuse.ir.statuses import OUT_OF_BOUNDS
-from jitfuse.ir.sum_tree import CHUNK, SUM_DEPTH, sum_lanes
 
 Array = Any
 TRANSCENDENTAL = {op.name for op in ops.table() if op.ulps}

@@ -6,8 +6,8 @@ from typing import Any
 from evaluate import memory
 from harness import Builder
 
-from jitfuse.ir.kernel import KernelForm, Operand
-from jitfuse.ir.stages import Reduction
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.kernels.stages import Reduction
 
 
 def combined(views: list[Any], out: Any, lane_axis: int = -1, grid: int | None = None, kind: str = "map") -> KernelForm:

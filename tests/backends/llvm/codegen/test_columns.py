@@ -9,9 +9,9 @@ from evaluate import Memory, memory
 from harness import Builder, check, filled, launch
 from test_rows import REDUCTIONS, scalar, whole_form
 
-from jitfuse.ir.kernel import KernelForm, Operand
-from jitfuse.ir.stages import Reduction
-from jitfuse.ir.sum_tree import CHUNK, sum_lanes
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.kernels.stages import Reduction
+from jitfuse.ir.kernels.sum_tree import CHUNK, sum_lanes
 
 
 def placed(x: Any, *strides: int) -> Memory:

@@ -10,8 +10,8 @@ from evaluate import Memory, memory
 from harness import compiled, filled
 
 from jitfuse.backends.llvm.codegen.layout import scratch_bytes, units
-from jitfuse.ir.kernel import Axis, KernelForm, Operand
-from jitfuse.ir.stages import Contraction, Instr, Reduction, Stage
+from jitfuse.ir.kernels.form import Axis, KernelForm, Operand
+from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 from jitfuse.plans.launch import make_launch
 
 Array = Any

@@ -8,8 +8,8 @@ from harness import Builder, check, filled, launch
 
 from jitfuse.dtypes import is_narrow
 from jitfuse.errors import DTypeError
-from jitfuse.ir import ops
-from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.operators import ops
 from jitfuse.ir.program import Meta
 
 DTYPES = ("float32", "float64", "int32", "int64", "bool")

@@ -13,7 +13,7 @@ from harness import Builder, filled, launch
 from test_columns import column_form
 from test_rows import softmax_form, whole_form
 
-from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelForm, Operand
 
 _PAGE = mmap.PAGESIZE
 _PROT_NONE = 0

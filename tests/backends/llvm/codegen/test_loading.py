@@ -11,8 +11,9 @@ from harness import filled, launch
 from test_elementwise import cases, elementwise_form
 from test_rows import softmax_form, whole_form
 
-from jitfuse.backends.llvm import elf, jit, loader
-from jitfuse.ir.kernel import KernelForm
+from jitfuse.backends.llvm import jit
+from jitfuse.backends.llvm.load import elf, loader
+from jitfuse.ir.kernels.form import KernelForm
 
 pytestmark = pytest.mark.skipif(not loader.OWN_LOADER, reason="this system loads through LLVM")
 

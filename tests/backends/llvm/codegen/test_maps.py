@@ -11,8 +11,8 @@ from evaluate import memory
 from forms import combined
 from harness import Builder, check, filled, launch
 
-from jitfuse.ir.kernel import Operand
-from jitfuse.ir.stages import Reduction
+from jitfuse.ir.kernels.form import Operand
+from jitfuse.ir.kernels.stages import Reduction
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 

@@ -9,9 +9,9 @@ from evaluate import memory
 from harness import Builder, check, filled, launch
 from test_columns import placed
 
-from jitfuse.ir.kernel import KernelForm, Operand
-from jitfuse.ir.stages import Reduction
-from jitfuse.ir.sum_tree import CHUNK
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.kernels.stages import Reduction
+from jitfuse.ir.kernels.sum_tree import CHUNK
 
 COMBINES = ("argmin", "argmax")
 DTYPES = ("float32", "float64", "int32", "int64", "bool")

@@ -10,9 +10,9 @@ from evaluate import Memory, memory
 from forms import layer_norm_form
 from harness import Builder, check, filled, launch
 
-from jitfuse.ir.kernel import KernelForm, Operand
-from jitfuse.ir.stages import Reduction
-from jitfuse.ir.sum_tree import CHUNK, sum_lanes
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.kernels.stages import Reduction
+from jitfuse.ir.kernels.sum_tree import CHUNK, sum_lanes
 
 SIZES = (0, 1, 2, 15, 16, 17, 33, 511, 512, 513, 1000, 4097, 12_345)
 REDUCTIONS = [

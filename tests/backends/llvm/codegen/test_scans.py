@@ -9,8 +9,8 @@ from evaluate import memory
 from harness import Builder, check, filled
 from test_columns import placed
 
-from jitfuse.ir.kernel import KernelForm, Operand
-from jitfuse.ir.stages import Reduction
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.kernels.stages import Reduction
 
 COMBINES = [
     ("sum", "float32"), ("sum", "float64"), ("sum", "int32"), ("sum", "int64"), ("prod", "float64"), ("prod", "int64"),

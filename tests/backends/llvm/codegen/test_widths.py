@@ -14,9 +14,9 @@ from test_columns import column_form, placed
 from test_elementwise import cases, elementwise_form
 from test_rows import REDUCTIONS, scalar, softmax_form, whole_form
 
-from jitfuse.backends.llvm.elf import undefined_symbols
+from jitfuse.backends.llvm.load.elf import undefined_symbols
 from jitfuse.dtypes import KINDS
-from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelForm, Operand
 
 WIDTHS = (16, 32, 64)
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from jitfuse.backends.llvm import math
-from jitfuse.backends.llvm.builder import Module, Value, vector
-from jitfuse.ir import ops
+from jitfuse.backends.llvm.text.builder import Module, Value, vector
+from jitfuse.ir.operators import ops
 
 llvm.initialize_all_targets()
 llvm.initialize_all_asmprinters()

@@ -5,8 +5,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from jitfuse.backends.llvm.builder import Module
 from jitfuse.backends.llvm.math import FUNCTIONS, emit, emit_many
+from jitfuse.backends.llvm.text.builder import Module
 
 DTYPES = [np.float32, np.float64]
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.special
 
 from jitfuse.backends.llvm.math import FUNCTIONS
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 UNARY = {op.name: op.numpy for op in ops.table() if op.name in FUNCTIONS and op.ulps and op.arity == 1}
 REFERENCE = {

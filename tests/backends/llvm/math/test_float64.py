@@ -6,7 +6,7 @@ import pytest
 from exact_functions import accuracy_tool
 
 from jitfuse.backends.llvm.math import FUNCTIONS
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
 mpf = mpmath.mpf

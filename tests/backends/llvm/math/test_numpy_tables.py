@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jitfuse.backends.llvm.math import FUNCTIONS
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 TABLES = Path(np.__file__).parent / "_core/tests/data"
 WIDTHS = {"np.float32": (np.float32, np.uint32), "np.float64": (np.float64, np.uint64)}

@@ -9,7 +9,7 @@ import pytest
 import scipy.special
 
 from jitfuse.backends.llvm.math import FUNCTIONS
-from jitfuse.ir import ops
+from jitfuse.ir.operators import ops
 
 TARGETS = ["host", "host without fma"]
 DTYPES = [np.float32, np.float64]

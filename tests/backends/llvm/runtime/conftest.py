@@ -8,12 +8,12 @@ from typing import Any, NoReturn
 
 import pytest
 
-from jitfuse.backends.llvm.builder import Function, Module, Value
 from jitfuse.backends.llvm.jit import compile_text
-from jitfuse.backends.llvm.loader import Library, load
+from jitfuse.backends.llvm.load.loader import Library, load
 from jitfuse.backends.llvm.runtime.callable import NativeCallable
 from jitfuse.backends.llvm.runtime.native import runtime
 from jitfuse.backends.llvm.runtime.tables import EntryBuilder, ObjectResult, StateBlock
+from jitfuse.backends.llvm.text.builder import Function, Module, Value
 
 sys.path.insert(0, str(Path(__file__).parent))  # for `kernels`
 ZERO = Value("0", "i64")

@@ -9,9 +9,9 @@ from functools import cache
 from typing import Any
 
 from jitfuse.backends.llvm import jit
-from jitfuse.backends.llvm.builder import Module, Value
-from jitfuse.backends.llvm.loader import Library, load
+from jitfuse.backends.llvm.load.loader import Library, load
 from jitfuse.backends.llvm.runtime import native
+from jitfuse.backends.llvm.text.builder import Module, Value
 
 Parallel = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64

@@ -12,7 +12,7 @@ import kernels
 import pytest
 
 from jitfuse.backends.llvm import jit
-from jitfuse.backends.llvm.elf import undefined_symbols
+from jitfuse.backends.llvm.load.elf import undefined_symbols
 from jitfuse.backends.llvm.runtime import native
 from jitfuse.backends.llvm.runtime.threads import cgroup_quota, thread_count
 from jitfuse.errors import ArgumentError
@@ -159,7 +159,7 @@ def test_workers_wake_off_their_callers_processor(pinned_before: bool) -> None:
 
 PLACES = """
 import os, time, numpy as np, jitfuse as jf
-from jitfuse import compile as compiler
+from jitfuse.compile import interface as compiler
 compiler.native_runtime()  # else a thread builds it beside the first calls
 f = jf.fuse(lambda x: np.sin(x) * 2)
 x = np.ones(1 << 18)

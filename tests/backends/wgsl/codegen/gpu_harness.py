@@ -14,7 +14,7 @@ from jitfuse.backends.wgsl.codegen.kernel import emit_shader
 from jitfuse.backends.wgsl.codegen.variant import choose, scratch_bytes
 from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, pool_of
 from jitfuse.backends.wgsl.runtime.pipelines import Pipeline, Window, workgroups
-from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelForm, Operand
 
 
 def bits(dtype: str, value: Any) -> int:

@@ -9,8 +9,8 @@ from evaluate import Memory, memory
 from gpu_harness import launch
 from harness import filled
 
-from jitfuse.ir.kernel import Axis, KernelForm, Operand
-from jitfuse.ir.stages import Contraction, Instr, Reduction, Stage
+from jitfuse.ir.kernels.form import Axis, KernelForm, Operand
+from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
 
 STORE = (2, False, False)
 

@@ -9,7 +9,7 @@ from evaluate import memory
 from gpu_harness import applied, check
 from harness import Builder, filled
 
-from jitfuse.ir.kernel import Operand
+from jitfuse.ir.kernels.form import Operand
 
 N = 1501
 ARITHMETIC = ("add", "subtract", "multiply", "minimum", "maximum", "floor_divide", "remainder", "fmin", "fmax")

@@ -13,8 +13,8 @@ from gpu_harness import launch
 from harness import Builder
 
 from jitfuse.backends.wgsl.math import SHARED
-from jitfuse.ir import ops
-from jitfuse.ir.kernel import Operand
+from jitfuse.ir.kernels.form import Operand
+from jitfuse.ir.operators import ops
 
 SCALE = int(os.environ.get("JITFUSE_TEST_SCALE", "1"))
 PUBLISHED = {

@@ -12,7 +12,7 @@ from harness import Builder, filled
 
 from jitfuse.backends.wgsl.codegen.variant import POINT_GROUP
 from jitfuse.backends.wgsl.runtime.pipelines import MAX_GROUPS
-from jitfuse.ir.kernel import Operand
+from jitfuse.ir.kernels.form import Operand
 
 
 def run(device: Any, views: list[Any], out: Any) -> None:

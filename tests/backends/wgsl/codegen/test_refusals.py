@@ -13,7 +13,7 @@ from jitfuse.backends.wgsl.codegen.kernel import emit_shader
 from jitfuse.backends.wgsl.codegen.operators import UnknownOperatorError
 from jitfuse.backends.wgsl.codegen.types import Facts
 from jitfuse.backends.wgsl.codegen.variant import choose
-from jitfuse.ir.kernel import KernelForm, Operand
+from jitfuse.ir.kernels.form import KernelForm, Operand
 
 ALL = Facts(frozenset({"shader-f64", "shader-int64"}), True)
 

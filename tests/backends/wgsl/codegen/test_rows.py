@@ -10,9 +10,9 @@ from forms import layer_norm_form
 from gpu_harness import check, launch
 from harness import Builder, filled
 
-from jitfuse.ir.kernel import KernelForm, Operand
-from jitfuse.ir.stages import Reduction
-from jitfuse.ir.sum_tree import CHUNK, sum_lanes
+from jitfuse.ir.kernels.form import KernelForm, Operand
+from jitfuse.ir.kernels.stages import Reduction
+from jitfuse.ir.kernels.sum_tree import CHUNK, sum_lanes
 
 MODES = ("points", "rows")
 REDUCTIONS = [(c, d) for d in ("float32", "float64", "int32", "int64", "bool") for c in ("sum", "prod", "min", "max")

@@ -1,0 +1,1 @@
+"""Object code loaded into memory that runs, without LLVM: read, linked into images, bound to this machine."""

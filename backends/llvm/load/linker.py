@@ -1,0 +1,248 @@
+"""Links object code for Linux on x86-64: lays an object out and relocates it once, so that loading is copying.
+
+Owns: layout and relocation, where a few hundred lines of Python replace LLVM's linker. Does not own reading objects
+(`jitfuse.backends.llvm.load.elf`), nor what an image's bytes are and how one is loaded
+(`jitfuse.backends.llvm.load.image`).
+
+An object becomes one run of pages in two parts: executable sections and constants, then data. Between executable
+sections and constants lie a jump for each symbol of the process that the object imports, and slots with the addresses
+of these symbols and of those that code reads the address of: imports are called through both, because the process' own
+code is too far away for calls of 32 bits. Relocations are those of the System V ABI for x86-64, chapter 4.4. Code is
+linked for address 0; what has to be added where it is loaded are whole words, and code that would need more is refused.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Final
+
+from jitfuse.backends.llvm.load.elf import (
+    ABSOLUTE,
+    ALLOCATED,
+    EXECUTABLE,
+    FIRST_RESERVED,
+    NOBITS,
+    PROGBITS,
+    REL,
+    RELA,
+    UNDEFINED,
+    WRITABLE,
+    ObjectFile,
+    Section,
+)
+from jitfuse.backends.llvm.load.image import Image, encode
+from jitfuse.backends.llvm.load.process import PAGE, refuse_foreign
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.errors import CompileError
+
+LARGEST: Final = 1 << 28
+"""Bytes of an object in memory; more than any object of ours, and within reach of calls of 32 bits."""
+
+_TEXT, _CONSTANTS, _DATA = range(3)
+"""Kinds of sections, in the order in which they lie."""
+_RELOCATABLE: Final = 1
+_X86_64: Final = 62
+_IGNORED: Final = (".eh_frame", ".note", ".comment", ".llvm")
+_RUN_AT_LOAD: Final = (".ctors", ".dtors")
+
+_WORD: Final = 1
+_CALL: Final = 4
+_SLOTS: Final = frozenset({9, 41, 42})
+"""GOTPCREL, GOTPCRELX, REX_GOTPCRELX: how far the slot is that has a symbol's address."""
+_UINT64: Final = struct.Struct("<Q")
+_INT32: Final = struct.Struct("<i")
+_FIELDS: Final = {
+    _WORD: _UINT64,  # R_X86_64_64: a symbol's address
+    2: _INT32, _CALL: _INT32, 24: struct.Struct("<q"),  # PC32, PLT32, PC64: how far it is
+    **dict.fromkeys(_SLOTS, _INT32),
+}
+"""Types of relocations, and what they write."""
+
+
+class _Relocation(NamedTuple):
+    """What is to be written at `offset` of the section with the number `section`."""
+
+    section: int
+    offset: int
+    kind: int
+    symbol: int
+    addend: int
+
+
+class _Layout(Record, frozen=True):
+    """Where things lie in the pages, in bytes from their begin."""
+
+    sections: Mapping[int, int]
+    jumps: Mapping[int, int]
+    """Of imported symbols, by number."""
+    slots: Mapping[int, int]
+    """Of imported symbols, one behind the other, then of the object's own whose address is read."""
+    text_end: int
+    code_end: int
+    """Where data begins, at a page border."""
+    filled: int
+    """The end of what is copied; zeros follow."""
+    end: int
+    """At a page border."""
+
+
+def link(object_code: bytes, *, allowed: Container[str] = ()) -> bytes:
+    """Return the image of an object, for `jitfuse.backends.llvm.load.image.load`.
+
+    Undefined symbols must be in `allowed`, and are taken from CPython and the C library when it is loaded. Raises
+    CompileError naming the others, and for objects that are damaged, made for another machine, or whose code depends
+    on where it lies in more than words.
+    """
+    file = ObjectFile(object_code)
+    if (file.type, file.machine) != (_RELOCATABLE, _X86_64):
+        raise CompileError(f"not a relocatable object for x86-64: type {file.type}, machine {file.machine}")
+    names = file.global_symbols()
+    imported = [k for k in names if file.symbols[k][3] == UNDEFINED]
+    refuse_foreign((names[k] for k in imported), allowed)
+    found = list(_relocations(file))
+    own = sorted({r.symbol for r in found if r.kind in _SLOTS} - set(imported))
+    layout = _lay_out(file, imported, own)
+    places = _symbol_places(file, layout)
+    content = _content(file, layout)
+    words = _relocate(file, layout, content, places, found)
+    for k in own:
+        if k not in places:
+            raise CompileError(f"the address of symbol {k} is read, which is not loaded")
+        _UINT64.pack_into(content, layout.slots[k], places[k])
+        words.append(layout.slots[k])
+    return encode(Image(
+        layout.code_end, layout.end, (bytes(content[: layout.code_end]), bytes(content[layout.code_end :])),
+        tuple(words), layout.slots[imported[0]] if imported else 0, tuple([names[k] for k in imported]),
+        tuple([(name, places[k]) for k, name in names.items() if k in places]), layout.text_end,
+    ))
+
+
+# ---------------------------------------------------------------------- layout
+def _kind(section: Section) -> int | None:
+    """Return the kind of a section, None for one that code does not need."""
+    if not section.flags & ALLOCATED or section.name.startswith(_IGNORED):
+        return None
+    known = ALLOCATED | WRITABLE | EXECUTABLE | 0x10 | 0x20 | 0x200  # mergeable, strings, in a group
+    if section.kind not in (PROGBITS, NOBITS) or section.flags & ~known or section.name.startswith(_RUN_AT_LOAD):
+        raise CompileError(
+            f"section {section.name} of kind {section.kind:#x} and flags {section.flags:#x} has no place"
+        )
+    if section.flags & EXECUTABLE:
+        if section.flags & WRITABLE or section.kind == NOBITS:
+            raise CompileError(f"section {section.name} would be code and data at once")
+        return _TEXT
+    if section.flags & WRITABLE and not section.name.startswith(".data.rel.ro"):
+        return _DATA
+    return _CONSTANTS
+
+
+def _lay_out(file: ObjectFile, imported: Sequence[int], own: Sequence[int]) -> _Layout:
+    """Return where the sections of an object go; raises CompileError for sections that have no place."""
+    members: tuple[list[int], list[int], list[int]] = ([], [], [])
+    for k, section in enumerate(file.sections):
+        kind = _kind(section)
+        if kind is not None:
+            members[kind].append(k)
+    members[_DATA].sort(key=lambda k: file.sections[k].kind == NOBITS)
+    places: dict[int, int] = {}
+    text_end = _place(file, members[_TEXT], 0, places)
+    begin = -(-text_end // 16) * 16
+    words = range(begin, begin + 8 * (2 * len(imported) + len(own)), 8)
+    text_end = words.stop if words else text_end
+    filled = _place(file, members[_CONSTANTS], text_end, places)
+    code_end = -(-filled // PAGE) * PAGE
+    written = [k for k in members[_DATA] if file.sections[k].kind != NOBITS]
+    if written:
+        filled = _place(file, written, code_end, places)
+    end = -(-_place(file, members[_DATA][len(written) :], filled if written else code_end, places) // PAGE) * PAGE
+    if end > LARGEST:
+        raise CompileError(f"an object of {end} bytes is larger than {LARGEST}")
+    jumps = dict(zip(imported, words))
+    slots = dict(zip((*imported, *own), words[len(imported) :]))
+    return _Layout(places, jumps, slots, text_end, code_end, filled, end)
+
+
+def _place(file: ObjectFile, sections: Sequence[int], begin: int, places: dict[int, int]) -> int:
+    """Add where these sections go, one behind the other, and return where the last one ends."""
+    at = begin
+    for k in sections:
+        section = file.sections[k]
+        alignment = max(section.alignment, 1)
+        if alignment & (alignment - 1) or alignment > PAGE:
+            raise CompileError(f"section {section.name} is aligned to {alignment} bytes")
+        places[k] = -(-at // alignment) * alignment
+        at = places[k] + section.size
+    return at
+
+
+def _symbol_places(file: ObjectFile, layout: _Layout) -> dict[int, int]:
+    """Return where the symbols lie that the object defines in what is loaded, by number."""
+    places: dict[int, int] = {}
+    for k, (_, _, _, number, value, _) in enumerate(file.symbols):
+        if number in layout.sections:
+            if value > file.sections[number].size:
+                file.damaged("a symbol lies outside of its section")
+            places[k] = layout.sections[number] + value
+        elif number >= FIRST_RESERVED and number != ABSOLUTE:
+            raise CompileError(f"symbols of section {number:#x} (common, or beyond 65,280 sections) have no place")
+    return places
+
+
+def _content(file: ObjectFile, layout: _Layout) -> bytearray:
+    """Return the bytes before relocation: sections and jumps."""
+    content = bytearray(layout.filled)
+    for k, at in layout.sections.items():
+        section = file.sections[k]
+        if section.kind == PROGBITS:
+            content[at : at + section.size] = file.content(section)
+    for k, at in layout.jumps.items():  # jmp *slot(%rip); int3 behind it
+        struct.pack_into("<HiH", content, at, 0x25FF, layout.slots[k] - at - 6, 0xCCCC)
+    return content
+
+
+# ---------------------------------------------------------------------- relocations
+def _relocations(file: ObjectFile) -> Iterator[_Relocation]:
+    """Yield the relocations of what is loaded."""
+    for table in file.sections:
+        if table.kind not in (RELA, REL) or table.info >= len(file.sections):
+            continue
+        section = file.sections[table.info]
+        if _kind(section) is None:
+            continue
+        if table.kind == REL or section.kind == NOBITS or table.link != file.symbol_table or not file.symbols:
+            raise CompileError(f"relocations of {section.name} have no place")
+        for relocation in file.relocations(table):
+            yield _Relocation(table.info, *relocation)
+
+
+def _relocate(
+    file: ObjectFile, layout: _Layout, content: bytearray, places: Mapping[int, int], relocations: list[_Relocation]
+) -> list[int]:
+    """Write addresses into the content, and return where the words lie to which the image's own is to be added."""
+    words: list[int] = []
+    for number, offset, kind, symbol, addend in relocations:
+        section = file.sections[number]
+        field = _FIELDS.get(kind)
+        if field is None:
+            raise CompileError(f"a relocation at {section.name}+{offset:#x} fails: its type {kind} is unknown")
+        if offset + field.size > section.size:
+            file.damaged("a relocation lies outside of its section")
+        place = layout.sections[number] + offset
+        targets = layout.slots if kind in _SLOTS else places
+        if kind == _CALL and symbol in layout.jumps:  # which nothing else may go through
+            targets = layout.jumps
+        try:
+            if kind == _WORD:
+                field.pack_into(content, place, (targets[symbol] + addend) % 2**64)
+                words.append(place)
+            else:
+                field.pack_into(content, place, targets[symbol] + addend - place)
+        except KeyError:
+            raise CompileError(
+                f"a relocation at {section.name}+{offset:#x} fails: its symbol {symbol} is not loaded"
+            ) from None
+        except struct.error:
+            raise CompileError(
+                f"a relocation at {section.name}+{offset:#x} fails: symbol {symbol} is out of reach for type {kind}"
+            ) from None
+    return words

@@ -1,0 +1,70 @@
+"""Which arrays a function of the namespace was called with, and what it gives back for NumPy's.
+
+A function is written over AbstractTensors. Called with NumPy arrays, it runs on eager arrays over them and returns
+NumPy's kind again. Does not own any function.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.tensor.function_table import traced_among
+
+_ARRAYS: Final = frozenset({"where", "zeros_like", "ones_like", "full_like", "empty_like"})
+"""Functions that return arrays of rank 0 as such, as NumPy's do."""
+_AS_GIVEN: Final = frozenset({"astype", "reshape"})
+"""Functions that do so of arrays, and of NumPy's scalars return scalars."""
+
+
+def over_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function over AbstractTensors take NumPy arrays and nested lists in their place, and return arrays."""
+
+    name = function.__name__
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], AbstractTensor):
+            return function(*args, **kwargs)
+        if traced_among(*args, *kwargs.values()) is not None:
+            return function(*args, **kwargs)
+        from jitfuse.arrays.wrapping import plain, unwrap
+
+        made = function(*map(_taken, args), **{k: _taken(v) for k, v in kwargs.items()})
+        is_array = name in _ARRAYS or (name in _AS_GIVEN and bool(args) and isinstance(args[0], np.ndarray))
+        return unwrap(made) if is_array else plain(made)
+
+    return call
+
+
+def _taken(value: Any) -> Any:
+    from jitfuse.arrays.wrapping import wrap
+
+    return wrap(np.asarray(value)) if isinstance(value, np.ndarray | np.generic | list) else value
+
+
+def tensor(value: Any) -> Any:
+    """Return a number as a tensor: traced inside a trace, else eager; a tensor as it is."""
+    if isinstance(value, AbstractTensor):
+        return value
+    run = active()
+    if run is not None:
+        from jitfuse.tracing.tensor.lifting import lift
+
+        return lift(run, value)
+    from jitfuse.arrays.wrapping import wrap
+
+    return wrap(np.asarray(value))
+
+
+def require_device(name: str, device: str | None) -> None:
+    """Raise ArgumentError where a trace is asked for another device than its own."""
+    if device not in (None, "cpu"):
+        raise ArgumentError(
+            f"{name}(device={device!r}) inside a fused function: a call runs on one device, jf.fuse(device=)"
+        )

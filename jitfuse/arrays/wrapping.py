@@ -1,0 +1,81 @@
+"""The way into eager arrays and out of them: wrapping what a library made, unwrapping what is passed on.
+
+Owns the choice of the class for a value. Containers are followed, so that results of several arrays are whole.
+"""
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.record.device_array import HostArray
+
+
+def array_class(value: Any) -> Any:
+    """Return the eager class that holds a value of this kind, or None: no array, or one on another device."""
+    if isinstance(value, np.ndarray | np.generic):
+        from jitfuse.arrays.numpy_array import NumPyArray
+
+        return NumPyArray
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        from jitfuse.arrays.torch_array import TorchArray
+
+        return TorchArray
+    return None
+
+
+def wrap(value: Any, like: Any = None) -> Any:
+    """Return arrays and NumPy scalars as eager arrays, of the class of `like` where it is given."""
+    if isinstance(value, np.ndarray | np.generic):
+        cls = array_class(value) if like is None else type(like)
+        return cls(value)
+    if isinstance(value, tuple | list):
+        parts = [wrap(v, like) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    found = array_class(value)
+    return value if found is None else found(value)
+
+
+def unwrap(value: Any) -> Any:
+    """Return eager arrays as NumPy arrays over the same memory, in containers and slices too."""
+    if isinstance(value, HostArray):
+        return value.array
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([unwrap(v) for v in value])
+    if kind is dict:
+        return {k: unwrap(v) for k, v in value.items()}
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return a result as NumPy code expects it: an array, or a NumPy scalar where its rank is 0."""
+    if isinstance(value, HostArray):
+        array = value.array
+        return array if array.ndim else array[()]
+    if isinstance(value, tuple | list):
+        parts = [plain(v) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def asarray(obj: Any, dtype: str | None, copy: bool | None) -> Any:
+    """Return an array, number or nested sequence as an eager array; raises ValueError where copy=False must copy."""
+    if isinstance(obj, HostArray):
+        if dtype is not None and dtype != obj.dtype:  # type: ignore[attr-defined]
+            if copy is False:
+                raise ValueError("a cast copies; pass copy=None")
+            return obj.astype(dtype)  # type: ignore[attr-defined]
+        return obj.as_copy() if copy else obj  # type: ignore[attr-defined]
+    cls = array_class(obj)
+    if cls is not None and not isinstance(obj, np.ndarray | np.generic):
+        return asarray(cls(obj), dtype, copy)
+    if isinstance(obj, AbstractTensor):
+        raise ArgumentError(f"a {type(obj).__name__} is no array on the host; move it with jf.asarray(x, device='cpu')")
+    from jitfuse.dtypes import numpy_dtype
+
+    return wrap(np.asarray(unwrap(obj), None if dtype is None else numpy_dtype(dtype), copy=copy))

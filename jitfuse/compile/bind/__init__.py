@@ -1,0 +1,1 @@
+"""Call plans and their kernels as tables of the native call path."""

@@ -1,0 +1,63 @@
+"""Bind copies of windows: memory that lies in some way into memory that lies in another.
+
+Does not own which windows are copied (`jitfuse.compile.bind.control_ops`, `jitfuse.compile.tree_binding`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.compile.bind.steps import Place, StepBinder
+from jitfuse.compile.call_plans.call_plan import Window
+from jitfuse.dtypes import itemsize
+
+
+def window_bytes(window: Window) -> int:
+    """Return how many bytes the elements of a window have."""
+    return itemsize(window.dtype) * math.prod(window.shape)
+
+
+def copy_window(binder: StepBinder, place: Place, window: Window, source: Place, site: int) -> None:
+    """Copy a window that begins at `source` into C order at a place; `site` is the step that errors name."""
+    if window.contiguous:
+        binder.builder.copy(place, source, window_bytes(window))
+        return
+    transfer_window(binder, window.replace(contiguous=True), place, window, source, site)
+
+
+def transfer_window(
+    binder: StepBinder, target: Window, place: Place, window: Window, source: Place, site: int
+) -> None:
+    """Copy a window to another of the same shape."""
+    run, innermost = itemsize(window.dtype), True
+    axes: list[tuple[int, int, int]] = []
+    strides = [in_order(w.shape, run) if w.contiguous else w.strides for w in (target, window)]
+    for n, to, from_ in reversed(list(zip(window.shape, *strides, strict=True))):
+        innermost = innermost and (n == 1 or to == from_ == run)
+        if innermost:
+            run *= n
+        elif n != 1:
+            axes.insert(0, (n, to, from_))
+    if not run or any(not n for n, _, _ in axes):
+        return
+    if len(axes) <= 2:
+        binder.builder.copy_strided(place, source, run, axes)
+    else:
+        sides = [binder.array(target, place, True), binder.array(window, source)]
+        binder.builder.host(_assign, sides, site=site)
+
+
+def _assign(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
+    target[...] = source
+
+
+def in_order(shape: Sequence[int], expected: int) -> tuple[int, ...]:
+    """Return the strides of C order."""
+    strides: list[int] = []
+    for extent in reversed(shape):
+        strides.insert(0, expected)
+        expected *= extent
+    return tuple(strides)

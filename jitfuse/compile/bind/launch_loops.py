@@ -1,0 +1,71 @@
+"""Loops whose iterations are launches alone, as one op: where their operands are, iteration by iteration.
+
+Values that a loop moves come back to the same course after one iteration: they move on by a fixed distance, or between
+two places. Owns these courses. Does not own which loops have them (`jitfuse.compile.bind.kernel_loops`), or the op
+(`jitfuse.backends.llvm.runtime.op_sweeps`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.compile.bind.steps import Place
+
+Moves = Sequence[tuple[int, int, int]]
+"""(value, where another value is, bytes past it), one after the other."""
+
+_KNOWN: Final = 4
+"""Iterations that show a course: the first is its own."""
+
+
+class Moving(NamedTuple):
+    """Where something is in the second iteration: it moves on by `step` bytes, or, where `turn` is another place,
+    between the two."""
+
+    place: Place
+    step: int
+    turn: Place | None
+
+
+class Course:
+    """Where the values of a loop are: `starts` before it, then `moves`, `swaps` and `steps` after each iteration."""
+
+    def __init__(self, starts: Moves, moves: Moves, swaps: Sequence[tuple[int, int]], steps: Moves) -> None:
+        self._states: list[dict[int, Place]] = [_moved({}, starts)]
+        while len(self._states) < _KNOWN:
+            state = _moved(self._states[-1], moves)
+            for a, b in swaps:
+                state[a], state[b] = state[b], state[a]
+            self._states.append(_moved(state, steps))
+
+    def first(self, place: Place) -> Place:
+        """Return where a place is in the first iteration."""
+        return self._at(0, place)
+
+    def after(self, place: Place) -> Moving:
+        """Return where a place is in the second iteration, and how it goes on."""
+        a, b, c = (self._at(k, place) for k in range(1, _KNOWN))
+        if a[0] == b[0] == c[0] and b[1] - a[1] == c[1] - b[1]:
+            return Moving(a, b[1] - a[1], None)
+        assert a == c, "operands move by steps, or between two places"
+        return Moving(a, 0, b)
+
+    def last(self, place: Place, count: int) -> Place:
+        """Return where a place is after so many iterations, which are at least one."""
+        at, step, turn = self.after(place)
+        if turn is not None:
+            return at if count % 2 else turn
+        return at[0], at[1] + (count - 1) * step
+
+    def _at(self, k: int, place: Place) -> Place:
+        value, offset = self._states[k].get(place[0], (place[0], 0))
+        return value, offset + place[1]
+
+
+def _moved(state: dict[int, Place], moves: Moves) -> dict[int, Place]:
+    new = dict(state)
+    for target, source, by in moves:
+        value, offset = new.get(source, (source, 0))
+        new[target] = value, offset + by
+    return new

@@ -1,0 +1,110 @@
+"""Bind rolled loops as ops of the native driver: windows of arrays are values that move on with each iteration.
+
+A window that lies in one piece is read where it is; another is copied to the arena. A loop whose iterations are
+launches alone is one op. Does not own what the body writes directly (`jitfuse.compile.bind.loop_memory`), which loops
+are one op (`jitfuse.compile.bind.kernel_loops`), or loops in general (`jitfuse.compile.bind.control_ops`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitfuse.compile.bind.control_step import Carried, ControlStep, HeldBody
+from jitfuse.compile.bind.copies import window_bytes
+from jitfuse.compile.bind.launch_loops import Course
+from jitfuse.compile.bind.loop_memory import rolled_layout
+from jitfuse.compile.bind.steps import Place
+from jitfuse.compile.call_plans.call_plan import Window
+from jitfuse.ir.semantics.rerolled import Access
+
+
+def bind_rolled(step: ControlStep) -> None:
+    """Write the ops of a rolled loop."""
+    _Rolled(step).bind()
+
+
+class _Rolled:
+    """A rolled loop that is written."""
+
+    def __init__(self, step: ControlStep) -> None:
+        self.layout = layout = rolled_layout(step.call)
+        self.step, self.builder = step, step.binder.builder
+        self.carries, self.arrays, self.length = layout.carries, layout.arrays, step.attrs["length"]
+        self.body = HeldBody(step, "body")
+        self.sources = step.results[self.carries :] + step.operands(self.carries + self.arrays)
+        self.starts: list[tuple[int, int, int]] = []
+        self.moves: list[tuple[int, int, int]] = []
+        self._values: dict[tuple[Place, int], int] = {}
+
+    def bind(self) -> None:
+        """Write the loop."""
+        step, layout, carries = self.step, self.layout, self.carries
+        for k in range(carries, carries + self.arrays):
+            if step.operand(k) != step.results[k]:
+                self.builder.copy(step.results[k], step.operand(k), window_bytes(step.call.outputs[k]))
+        parts, packed = [], []
+        for access in layout.reads:
+            place = self.moving(access)
+            if not access.contiguous:
+                source, place = place, step.binder.room(window_bytes(self.window(access)))
+                packed.append((access, source, place))
+            parts.append(place)
+        places = [self.moving(access) for access in layout.writes]
+        for value, number in layout.direct.items():
+            self.body.outputs[value] = places[number]
+        copied = [(number, layout.writes[number], places[number]) for number in layout.copied]
+        kept = layout.kept() if self.length else None
+        carried = Carried(step, self.body, carries, 0, layout.direct, kept or ())
+        self.body.settle()
+        if kept is not None:
+            self.sweep(carried, parts)
+            return
+        self.builder.move(self.starts)
+        carried.begin()
+
+        def iteration(counter: Place) -> None:
+            for access, source, place in packed:
+                step.copy(place, self.window(access), source)
+            self.body.run([*carried.places, *parts, *self.sources], step.repeated * self.length)
+            for number, access, place in copied:
+                self.write(carries + number, access, place)
+            carried.turn()
+            self.builder.move(self.moves)
+
+        step.times(self.length, iteration)
+        carried.end()
+
+    def sweep(self, carried: Carried, parts: Sequence[Place]) -> None:
+        """Write the loop as one op."""
+        assert not carried.pairs
+        course = Course([*self.starts, *carried.starts], carried.moves, carried.later, self.moves)
+        bounds, repeated = self.step.bounds(self.length), self.step.repeated * self.length
+        self.body.sweep([*carried.places, *parts, *self.sources], course, bounds, repeated)
+        carried.end(lambda place: course.last(place, self.length))
+
+    def moving(self, access: Access) -> Place:
+        """Return where a window begins in each iteration."""
+        size, source = self.layout.sizes[access.operand], self.sources[access.operand]
+        if not access.step:
+            return source[0], source[1] + access.offset * size
+        key = source, access.step * size
+        moved = self._values.get(key)
+        if moved is None:
+            moved = self._values[key] = self.builder.value()
+            self.starts.append((moved, *source))
+            self.moves.append((moved, moved, access.step * size))
+        return moved, access.offset * size
+
+    def window(self, access: Access) -> Window:
+        """Return how a window's elements lie."""
+        size = self.layout.sizes[access.operand]
+        dtype = self.step.call.inputs[self.carries + access.operand].dtype
+        strides = tuple(s * size for s in access.strides)
+        return Window(("value", 0), 0, dtype, access.shape, strides, access.contiguous)
+
+    def write(self, k: int, access: Access, place: Place) -> None:
+        """Copy a result to its window."""
+        target, made = self.window(access), self.body.results[k].window
+        if target.contiguous and made.contiguous:
+            self.builder.copy(place, self.body.place(k), window_bytes(target))
+            return
+        self.step.transfer(target, place, made, self.body.place(k))

@@ -1,0 +1,179 @@
+"""Bind the steps of a plan, and of the programs that its steps hold, as ops of the native driver.
+
+Owns where the buffers of a plan lie (`Memory`), the choice of threads, and the host steps. Does not own results
+(`jitfuse.compile.bind.plan`), loops and branches (`jitfuse.compile.bind.control_ops`), nor the ops' format
+(`jitfuse.backends.llvm.runtime.tables`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.backends.llvm.runtime.native import expect_threads
+from jitfuse.backends.llvm.runtime.plan_table import ARENA, HostArray, PlanBuilder, Sweep
+from jitfuse.compile.call_plans.call_plan import CallPlan, KernelCall, LibraryCall, Window
+from jitfuse.compile.guards.guard_tables import BoundEntry
+from jitfuse.compile.objects.kernel_object import Kernels
+from jitfuse.dtypes import numpy_dtype
+
+if TYPE_CHECKING:
+    from jitfuse.compile.bind.launch_loops import Course
+
+PARALLEL_NS: Final = 3_000
+"""Launches estimated below this run in the calling thread: waking a hot pool costs a tenth of it."""
+RELEASE_GIL_NS: Final = 50_000
+"""Launches estimated above this let other Python threads run meanwhile."""
+PIECE_NS: Final = 10_000
+"""What a loop in a kernel is estimated to take at most before signals and other threads are seen to."""
+HOST_NS: Final = 2_000
+"""What a step of the host's is taken to cost."""
+ALIGN: Final = 64
+
+Place = tuple[int, int]
+"""(value, byte offset): where memory lies in a call."""
+
+
+class Memory:
+    """Where the buffers of one plan lie: its feeds and outputs by number, its literal arrays, its arena."""
+
+    def __init__(
+        self, plan: CallPlan, feeds: Mapping[int, Place], outputs: Mapping[int, Place],
+        constants: Callable[[int], Place], arena: int,
+    ) -> None:
+        self.plan = plan
+        self.feeds = feeds
+        self.outputs = outputs
+        self._constants = constants
+        self._arena = arena
+
+    def place(self, buffer: Any, offset: int = 0) -> Place:
+        """Return where a place in a buffer lies."""
+        kind, number = buffer
+        if kind == "feed":
+            value, at = self.feeds[number]
+        elif kind == "const":
+            value, at = self._constants(number)
+        elif kind == "value" and number in self.outputs:
+            value, at = self.outputs[number]
+        else:
+            value, at = ARENA, self._arena + self.plan.offsets[buffer]
+        return value, at + offset
+
+
+class StepBinder:
+    """Writes the steps of plans into the ops of one mode of the function `name`."""
+
+    def __init__(self, bound: BoundEntry, builder: PlanBuilder, kernels: Kernels | None, name: str) -> None:
+        self.bound = bound
+        self.builder = builder
+        self.cost = 0
+        self.kernels = kernels
+        self._name = name
+        self._slots = {bound.feed_values[feed]: slot for feed, slot in bound.feed_slots.items()
+                       if feed in bound.feed_values}
+        self._slots[bound.anchor_value] = bound.anchor_slot
+        self._arena = 0
+
+    # ------------------------------------------------------------------ memory
+    def reserve(self, nbytes: int) -> int:
+        """Return the byte offset of so much of the arena, taken until `release`."""
+        at, self._arena = self._arena, self._arena + -(-nbytes // ALIGN) * ALIGN
+        if nbytes:
+            self.builder.arena(self._arena)
+        return at
+
+    def room(self, nbytes: int) -> Place:
+        """Return a place in the arena with room for so many bytes."""
+        return ARENA, self.reserve(max(nbytes, 1))
+
+    @property
+    def reserved(self) -> int:
+        """How much of the arena is taken."""
+        return self._arena
+
+    def release(self, reserved: int) -> None:
+        """Give back all that was taken since so much was."""
+        self._arena = reserved
+
+    def constants(self, arrays: Mapping[int, np.ndarray[Any, Any]]) -> Callable[[int], Place]:
+        """Return what places literal arrays, which the caller keeps."""
+        return lambda number: (self.bound.anchor_value, arrays[number].ctypes.data - self.bound.anchor)
+
+    # ------------------------------------------------------------------ steps
+    def steps(self, steps: Sequence[KernelCall | LibraryCall], memory: Memory, repeated: int = 1) -> None:
+        """Write steps that run so many times, as far as is known."""
+        for step in steps:
+            if isinstance(step, KernelCall):
+                self._launch(step, memory)
+                self.cost += repeated * step.cost_ns
+            elif step.bodies:
+                from jitfuse.compile.bind.control_ops import bind_control
+
+                bind_control(self, step, memory, repeated)
+            else:
+                from jitfuse.compile.run.host_functions import host_function
+
+                self.host(host_function(step), step, memory)
+                self.cost += repeated * HOST_NS
+
+    def _launch(self, launch: KernelCall, memory: Memory) -> None:
+        cost = launch.cost_ns
+        assert self.kernels is not None
+        parallel = cost >= PARALLEL_NS and launch.units > 1
+        if parallel:
+            expect_threads()
+        self.builder.launch(
+            self.kernels.address(launch.kernel), launch.units,
+            operands=[memory.place(b, o) for b, o in launch.buffers], words=launch.words,
+            threads=0 if parallel else 1,
+            scratch=launch.scratch, gil=cost >= RELEASE_GIL_NS, site=len(self.bound.checks),
+        )
+        self.bound.checks.append(launch.checks)
+
+    def sweep(
+        self, launches: Sequence[KernelCall | LibraryCall], memory: Memory, course: Course, bounds: tuple[Place, Place],
+        repeated: int,
+    ) -> None:
+        """Write launches that count iterations, one after the other, over operands that are on a course.
+
+        `bounds` are numbers in memory, that of the first iteration and one past that of the last. The first one stands
+        alone where it begins elsewhere than the others go on from: there is one then. They are repeated so often, as
+        far as is known.
+        """
+        calls = [launch for launch in launches if isinstance(launch, KernelCall)]
+        places = [[memory.place(b, o) for b, o in launch.buffers] for launch in calls]
+        first = [[course.first(place) for place in operands] for operands in places]
+        after = [[course.after(place) for place in operands] for operands in places]
+        base = [[(m.place[0], m.place[1] - m.step) for m in operands] for operands in after]
+        turns = [{o: m.turn for o, m in enumerate(operands) if m.turn is not None} for operands in after]
+        alone = base != first or any(turns)
+        swept = []
+        for k, launch in enumerate(calls):
+            assert self.kernels is not None
+            kernel, site = self.kernels.address(launch.kernel), len(self.bound.checks)
+            self.bound.checks.append(launch.checks)
+            self.cost += repeated * launch.cost_ns
+            if alone:
+                self.builder.launch(kernel, launch.units, operands=first[k], words=launch.words, site=site)
+            swept.append(Sweep(kernel, launch.units, site, base[k], turns[k], launch.words))
+        together = len(swept) == 1 and not turns[0]
+        piece = max(1, PIECE_NS // calls[0].cost_ns) if together else 1
+        if swept:
+            self.builder.sweep(int(alone), *bounds, piece, swept)
+
+    def host(self, function: Callable[..., None], step: LibraryCall, memory: Memory) -> None:
+        """Write a step of the host's."""
+        reads, writes = ([(w, memory.place(w.buffer, w.offset)) for w in side] for side in (step.inputs, step.outputs))
+        self.builder.host(
+            function, [*(self.array(w, at) for w, at in reads), *(self.array(w, at, True) for w, at in writes)],
+            site=step.step,
+        )
+
+    def array(self, window: Window, place: Place, writeable: bool = False) -> HostArray:
+        """Return memory as an array for a host step."""
+        strides = None if window.contiguous else window.strides
+        value, offset = place
+        return HostArray(value, numpy_dtype(window.dtype), window.shape, strides, offset, self._slots.get(value),
+                         writeable)

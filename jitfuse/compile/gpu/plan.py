@@ -1,0 +1,164 @@
+"""A runtime plan on the GPU: the same plan as the CPU's, its launches as dispatches of one compute pass.
+
+Owns the placing of buffers: every value has a buffer of its own (one buffer cannot be read and written in one
+dispatch, so there is no arena), scalars of the call stand in the words, arguments that are written get new buffers,
+which take the place of the old ones at the end. Random states are moved on by the host. Does not own tensors.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jitfuse.backends.wgsl.runtime.buffers import UNIFORM, Block, Pool, pool_of
+from jitfuse.backends.wgsl.runtime.device import Device
+from jitfuse.backends.wgsl.runtime.pipelines import Window, workgroups
+from jitfuse.base.records import NamedTuple
+from jitfuse.compile.call_plans.literals import literal_arrays
+from jitfuse.compile.gpu.kernels import GpuKernel, gpu_kernel
+from jitfuse.compile.gpu.run import Buffer, Resident, Run
+from jitfuse.compile.gpu.step import Step
+from jitfuse.compile.objects.origin import Origin
+from jitfuse.compile.planning import literals_of
+from jitfuse.dtypes import itemsize
+from jitfuse.plans import HostCall, Launch, RuntimePlan
+from jitfuse.plans.kernels import partial_bytes
+
+
+class Results(NamedTuple):
+    """What a run made: the buffers of the plan's outputs by value, and the new ones of written feeds."""
+
+    outputs: dict[int, Block]
+    written: dict[int, Block]
+
+
+class GpuPlan:
+    """The plan of one mode on one device. `scalars` are the feeds that come as numbers."""
+
+    def __init__(
+        self, plan: RuntimePlan, device: Device, scalars: frozenset[int], origin: Origin, *, use_cache: bool
+    ) -> None:
+        self.plan = plan
+        self.device = device
+        self.pool: Pool = pool_of(device)
+        self._origin, self._use_cache = origin, use_cache
+        self.random = [f for f in plan.program.state_out if plan.program.is_random_state(f)]
+        self.steps = [
+            Step(s, scalars) if isinstance(s, Launch) else s for s in (*plan.steps, *plan.commits)
+            if not (isinstance(s, Launch) and self._reserves(s))
+        ]
+        self.host_calls = [s for s in self.steps if isinstance(s, HostCall)]
+        self.launches = [s for s in self.steps if isinstance(s, Step)]
+        touched = {b[1] for step in self.steps for b, _ in _buffers(step) if b[0] == "feed"}
+        self.scalar_feeds = tuple(sorted(touched & scalars))
+        self.array_feeds = tuple(sorted(touched - scalars))
+        self._constants: dict[int, Block] = {}
+        self.sizes = self._temporary_sizes()
+        self._last = self._last_uses()
+        self._uniform: Block | None = None
+        self._bound: tuple[Any, list[Window]] | None = None
+
+    def _reserves(self, launch: Launch) -> bool:
+        """Return whether a launch takes the call's random numbers: the host does that."""
+        outs = [b for (b, _), o in zip(launch.buffers, launch.form.operands, strict=True) if o.out]
+        return any(b[0] == "reserved" or (b[0] == "feed" and b[1] in self.random) for b in outs)
+
+    def _temporary_sizes(self) -> dict[Buffer, int]:
+        program = self.plan.program
+        sizes: dict[Buffer, int] = {}
+        for step in self.steps:
+            if isinstance(step, Step):
+                sizes.update(partial_bytes(step.launch))
+            for buffer, _ in _buffers(step):
+                if buffer[0] == "value":
+                    meta = program.meta[buffer[1]]
+                    sizes[buffer] = meta.size * itemsize(meta.dtype)
+        for value in self.plan.outputs:
+            meta = program.meta[value]
+            sizes["value", value] = meta.size * itemsize(meta.dtype)
+        return sizes
+
+    def _last_uses(self) -> list[list[Buffer]]:
+        """Return for each step the temporaries that nobody touches after it."""
+        kept = {("value", v) for v in self.plan.outputs}
+        last: dict[Buffer, int] = {}
+        for k, step in enumerate(self.steps):
+            for buffer, _ in _buffers(step):
+                if buffer in self.sizes and buffer not in kept:
+                    last[buffer] = k
+        found: list[list[Buffer]] = [[] for _ in self.steps]
+        for buffer, k in last.items():
+            found[k].append(buffer)
+        return found
+
+    @property
+    def kernels(self) -> list[GpuKernel]:
+        """Every kernel that the plan has had so far."""
+        return [k for step in self.launches for k in step.kernels.values()]
+
+    def prepare(self, scalars: Mapping[int, int]) -> None:
+        """Have the kernels for these scalars; raises CompileError where one cannot be had."""
+        for step in self.launches:
+            self.kernel(step, scalars)
+
+    def kernel(self, step: Step, scalars: Mapping[int, int]) -> GpuKernel:
+        """Return the kernel of a launch for these scalars, made once."""
+        variant = step.variant(scalars)
+        found = step.kernels.get(variant)
+        if found is None:
+            found = step.kernels[variant] = gpu_kernel(
+                step.launch.form, variant, self.device, self._origin, use_cache=self._use_cache
+            )
+            workgroups(variant, step.launch.sizes, len(step.launch.form.grid))
+        return found
+
+    # ------------------------------------------------------------------ running
+    def run(
+        self, arrays: Mapping[int, Resident], scalars: Mapping[int, int], states: Mapping[int, bytes]
+    ) -> Results:
+        """Run the plan on resident arrays, the words of scalars, and the random states that the call has taken.
+
+        Nothing is waited for. Raises CompileError and DeviceError before anything is written.
+        """
+        self.prepare(scalars)
+        with self.device.lock:
+            run = Run(self, arrays, scalars, states)
+            for step, done in zip(self.steps, self._last, strict=True):
+                run.step(step)
+                for buffer in done:
+                    run.blocks.pop(buffer, None)
+            run.submit()
+        return Results({v: run.blocks["value", v] for v in self.plan.outputs}, run.written)
+
+    def constants(self) -> dict[int, Block]:
+        """Return the literal arrays of the program, uploaded once."""
+        if not self._constants:
+            arrays = literal_arrays(literals_of(self.plan.program))
+            self._constants = {v: self.pool.upload(data) for v, data in arrays.items()}
+        return self._constants
+
+    def bind_words(self, scalars: Mapping[int, int], offsets: Mapping[int, int]) -> list[Window]:
+        """Put the words of all launches into the uniform buffer, where they are new; return each launch's window."""
+        key = (tuple(scalars.items()), tuple(offsets.items()))
+        if self._bound is not None and self._bound[0] == key:
+            return self._bound[1]
+        data = bytearray()
+        places: list[tuple[int, int]] = []
+        for step in self.launches:
+            data.extend(bytes(-len(data) % self.device.alignment))
+            packed = step.packed(scalars, offsets)
+            places.append((len(data), len(packed)))
+            data += packed
+        windows: list[Window] = []
+        if data:
+            if self._uniform is None:
+                self._uniform = self.pool.get(len(data), UNIFORM)
+            self.pool.write(self._uniform, bytes(data))
+            windows = [Window(self._uniform, at, size) for at, size in places]
+        self._bound = key, windows
+        return windows
+
+
+def _buffers(step: Step | HostCall) -> Sequence[tuple[Any, int]]:
+    if isinstance(step, Step):
+        return step.launch.buffers
+    return [(o.buffer, o.offset) for o in (*step.inputs, *step.outputs)]

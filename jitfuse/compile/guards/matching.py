@@ -1,0 +1,99 @@
+"""Whether a call is one that a trace, or a part of one, stands for: the slow twin of the native guards.
+
+Owns `Conditions` and the checks. Does not own the native guards (`jitfuse.compile.guards.guard_tables`) or why a call
+differs (`jitfuse.compile.guards.mismatch`).
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.base.records import Record
+from jitfuse.compile.guards.guard_tables import is_c_order
+from jitfuse.ir.formats.floats import exact_text
+from jitfuse.tracing.interception.chain import Chain, Guard
+from jitfuse.tracing.record.device_array import seen
+from jitfuse.tracing.trace import FeedSource, Trace
+
+
+class Conditions(Record, frozen=True):
+    """What must hold of a call.
+
+    feeds    the feeds that are checked
+    known    those and the others that aliases and written arrays are compared with
+    writes   feeds that are written: they are writeable and lie apart from every other array
+    the rest as in `jitfuse.tracing.trace.Trace`
+    """
+
+    guards: Sequence[Guard]
+    feeds: Mapping[int, FeedSource]
+    known: Mapping[int, FeedSource]
+    aliases: Sequence[tuple[Chain, int]]
+    guarded_values: Mapping[int, bool | int | float | complex | bytes]
+    int_ranges: Mapping[int, tuple[int, int]]
+    writes: Collection[int]
+
+    @staticmethod
+    def of(trace: Trace) -> Conditions:
+        """Return the conditions of a whole trace."""
+        return Conditions(
+            trace.guards, trace.feeds, trace.feeds, trace.aliases, trace.guarded_values, trace.int_ranges,
+            frozenset(trace.program.writes),
+        )
+
+    def hold(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether a call with these arguments meets them."""
+        if not all(guard.check(args, kwargs) for guard in self.guards):
+            return False
+        if not all(self._feed_matches(feed, args, kwargs) for feed in self.feeds):
+            return False
+        return self._same(args, kwargs) and self.apart(args, kwargs)
+
+    def _same(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether arrays that were one object in the trace are one object again."""
+        return all(
+            chain.resolve(args, kwargs) is self.known[feed].source.resolve(args, kwargs)
+            for chain, feed in self.aliases
+        )
+
+    def apart(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether written arrays share memory with no other, as they did in the trace."""
+        feeds = self.known
+        found = [f for f in feeds if feeds[f].kind == "array"] if self.writes else []
+        arrays = {f: seen(feeds[f].source.resolve(args, kwargs)) for f in found}
+        return not any(
+            np.may_share_memory(arrays[a], arrays[b]) for a in self.writes if a in arrays for b in arrays if a != b
+        )
+
+    def _feed_matches(self, feed: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        source = self.feeds[feed]
+        if not isinstance(source.source, Chain):
+            return True
+        try:
+            value = seen(source.source.resolve(args, kwargs))
+        except Exception:
+            return False
+        if source.kind == "array":
+            return (
+                type(value) is np.ndarray and value.dtype.name == source.meta.dtype and value.dtype.isnative
+                and value.shape == source.meta.shape and value.flags.aligned
+                and (value.flags.writeable or feed not in self.writes)
+                and (value.strides == source.strides or _both_c_order(value, source))
+                and (feed not in self.guarded_values or value.tobytes() == self.guarded_values[feed])
+            )
+        if source.kind == "numpy":
+            return isinstance(value, np.generic) and value.dtype.name == source.meta.dtype
+        wanted = {"float64": float, "int64": int, "bool": bool, "complex128": complex}[source.meta.dtype]
+        if type(value) is not wanted:
+            return False
+        assert isinstance(value, bool | int | float | complex)
+        if feed in self.guarded_values and exact_text(value) != exact_text(self.guarded_values[feed]):
+            return False
+        low, high = self.int_ranges.get(feed, (-(1 << 63), (1 << 63) - 1))
+        return not isinstance(value, int) or low <= value <= high
+
+
+def _both_c_order(value: np.ndarray[Any, Any], source: FeedSource) -> bool:
+    return value.flags.c_contiguous and is_c_order(source.meta, source.strides)

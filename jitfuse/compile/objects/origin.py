@@ -1,0 +1,55 @@
+"""What entries of native code say of themselves to people: whose code it is, for which machine, from what text.
+
+Decides nothing: no key and no code depends on it.
+"""
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from jitfuse.base.records import Record
+from jitfuse.cache import Entry, compress_text
+from jitfuse.ir.program import FusedProgram
+
+LINES: Final = 1000
+"""The lines that an entry shows of a program: people read no more, and each takes some microseconds to write."""
+
+
+class Origin(Record, frozen=True):
+    """Whose kernels these are, for people: the function's name, its file and line, and the program they were first
+    made for."""
+
+    function: str
+    source: str
+    program: FusedProgram | None = None
+
+    @property
+    def program_text(self) -> dict[str, str]:
+        """The program as metadata of an entry; what is long in it, such as literal arrays, is cut short, and so is the
+        program itself."""
+        from jitfuse.ir.formats.text import first_lines  # not where kernels are found in the cache
+
+        lines = first_lines(self.program, LINES + 1) if self.program is not None else []
+        shown = [line if len(line) <= 500 else f"{line[:500]} ..." for line in lines[:LINES]]
+        return compress_text("\n".join([*shown, "  ..."] if len(lines) > LINES else shown))
+
+
+def recorded_milliseconds(entry: Entry) -> float:
+    """Return how long an entry's code took to make, as its metadata say; they are text that anything may be in."""
+    value = entry.metadata.get("compile_ms")
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def entry_metadata(origin: Origin) -> dict[str, Any]:
+    """Return what an entry says of itself to people, whatever it holds."""
+    from llvmlite import __version__ as llvmlite_version  # type: ignore[import-untyped]
+
+    from jitfuse.backends.llvm.jit import host_target
+
+    target = host_target()
+    return {
+        "function": origin.function, "source": origin.source, "backend": "llvm",
+        "target": f"{target.triple} {target.cpu}", "features": compress_text(target.features),
+        "created": int(time.time()),
+        "versions": {"llvm": f"llvmlite {llvmlite_version}"},
+    }

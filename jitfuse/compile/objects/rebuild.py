@@ -1,0 +1,192 @@
+"""Cached code made again from what it says it was made of, to check an entry that somebody else wrote.
+
+The code generator is deterministic: on one kind of machine, with one jitfuse and one LLVM, a kernel form gives the
+same bytes in every process. So an entry need not be trusted: where making it again gives its very code, what was made
+here takes its place, listings and all. Owns that comparison, and what an entry may claim that cannot be made again.
+Does not own files.
+
+Nothing of an entry reaches LLVM but kernel forms, and these only after `jitfuse.ir.kernels.verify_form` has found them
+valid.
+"""
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from jitfuse.backends.llvm.load.loader import link
+from jitfuse.backends.llvm.runtime import native
+from jitfuse.base.records import NamedTuple
+from jitfuse.cache import Entry, compress_text
+from jitfuse.cache import metadata as told
+from jitfuse.cache.parts import key_from_parts, recorded_parts
+from jitfuse.compile.objects.kernel_object import Making, kernel_text
+from jitfuse.compile.objects.keys import LEVEL, kernel_parts, runtime_parts
+from jitfuse.compile.objects.origin import Origin
+from jitfuse.errors import CompileError, JitfuseError, KernelTooLargeError
+from jitfuse.ir.kernels.codec import form_of
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.verify_form import MAX_FORM_BYTES, verify_form
+
+MOST_FORMS: Final = 1 << 10
+"""Kernels of one object that are made again."""
+MOST_LINES: Final = 1 << 15
+"""Lines of LLVM IR that a function may have: the largest of the tests has 23,000. LLVM takes 0.1 to 1 ms for each."""
+
+
+class Verdict(Enum):
+    """What came of checking an entry; the value says it in words."""
+
+    SAME = "made again here, it is the same to the byte"
+    FOREIGN = "made for another machine or by another version, so it cannot be made again here"
+    UNTOLD = "does not say what its key is made of"
+    MISNAMED = "its key is not that of its content"
+    DIFFERENT = "its code is not what its kernel form compiles to"
+    BROKEN = "its kernel form cannot be compiled"
+    TOO_LARGE = "it is too large to be made again for a check"
+
+
+class Remade(NamedTuple):
+    """A verdict, why (where there is more to say), and the entry as this process makes it, where it is the same."""
+
+    verdict: Verdict
+    why: str = ""
+    entry: Entry | None = None
+
+    @property
+    def text(self) -> str:
+        """The verdict in words."""
+        return f"{self.verdict.value}{f': {self.why}' if self.why else ''}"
+
+
+def check(entry: Entry) -> Verdict:
+    """Make an entry's code again and compare; takes as long as compiling it. Never raises for what the entry holds."""
+    return remade(entry).verdict
+
+
+def remade(entry: Entry) -> Remade:
+    """Make an entry again and compare, as `check` does; what is the same comes back as it was made here.
+
+    The function, its file:line and the program cannot be made again: they are kept as the entry's own claims.
+    """
+    key = key_from_parts(entry)
+    if key is None:
+        return Remade(Verdict.UNTOLD)
+    if key != entry.key:
+        return Remade(Verdict.MISNAMED)
+    try:
+        made = _made_again(entry)
+    except KernelTooLargeError as error:
+        return Remade(Verdict.TOO_LARGE, str(error))
+    except JitfuseError as error:
+        return Remade(Verdict.BROKEN, str(error).partition("\n    v")[0].replace("\n", " ")[:200])
+    except Exception as error:  # no way is known to come here; whatever it is, nothing of the entry is taken
+        return Remade(Verdict.BROKEN, type(error).__name__)
+    if made is None:
+        return Remade(Verdict.FOREIGN)
+    if (made.key, made.canonical) != (entry.key, entry.canonical):
+        return Remade(Verdict.MISNAMED)
+    if made.code != entry.code:
+        return Remade(Verdict.DIFFERENT)
+    return Remade(Verdict.SAME, "", _with_claims(made, entry.metadata))
+
+
+def assembly(canonical: bytes) -> str:
+    """Return the assembly of kernel forms, which are verified before; raises JitfuseError for others."""
+    from jitfuse.backends.llvm import jit
+
+    return jit.assembly(kernel_text(_forms(canonical), MOST_LINES), level=LEVEL)
+
+
+def kernel_code(forms: Sequence[KernelForm]) -> bytes:
+    """Return the code of valid kernel forms as it is stored; the same in every process on this kind of machine."""
+    return _compiled(kernel_text(forms, MOST_LINES))
+
+
+def _compiled(text: str) -> bytes:
+    from jitfuse.backends.llvm.jit import compile_text
+
+    return link(compile_text(text, level=LEVEL, verify=True))
+
+
+def _made_again(entry: Entry) -> Entry | None:
+    """Return an entry of the same form, made here; None where that cannot be done here."""
+    parts = recorded_parts(entry.metadata)
+    if parts == kernel_parts():
+        forms, begin = _forms(entry.canonical), time.perf_counter()
+        text = kernel_text(forms, MOST_LINES)
+        making = Making(entry.canonical, _NOBODY, (forms, text))
+        making.code = _compiled(text)
+        making.milliseconds = (time.perf_counter() - begin) * 1e3
+        return making.entry()
+    if parts == runtime_parts("runtime", native.key_parts()):
+        from jitfuse.compile.objects.runtime_object import runtime_entry
+
+        return runtime_entry("runtime", native.runtime_text, native.key_parts())
+    if (parts or {}).get("backend") == "wgsl":
+        return _shader(entry, parts)
+    return None
+
+
+_NOBODY: Final = Origin("", "")
+
+
+def _forms(canonical: bytes) -> list[KernelForm]:
+    """Return the valid forms that stand in an entry; raises JitfuseError for others."""
+    if canonical.count(b"\0") >= MOST_FORMS:
+        raise KernelTooLargeError(f"an object of more than {MOST_FORMS} kernels")
+    return [_form(data) for data in canonical.split(b"\0")]
+
+
+def _form(data: bytes) -> KernelForm:
+    if len(data) > MAX_FORM_BYTES:
+        raise KernelTooLargeError(f"a kernel form of {len(data):,} bytes, more than {MAX_FORM_BYTES:,}")
+    form = form_of(data)
+    verify_form(form)
+    return form
+
+
+def _shader(entry: Entry, parts: Any) -> Entry | None:
+    """Write a kernel's WGSL again, where this process has the adapter that it was written for."""
+    from jitfuse.backends.wgsl.runtime.device import default_device
+    from jitfuse.compile.gpu import kernels
+
+    try:
+        device = default_device()
+    except JitfuseError:
+        return None
+    if parts != kernels.device_parts(device):
+        return None
+    data, _, variant = entry.canonical.rpartition(b"\0")
+    form = _form(data)
+    return kernels.shader_entry(form, _variant(form, variant), device, _NOBODY)
+
+
+def _variant(form: KernelForm, text: bytes) -> Any:
+    """Return the variant that is written in an entry; raises CompileError where the form has no such one."""
+    from jitfuse.backends.wgsl.codegen.variant import POINTS, ROWS, Variant
+
+    plain = text[: MAX_FORM_BYTES].decode("ascii", "replace").replace("'", '"').replace(",)", ")")
+    try:
+        mode, group, *numbers = json.loads(plain.translate({40: "[", 41: "]"}))
+        found = Variant(mode, group, *(tuple(map(int, n)) for n in numbers))
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise CompileError("the bytes behind the kernel form are no variant") from error
+    operands, values = range(-1, len(form.operands)), range(len(form.instructions))
+    if found.mode not in (POINTS, ROWS) or type(group) is not int or not 1 <= group <= 1 << 10 or not (
+        set(found.narrow) <= set(values) and set(found.inline) | set(found.bindings) <= set(operands)
+        and len(found.bindings) == len(form.operands)
+    ):
+        raise CompileError("the variant does not fit the kernel form")
+    return found
+
+
+def _with_claims(made: Entry, claims: Mapping[str, Any]) -> Entry:
+    """Return an entry with what another one says and nobody can make again, marked as its claim."""
+    if not made.metadata.get("kernels"):
+        return made  # the runtime: nobody's function
+    said: dict[str, Any] = dict(told.claims(claims))
+    said["program"] = compress_text(said["program"])
+    return made._replace(metadata={**made.metadata, **said, "claimed": sorted(said)})

@@ -1,0 +1,38 @@
+"""What was done so far, counted: by the process and by each thread. Owns nothing else."""
+from __future__ import annotations
+
+import threading
+
+from jitfuse.base.records import Record
+
+
+class Totals(Record):
+    """What was done so far: modules given to LLVM, objects found in and missing from the cache."""
+
+    compiles: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+
+
+class _ThreadTotals(threading.local, Totals):
+    pass
+
+
+_totals = Totals()
+_own_totals = _ThreadTotals()
+
+
+def totals() -> Totals:
+    """Return the counts of this process."""
+    return _totals
+
+
+def thread_totals() -> Totals:
+    """Return the counts of this thread alone: what others compile meanwhile is not in them."""
+    return _own_totals
+
+
+def count(name: str) -> None:
+    """Add one to a total."""
+    for counts in (_totals, _own_totals):
+        setattr(counts, name, getattr(counts, name) + 1)

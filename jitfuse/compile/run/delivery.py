@@ -1,0 +1,70 @@
+"""Feeds in and results out, without native code: for the interpreter and for kernels launched from Python.
+
+Owns the reading of a trace's feeds for one call, and the building of its result tree. Does not run anything.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.dtypes import numpy_dtype
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.record.device_array import unwrapped
+from jitfuse.tracing.results.returned import ConstantLeaf, OutputLeaf, PlaceLeaf, ResultTree, SameLeaf, ViewLeaf, window
+from jitfuse.tracing.trace import Trace
+
+State = Mapping[str, np.ndarray[Any, Any]]
+
+
+def bind_feeds(trace: Trace, args: Sequence[Any], kwargs: Mapping[str, Any], state: State) -> dict[int, Any]:
+    """Return the object behind every feed for these arguments, whose signature is the trace's."""
+    return {
+        feed: unwrapped(s.source.resolve(args, kwargs)) if isinstance(s.source, Chain) else state[s.source]
+        for feed, s in trace.feeds.items()
+    }
+
+
+class Delivery(NamedTuple):
+    """What a call has computed, before any of it is delivered: the values of the leaves of a tree, and what stands for
+    the caller's own lists and dicts."""
+
+    tree: ResultTree
+    values: Sequence[Any]
+
+    @staticmethod
+    def of(tree: ResultTree, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Delivery:
+        """Return the values of a tree's leaves; `outputs` are the program's by path."""
+        return Delivery(tree, [_leaf(leaf, outputs, bound) for leaf in tree.leaves])
+
+    def map(self, function: Callable[[Any], Any]) -> Delivery:
+        """Return it with a function's results in the place of the values."""
+        return self._replace(values=[*map(function, self.values)])
+
+    def to(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Put in place what a call with these arguments leaves in Python's state, and return what it returns."""
+        values = [v.chain.resolve(args, kwargs) if isinstance(v, PlaceLeaf) else v for v in self.values]
+        if not self.tree.effects:
+            return self.tree.rebuild(values)
+        from jitfuse.tracing.results.effects import delivery  # few functions write state
+
+        return delivery(self.tree)([*values, *(chain.resolve(args, kwargs) for chain in self.tree.owners)])
+
+
+def _leaf(leaf: Any, outputs: Mapping[str, Any], bound: Mapping[int, Any]) -> Any:
+    if isinstance(leaf, PlaceLeaf):
+        return leaf
+    if isinstance(leaf, ConstantLeaf):
+        return leaf.value
+    if isinstance(leaf, SameLeaf):
+        return bound[leaf.feed]
+    if isinstance(leaf, ViewLeaf):
+        return window(bound[leaf.feed], leaf)
+    assert isinstance(leaf, OutputLeaf)
+    value = outputs[leaf.path]
+    if leaf.kind == "array":
+        return np.asarray(value)
+    number = np.asarray(value).astype(numpy_dtype(leaf.dtype))[()]
+    return number if leaf.kind == "scalar" else number.item()

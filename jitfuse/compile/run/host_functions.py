@@ -1,0 +1,65 @@
+"""The host steps of a plan as callables over ndarrays: operands first, the results' memory last.
+
+Owns how an operator's NumPy reference becomes a step of the native driver; that of a loop or a branch goes over the
+programs that it holds. What a step raises ends the call and reaches the user as it is, with a note that names the step
+and the line; results, arguments and state are written later.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jitfuse.ir.operators import ops
+from jitfuse.ir.program import FusedProgram
+
+if TYPE_CHECKING:
+    from jitfuse.compile.call_plans.call_plan import LibraryCall
+    from jitfuse.plans import HostCall
+
+
+def host_function(
+    call: HostCall | LibraryCall, bodies: Callable[[], dict[str, Any]] | None = None
+) -> Callable[..., None]:
+    """Return what carries out a host step.
+
+    `bodies` makes what runs the programs that the step holds, by attribute, for one run of it; without, the
+    interpreter does.
+    """
+    op = ops.get(call.name)
+    assert op is not None and op.kind in ops.ON_HOST, call.name
+    if call.name == "matmul":
+        return _matmul
+    attrs, count = dict(call.attrs), len(call.inputs)
+    reference, is_of_many, into = op.numpy, op.is_of_many, op.into
+    where = f"in {call.name}" + (f", written at {call.source}" if call.source else "")
+    make = bodies if bodies is not None else lambda: _interpreted(attrs)
+
+    def run(*arrays: Any) -> None:
+        operands, results = arrays[:count], arrays[count:]
+        try:
+            if into is not None:
+                into(results[0], *operands, **attrs)
+                return
+            with np.errstate(all="ignore"):
+                if not is_of_many:
+                    results[0][...] = reference(*operands, **attrs)
+                    return
+                for result, value in zip(results, reference(*operands, **{**attrs, **make()}), strict=True):
+                    result[...] = value
+        except Exception as error:
+            error.add_note(where)
+            raise
+
+    return run
+
+
+def _interpreted(attrs: dict[str, Any]) -> dict[str, Any]:
+    from jitfuse.backends.interpreter.runner import NestedProgram
+
+    return {name: NestedProgram(value, False) for name, value in attrs.items() if isinstance(value, FusedProgram)}
+
+
+def _matmul(a: Any, b: Any, out: Any) -> None:
+    np.matmul(a, b, out=out)

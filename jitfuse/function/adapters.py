@@ -1,0 +1,216 @@
+"""Arguments that native code does not read as they are: eager arrays, torch tensors, unaligned arrays, NumPy's
+generators, `.warm`'s specs.
+
+Owns zero-copy passage of eager arrays and CPU torch tensors, copies of unaligned arrays, and `jf.spec`. torch is never
+imported here: a tensor can only come from a process that has imported it. Does not own any arithmetic.
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from jitfuse.backends.llvm.runtime.exchange import exchange
+from jitfuse.base.records import Record
+from jitfuse.compile.run.delivery import Delivery
+from jitfuse.dtypes import numpy_dtype
+from jitfuse.errors import ArgumentError
+from jitfuse.function.argument_leaves import mapped
+from jitfuse.function.rng_state import Drawing, GeneratorStates, is_generator
+from jitfuse.tracing.record import error_state
+from jitfuse.tracing.record.device_array import HostArray, unwrapped
+from jitfuse.tracing.record.foreign import array_as_tensor, is_torch_tensor, tensor_as_array
+
+
+class ArraySpec(Record, frozen=True):
+    """The shape and dtype of an array that does not exist yet: an argument of `.warm`."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def spec(shape: Sequence[int] | int, dtype: Any = "float64") -> ArraySpec:
+    """Describe a C-contiguous array for `.warm`; only its address range is reserved there, and for a moment."""
+    extents = (int(shape),) if isinstance(shape, int) else tuple(int(n) for n in shape)
+    return ArraySpec(extents, numpy_dtype(dtype).name if isinstance(dtype, str) else np.dtype(dtype).name)
+
+
+def materialise_specs(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments with arrays in the place of specs; their pages are never touched."""
+    def real(leaf: Any) -> Any:
+        return np.empty(leaf.shape, numpy_dtype(leaf.dtype)) if isinstance(leaf, ArraySpec) else leaf
+
+    import optree
+
+    mapped: Any = optree.tree_map(real, cast(Any, (args, kwargs)), none_is_leaf=True)
+    return mapped[0], mapped[1]
+
+
+def needs_adapting(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call brings eager arrays, torch tensors, or what native code cannot read: see `Adapted`."""
+    torch = sys.modules.get("torch")
+    leaves = [*args, *kwargs.values()]
+    while leaves:
+        leaf = leaves.pop()
+        if type(leaf) is np.ndarray:
+            if not leaf.flags.aligned:
+                return True
+        elif type(leaf) in (list, tuple):
+            leaves.extend(leaf)
+        elif type(leaf) is dict:
+            leaves.extend(leaf.values())
+        elif isinstance(leaf, HostArray) or is_generator(leaf) or (
+                torch is not None and isinstance(leaf, torch.Tensor)):
+            return True
+    return False
+
+
+class Adapted:
+    """A call whose arguments are arrays that native code reads, and the way back to what the caller's kinds ask for.
+
+    Eager arrays and CPU tensors pass as NumPy views, results come back as their kind over their memory: torch tensors
+    where there is one among the arguments, else eager arrays. Arrays that are not aligned pass as copies; what the
+    function writes into them is copied back. Generators pass as arrays of their states. The arguments come without
+    `training`; `global_rng` says that the call draws from the generator behind `np.random.seed` too. Raises
+    ArgumentError for what cannot be passed in such a way.
+    """
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], global_rng: bool = False) -> None:
+        self._given: dict[int, tuple[Any, Any]] = {}
+        self._kinds: list[Any] = []
+        self._leaves = 0
+        self._restores = True
+        self.generator_states = GeneratorStates(global_rng)
+        self.tensors: tuple[int, ...] = ()
+        """The places, among the leaves of the arguments, at which torch tensors stand."""
+        self.tensor_ids: frozenset[int] = frozenset()
+        """The ids of the arrays in their place."""
+        self._generators: tuple[int, ...] = ()
+        made: dict[int, Any] = {}
+        self.args: tuple[Any, ...] = mapped(self._adapted, args, made)
+        self.kwargs = {name: mapped(self._adapted, value, made) for name, value in kwargs.items()}
+        self.drawing = Drawing(self._generators, global_rng)
+        self.changes_only_generators = all(
+            mine is own or is_generator(own)
+            for mine, own in zip((*self.args, *self.kwargs.values()), (*args, *kwargs.values()), strict=True))
+        """Whether the arguments are the caller's but for generators."""
+
+    def _adapted(self, leaf: Any) -> Any:
+        place, self._leaves = self._leaves, self._leaves + 1
+        if is_torch_tensor(leaf):
+            array: Any = tensor_as_array(leaf)
+            self.tensors += (place,)
+            self.tensor_ids |= {id(array)}
+        elif isinstance(leaf, HostArray):
+            over_tensor = is_torch_tensor(leaf.value)  # type: ignore[attr-defined]
+            array = tensor_as_array(leaf.value) if over_tensor else leaf.array  # type: ignore[attr-defined]
+            self._kinds.insert(0 if over_tensor else len(self._kinds), type(leaf))
+        elif type(leaf) is np.ndarray and not leaf.flags.aligned:
+            if not leaf.dtype.isnative:
+                raise ArgumentError(f"an array of dtype {leaf.dtype.str} has another byte order; pass "
+                                    "x.astype(x.dtype.newbyteorder('='))")
+            array = np.array(leaf, order="K")
+            array.flags.writeable = leaf.flags.writeable
+        elif is_generator(leaf):
+            array = self.generator_states.array(leaf)
+            self._generators += (place,)
+        else:
+            return leaf
+        self._given[id(array)] = (leaf, array)
+        return array
+
+    def restored(self, made: Delivery) -> Delivery:
+        """Return what is to be delivered with the caller's kind of arrays in it: `delivered` has no more to map."""
+        self._restores = False
+        return _each_once(self._restored, made)
+
+    def delivered(self, result: Any) -> Any:
+        """Write copies back, and return a result with the caller's kind of arrays in it."""
+        for leaf, array in self._given.values():
+            if type(leaf) is np.ndarray and leaf.flags.writeable:
+                np.copyto(leaf, array)
+        return mapped(self._restored, result) if self._restores else result
+
+    def _restored(self, leaf: Any) -> Any:
+        same = id(leaf if is_torch_tensor(leaf) else unwrapped(leaf))
+        if same in self._given:
+            return self._given[same][0]
+        if not isinstance(leaf, np.ndarray | np.generic):
+            return leaf
+        if self.tensors:
+            return array_as_tensor(leaf)
+        return self._kinds[0](leaf) if self._kinds else leaf
+
+
+def holds_eager(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call brings eager arrays, in plain lists and tuples at most."""
+    leaves = [*args, *kwargs.values()]
+    return any(isinstance(x, HostArray) for leaf in leaves for x in (leaf if type(leaf) in (list, tuple) else (leaf,)))
+
+
+def reads_eager(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a feed of a trace, such as a global, is an eager array, which are read from Python."""
+    if "jitfuse.arrays.base" not in sys.modules:
+        return False
+    return any(isinstance(x, HostArray) for _, x in _arrays(trace, args, kwargs))
+
+
+def reads_tensors(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether a feed of a trace, such as a global, is a tensor."""
+    return trace.torch and any(is_torch_tensor(x) for _, x in _arrays(trace, args, kwargs))
+
+
+def tensor_feeds(
+    trace: Any, given: frozenset[int], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> frozenset[int] | None:
+    """Return the feeds of a trace that are tensors in the call; `given` has the ids of arrays that stand for tensors.
+
+    None where native code cannot tell: where this torch has no way to read them, or no feed stands for one of these
+    tensors, so that nothing would notice another kind of argument in its place.
+    """
+    if not given and not trace.torch:
+        return frozenset()
+    found = {feed: id(x) for feed, x in _arrays(trace, args, kwargs) if id(x) in given or is_torch_tensor(x)}
+    if not found and not given:
+        return frozenset()
+    return frozenset(found) if exchange() is not None and given <= set(found.values()) else None
+
+
+def _arrays(trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[int, Any]]:
+    """Return (feed, the object behind it) for the feeds of a trace that are arrays."""
+    return [(feed, f.source.resolve(args, kwargs)) for feed, f in trace.feeds.items() if f.kind == "array"]
+
+
+def in_kind(made: Delivery, *, torch: bool, eager: bool) -> Delivery:
+    """Return what a call delivers in the kind of arrays that it has read: tensors, or eager arrays."""
+    if torch:
+        return _each_once(_as_tensor, made)
+    if eager:
+        from jitfuse.arrays.wrapping import wrap
+
+        return _each_once(wrap, made)
+    return made
+
+
+def _each_once(function: Callable[[Any], Any], made: Delivery) -> Delivery:
+    """Map what a call delivers: what is one array in several places stays one object."""
+    found = {id(value): function(value) for value in made.values}
+    return made.map(lambda value: found[id(value)])
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return array_as_tensor(leaf) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+
+def raising_error_state(name: str) -> ArgumentError | None:
+    """Return what is wrong where `np.errstate` asks for more than warnings, which kernels do not watch."""
+    options = error_state.asked_for()
+    if not options:
+        return None
+    return ArgumentError(
+        f"{name} is called under np.errstate({options}), but fused kernels do "
+        "not look at floating-point flags. Call it outside of that, and look at the results (np.isfinite); "
+        "JITFUSE_DISABLE=1 runs the function as plain Python."
+    )

@@ -1,0 +1,45 @@
+"""The leaves of a call's arguments, in the containers that they stand in.
+
+Owns mapping them. Does not own what they are mapped to (`jitfuse.function.adapters`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.function.rng_state import is_generator
+from jitfuse.tracing.record.device_array import HostArray
+
+_LEAVES: Final = frozenset({np.ndarray, float, int, bool, str, type(None), np.float64, np.float32, np.int64, np.bool_})
+
+
+def mapped(function: Callable[[Any], Any], tree: Any, made: dict[int, Any] | None = None) -> Any:
+    """Return a tree with its leaves mapped; optree is imported for trees of more than plain containers.
+
+    Containers in which nothing changes stay what they are; what is one container in several places stays one, and its
+    leaves are mapped once: `made` has what has been made of each.
+    """
+    kind = type(tree)
+    if kind in _LEAVES or isinstance(tree, HostArray) or is_generator(tree):
+        return function(tree)
+    made = {} if made is None else made
+    if kind in (list, tuple, dict) or (isinstance(tree, tuple) and hasattr(kind, "_fields")):
+        if id(tree) not in made:
+            before = list(tree.values()) if kind is dict else list(tree)
+            parts = [mapped(function, part, made) for part in before]
+            same = all(part is old for part, old in zip(parts, before, strict=True))
+            made[id(tree)] = tree if same else _container(tree, parts)
+        return made[id(tree)]
+    import optree
+
+    return optree.tree_map(function, tree, none_is_leaf=True)
+
+
+def _container(like: Any, parts: list[Any]) -> Any:
+    """Return a container like another one, of other parts."""
+    kind = type(like)
+    if kind is dict:
+        return dict(zip(like, parts, strict=True))
+    return kind(parts) if kind in (list, tuple) else kind(*parts)

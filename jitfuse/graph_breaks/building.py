@@ -1,0 +1,344 @@
+"""New edges for the tree: the user's function runs once more, and its looks at data are answered as they come.
+
+Owns `Building`, the splitter of one trace. The looks on the known way to where the tree ends are answered by what is
+known; from there on each look ends a segment, which is compiled and run with the call's own data, and the function goes
+on with the answer. Does not own the tree or the walk along it (`jitfuse.graph_breaks.tree`).
+"""
+from __future__ import annotations
+
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.compile.guards.matching import Conditions
+from jitfuse.compile.run.delivery import Delivery
+from jitfuse.errors import OverlapError
+from jitfuse.graph_breaks.compiled_subgraph import Segment
+from jitfuse.graph_breaks.signals import (
+    BRANCHED,
+    BRANCHED_IF_REPEATED,
+    LOOPED,
+    REPLAYED,
+    TRACED,
+    TRACED_AT_PLACE,
+    LoopClosedSignal,
+    RestartSignal,
+    SplitSignal,
+)
+from jitfuse.graph_breaks.tree import Edge, Position, Result, State, Tree, Walk
+from jitfuse.tracing.interception.chain import Guard
+from jitfuse.tracing.observe.python_state import PythonState, looking_frames, python_state, repeats
+from jitfuse.tracing.record.memory import Storage
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.session import Session
+from jitfuse.tracing.record.source import is_user_code
+from jitfuse.tracing.record.value_reads import Answer, Question
+from jitfuse.tracing.rewrite import branches
+from jitfuse.tracing.scalars.arithmetic import is_of_data
+from jitfuse.tracing.subgraph import Part, Place, cut
+from jitfuse.tracing.trace import FeedSource, TraceEnd, feed_sources, guards_of, refuse_overlap
+
+if TYPE_CHECKING:
+    from jitfuse.graph_breaks.breaks import Breaks
+
+_WAYS: Final = 6
+"""States of a place among which one may come again but for counters: a loop with branches has several ways round."""
+
+
+class Building:
+    """The splitter of one trace of a call. `position` is where the tree ends, and moves on with it."""
+
+    def __init__(self, tree: Tree, walk: Walk, position: Position, training: bool, breaks: Breaks) -> None:
+        self.position = position
+        self._tree = tree
+        self._walk, self._training, self._breaks, self._limits = walk, training, breaks, breaks.limits
+        state, answer, _ = position
+        self._known = state.path() + ([(state, answer)] if answer is not None else [])
+        self._count = 0
+        self._ops = self._recorded = 0
+        self._mark: Hashable = None
+        self._guards = 0
+        self._steps = 0
+        self._checked: dict[int, Any] = {}
+        self._stopped: BaseException | None = None
+        self._pythons: dict[Hashable, deque[PythonState]] = {}
+        """The last states of Python at each instruction that has looked at data."""
+        self._often: dict[str, int] = {}
+        self._added: dict[str, int] = {}
+        """Looks that the run has made, and those that it has added to the tree, by place."""
+        self._one_way: set[str] = set()
+        """Places that have been looked at often whose branches go one way nevertheless."""
+
+    @property
+    def signal(self) -> SplitSignal | OverlapError | None:
+        """What has ended the run that plain Python would not have seen; user code may have caught it."""
+        return self._stopped if isinstance(self._stopped, SplitSignal | OverlapError) else None
+
+    @property
+    def recorded(self) -> int:
+        """How many operators the run has recorded, as far as it has been looked at."""
+        return self._ops
+
+    @property
+    def effort(self) -> tuple[int, int, int]:
+        """How many operators the run has recorded, looks it has added, and steps between these."""
+        return self._recorded, max(0, self._count - len(self._known)), self._steps
+
+    def close(self) -> None:
+        """Let go of what has ended the run, whose traceback holds the call: the run is over."""
+        self._stopped = None
+
+    # ------------------------------------------------------------------ looks
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
+        """Answer one look: from what is known, or by running what has been traced since the last."""
+        if self._stopped is not None:
+            raise self._stopped  # user code has caught it and went on
+        try:
+            self._move_mark(run.session)
+            self._recorded = run.recorded
+            nth, self._count = self._count, self._count + 1
+            often = self._often[question.place] = self._often.get(question.place, 0) + 1
+            new = nth - len(self._known)
+            if new >= 0:
+                added = self._added[question.place] = self._added.get(question.place, 0) + 1
+                if new >= TRACED or added > TRACED_AT_PLACE:
+                    self._limits.note_length(question, new)
+            due = often >= (BRANCHED_IF_REPEATED if run.repeats else BRANCHED) and nth >= len(self._known)
+            if due and question.place not in self._one_way and self._go_both_ways(question):
+                raise RestartSignal
+            if often == LOOPED and nth >= len(self._known) and question.number is bool and self._goes_round():
+                raise RestartSignal
+            if often == REPLAYED and nth < len(self._known):
+                self._limits.note_rounds(question)
+            if nth < len(self._known):
+                return self._replay(run, question, *self._known[nth])
+            return self._run_to(run, question, tensors, _written(run))
+        except BaseException as error:
+            self._stopped = error
+            raise
+
+    def _go_both_ways(self, question: Question) -> bool:
+        """Have the branches where data is looked at go both ways, or loops over data be the program's; False where they
+        do already, or cannot."""
+        self._one_way.add(question.place)
+        of_int = question.what == "int()"
+        if not (of_int or question.number is bool) or not self._limits.may_branch:
+            return False
+        if not _wanted_here(branches.want_loop if of_int else branches.want):
+            return False
+        self._limits.note_branching()
+        return True
+
+    def _goes_round(self) -> bool:
+        """Have the loop that ends by what is looked at be the program's; False as for `_go_both_ways`."""
+        if not self._limits.may_branch or not _wanted_here(branches.want_end):
+            return False
+        self._limits.note_branching()
+        return True
+
+    def _note_answer(self, question: Question, answer: Answer) -> None:
+        """Count an answer; where the bound of a range has shown too many, its loop is the program's from now on."""
+        is_new = question.what == "int()" and question.place not in self._one_way
+        if is_new and self._limits.is_one_too_many(question, answer) and self._go_both_ways(question):
+            raise RestartSignal
+        self._limits.note_answer(question, answer)
+
+    def _note_state(self, run: Recorder, question: Question, python: PythonState | None) -> None:
+        """Tell the run whether it may be in a loop that comes back to where it was but for its counters."""
+        if python is None:
+            run.repeats = False
+            return
+        place = python[0]  # the instruction, of which a line may have several
+        before = self._pythons.setdefault(place, deque(maxlen=_WAYS))
+        run.repeats = any(repeats(state, python, run.counted) for state in before)
+        before.append(python)
+
+    def _move_mark(self, session: Session) -> None:
+        """Bring the mark of what has been recorded up to date."""
+        ops = session.graph.ops
+        new = tuple((op.op_name, op.input_ids, repr(op.attrs), op.result_ids) for op in ops[self._ops :])
+        self._ops = len(ops)
+        feeds = tuple((feed.id, feed.kind, feed.meta) for feed in session.feeds.values())
+        self._mark = hash((self._mark, new, feeds))
+
+    def _replay(self, run: Recorder, question: Question, state: State, answer: Answer) -> Any:
+        known = state.question
+        assert known is not None
+        if (state.mark, known.what, known.place) != (self._mark, question.what, question.place):
+            self._limits.note_change()
+            raise RestartSignal
+        self._conditions(run.session, run.view.trail.guards, _written(run))
+        self._note_state(run, question, state.python)
+        if self._count == len(self._known):
+            self._note_answer(question, answer)  # a walk has come upon it
+        self._adopt(run, state)
+        return answer.value
+
+    def _adopt(self, run: Recorder, state: State) -> None:
+        """Have what a state keeps at hand."""
+        session = run.session
+        for storage in (*_live(run), *run.storages.values()):
+            storage.cache = {}  # views are read anew: what they held before is not kept
+        session.kept = {tensor: place for place, tensor in enumerate(state.kept)}
+        if state.python is not None:  # a loop may come back here: what is kept is data, and what is computed of it
+            session.known.clear()
+            session.known_bytes = 0
+            session.varying.update(session.kept)
+
+    def _run_to(
+        self, run: Recorder, question: Question, tensors: tuple[int, ...], written: Mapping[int, int]
+    ) -> Any:
+        refuse_overlap(run.session, written)  # a look at what shares memory with what is written would see the old
+        frames = looking_frames()
+        live = _live(run)
+        python = python_state(run, frames, live)
+        self._note_state(run, question, python)
+        kept = self._kept(run, live)
+        loop = self._ancestor(question, python)
+        part, places = self._cut(run.session, (*tensors, *kept))
+        target = loop or State(question, self.position.state, self._answer_here(), kept, self._mark, python)
+        edge = self._edge(
+            run.session, run.view.trail.guards, part, written, asked=places[: len(tensors)],
+            keep=places[len(tensors) :], target=target,
+        )
+        self._attach(edge)
+        self._breaks.count()
+        self._limits.note_effort(question, *self.effort)
+        answer = self._walk.run(edge)
+        assert answer is not None
+        self.position = Position(target, answer, answer.key)
+        self._note_answer(question, answer)
+        if loop is not None:
+            raise LoopClosedSignal
+        self._adopt(run, target)
+        return answer.value
+
+    def _answer_here(self) -> Answer:
+        """Return the answer that the next edge belongs to."""
+        return self.position.answer or Answer(self.position.key, None)
+
+    def _ancestor(self, question: Question, python: PythonState | None) -> State | None:
+        """Return the state on the way here from which the function goes on just as it does from here."""
+        state: State | None = self.position.state if python is not None else None
+        while state is not None:
+            if state.python == python and state.question is not None and state.question.what == question.what:
+                return state
+            state = state.parent
+        return None
+
+    def _kept(self, run: Recorder, live: Sequence[Storage]) -> tuple[int, ...]:
+        """Return the tensors that Python may go on with: those of live arrays, and what written feeds hold."""
+        session = run.session
+        values = [s.value for s in live] + [s.value for s in run.storages.values()]
+        values += [run.mixed[t].truth for t in values if t in run.mixed]
+        weak = {t for t in values if session.graph.metas[t].weak and not is_of_data(session, t)} - session.counters
+        return tuple(dict.fromkeys(t for t in values if t not in session.feeds and t not in weak))
+
+    # ------------------------------------------------------------------ the end
+    def end(self, end: TraceEnd) -> Delivery:
+        """Add the last edge of the path, run it, and return what the call has to deliver."""
+        if self._stopped is not None:
+            raise self._stopped
+        if self._count < len(self._known):
+            self._limits.note_change()
+            raise RestartSignal
+        session, boundary = end.session, end.boundary
+        self._ops = len(session.graph.ops)
+        outputs: dict[str, int] = {}
+        places: dict[str, Place] = {}
+        for path, tensor in boundary.outputs.items():
+            kept = session.kept.get(tensor)
+            if kept is not None and Place("kept", kept) not in places.values():
+                places[path] = Place("kept", kept)
+            else:
+                places[path] = Place("made", len(outputs))
+                outputs[path] = tensor
+        part = cut(session, dict(zip(map(str, range(len(outputs))), outputs.values())), boundary.writes)
+        result = Result(end.result, places, session.torch)
+        edge = self._edge(session, end.guards, part, boundary.writes, result=result)
+        self._attach(edge)
+        return self._walk.finish(edge)
+
+    # ------------------------------------------------------------------ edges
+    def _cut(self, session: Session, tensors: Sequence[int]) -> tuple[Part, tuple[Place, ...]]:
+        """Return the part that computes tensors, and where each is then."""
+        places: list[Place] = []
+        made: dict[int, int] = {}
+        for tensor in tensors:
+            kept = session.kept.get(tensor)
+            if kept is not None:
+                places.append(Place("kept", kept))
+            elif tensor in session.feeds:
+                places.append(Place("feed", tensor))
+            else:
+                places.append(Place("made", made.setdefault(tensor, len(made))))
+        return cut(session, {str(k): tensor for tensor, k in made.items()}, {}, kept=True), tuple(places)
+
+    def _edge(
+        self, session: Session, guards: Sequence[Guard], part: Part, writes: Mapping[int, int], **rest: Any
+    ) -> Edge:
+        conditions, feeds = self._conditions(session, guards, writes)
+        empty = not part.boundary.outputs and not part.boundary.writes
+        for feed in feeds:
+            self._walk.bound[feed] = session.feeds[feed].value  # not read again: the function may have written there
+        self._walk.eager = self._walk.eager or session.eager
+        draws = session.random_feed is not None
+        segment = None if empty else self._segment(part)
+        return Edge(conditions, feeds, draws, segment, () if empty else part.places, **rest)
+
+    def _segment(self, part: Part) -> Segment:
+        """Return the segment of a part, unless the call comes to more than is worth compiling."""
+        segment = self._breaks.segment_of(part, self._training)
+        self._steps += segment.steps
+        self._limits.note_writes(segment.spec.trace.program)
+        return segment
+
+    def _attach(self, edge: Edge) -> None:
+        self.position.state.edges.setdefault(self.position.key, []).append(edge)
+        self._tree.size += 1
+
+    def _conditions(
+        self, session: Session, found: Sequence[Guard], writes: Mapping[int, int]
+    ) -> tuple[Conditions | None, dict[int, FeedSource]]:
+        """Return what the function has come to depend on since the last look, and the feeds that are new."""
+        guards, aliases = guards_of(session, found[self._guards :])
+        self._guards = len(found)
+        looks = {f: self._looks(session, f, f in writes) for f, feed in session.feeds.items() if feed.kind != "state"}
+        if not guards and not aliases and looks == self._checked:
+            return None, {}
+        sources = {f: s for f, s in feed_sources(session).items() if f in looks}
+        new = {f: s for f, s in sources.items() if f not in self._checked}
+        changed = {f: s for f, s in sources.items() if self._checked.get(f) != looks[f]}
+        self._checked.update(looks)
+        values, ranges = dict(session.guarded_values), dict(session.int_ranges)
+        conditions = Conditions(guards, changed, sources, aliases, values, ranges, frozenset(writes))
+        return conditions, new
+
+    @staticmethod
+    def _looks(session: Session, feed: int, written: bool) -> Any:
+        """Return what of a feed is checked."""
+        return repr(session.guarded_values.get(feed)), session.int_ranges.get(feed), written
+
+
+def _wanted_here(want: Callable[[types.CodeType, int], bool]) -> bool:
+    """Ask for other code where the user's function looks at data; False where there is none."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is not None and want(frame.f_code, frame.f_lineno)
+
+
+def _written(run: Recorder) -> dict[int, int]:
+    """Return what the feeds hold that have been written so far."""
+    return {feed: storage.value for feed, storage in run.storages.items() if storage.value != feed}
+
+
+def _live(run: Recorder) -> list[Storage]:
+    """Return the storages that Python still holds, in the order in which they were made."""
+    found = [(ref, storage) for ref in run.born if (storage := ref()) is not None]
+    run.born[:] = [ref for ref, _ in found]
+    return [storage for _, storage in found]
+
+

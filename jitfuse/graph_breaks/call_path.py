@@ -1,0 +1,279 @@
+"""One call's path through the tree of its graph breaks, and on from where the tree ends.
+
+Owns how far a call has come, and when the function runs once more for it. Does not own the tree and the walk along it
+(`jitfuse.graph_breaks.tree`), or what is built where the tree ends (`jitfuse.graph_breaks.building`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from jitfuse.base.later import Later
+from jitfuse.compile.interface import Specialisation
+from jitfuse.compile.run.delivery import Delivery
+from jitfuse.errors import VolatileError
+from jitfuse.function.call import Call
+from jitfuse.function.native import Returned
+from jitfuse.ir.program import RANDOM_STATE
+from jitfuse.random import state_feeds
+from jitfuse.tracing.record import output
+from jitfuse.tracing.trace import Trace, TraceEnd
+
+if TYPE_CHECKING:
+    from jitfuse.graph_breaks import signals
+    from jitfuse.graph_breaks.building import Building
+    from jitfuse.graph_breaks.tree import Position, Tree, Walk
+    from jitfuse.tracing.record.recorder import Recorder
+    from jitfuse.tracing.record.value_reads import Question, Site
+else:
+    signals = Later("jitfuse.graph_breaks.signals")
+
+
+class Path:
+    """A call's path through the tree; as a splitter, it answers looks at data where the tree ends."""
+
+    def __init__(self, call: Call) -> None:
+        self.call, self.training = call, call.training
+        self._table, self._breaks = call.table, call.table.breaks
+        self.tree: Tree | None = None
+        self.walk: Walk | None = None
+        self._position: Position | None = None
+        self._building: Building | None = None
+        self._ended_by: BaseException | None = None
+        """What has ended the run of the function from here; user code may have caught it."""
+        self._states = self._breaks.limits.states
+        self._returns: bool | None = None
+        """Whether the call had gone a known path when the function first ran for it."""
+        self._rerun = 0
+        """Operators that have been recorded for such a call."""
+
+    @classmethod
+    def from_tree(cls, call: Call, tree: Tree, walk: Walk, arrive: Callable[[], Position]) -> Path:
+        """Return the path of a call that native code has brought to the position that `arrive` returns."""
+        path = cls(call)
+        path.tree, path.walk, path._position = tree, walk, arrive()
+        return path
+
+    # ------------------------------------------------------------------ to the answer
+    def follow(self) -> Returned | Specialisation:
+        """Go along the tree and add what is missing until the call is answered, or is that of a whole signature.
+
+        Raises VolatileError where it has to run as plain Python, and whatever the function raises.
+        """
+        limits = self._breaks.limits
+        while True:
+            done: Returned | Specialisation | None = self._go_along()
+            if done is not None:
+                limits.note_growth(self._added, self._rerun)
+                self._table.attach_tree(self)
+                return done
+            if limits.plain is not None:
+                limits.note_lost()
+                raise VolatileError(limits.plain)
+            with self._table.lock:
+                done = self._extend()
+                if done is not None:
+                    limits.note_growth(self._added, self._rerun)
+                    return done
+
+    def is_known(self, tree: Tree) -> bool:
+        """Return whether such a call begins in the tree."""
+        walk, position = self._start(tree)
+        return walk.edge_from(position) is not None
+
+    def _go_along(self) -> Returned | None:
+        """Go on as far as the path is known; return what the call returns where it is known to the end."""
+        tree = self.tree or self._breaks.tree
+        if tree is None:
+            return None
+        from jitfuse.graph_breaks.tree import go_along
+
+        walk, position = self._start(tree)
+        self.call.hold_generators(looked=self._began)
+        self._position, last = go_along(walk, position)
+        if last is None:
+            self.call.release_generators()
+            return None
+        return self._returned(walk, walk.finish(last))
+
+    def _extend(self) -> Returned | Specialisation | None:
+        """Run the function once more, from where nothing is known of how it goes on; None: go along the tree again.
+
+        Returns a signature where the function does not look at data, and what the call returned where it does.
+        """
+        table, limits = self._table, self._breaks.limits
+        if not self._began:
+            known = table.find(self.call)
+            if known is not None:
+                return known
+        if self._can_go_on():
+            return None  # another thread was here first
+        why = table.why_new(self.call)
+        try:
+            with table.counters.counting():
+                made = self._run_function()
+                if isinstance(made, Returned):
+                    return made
+                limits.note_program(made.program)
+                limits.note_writes(made.program)
+                if any(_differ_in_values(made, spec.trace) for spec in table.specs):
+                    limits.note_trace(made.recorded, why)
+        except signals.LoopClosedSignal:
+            return None
+        except signals.RestartSignal:
+            self._breaks.drop_tree()
+            self._begin_again()
+            return None
+        except signals.GiveUpSignal:
+            assert limits.plain is not None
+            self._breaks.drop_native()
+            raise VolatileError(limits.plain) from None
+        except VolatileError as error:
+            if self._building is not None:
+                limits.plain = str(error)
+                self._breaks.drop_native()
+            raise
+        return table.add(self.call, made, why)
+
+    # ------------------------------------------------------------------ how far the call has come
+    @property
+    def _added(self) -> int:
+        """How many looks have been added to the tree since the call began."""
+        return max(0, self._breaks.limits.states - self._states)
+
+    @property
+    def _began(self) -> bool:
+        """Whether data has been looked at in the call."""
+        return self._position is not None and self._position.answer is not None
+
+    def _can_go_on(self) -> bool:
+        """Return whether an edge is known from where the call is."""
+        return self.walk is not None and self._position is not None and (
+            self.walk.edge_from(self._position) is not None)
+
+    def _begin_again(self) -> None:
+        """Forget how far the call has come."""
+        if self.walk is not None:
+            self.walk.draw_again()
+        self.tree = self.walk = self._position = self._building = self._ended_by = None
+        self._states = self._breaks.limits.states
+        output.forget()
+
+    def _start(self, tree: Tree) -> tuple[Walk, Position]:
+        from jitfuse.graph_breaks.tree import Position, Walk, start_key
+
+        if self.walk is None or self._position is None:
+            call = self.call
+            self.tree = tree  # held: a tree that nobody holds takes its states apart
+            self.walk = Walk(call.args, call.kwargs, state_feeds()[RANDOM_STATE])
+            self._position = Position(tree.start, None, start_key(call.args, call.kwargs, call.training))
+        return self.walk, self._position
+
+    def _returned(self, walk: Walk, made: Delivery) -> Returned:
+        return Returned(self.call.deliver(made, torch=walk.torch, eager=walk.eager))
+
+    # ------------------------------------------------------------------ one run of the function
+    def _run_function(self) -> Returned | Trace:
+        """Run the function; return its trace where it does not look at data, else what the call returned.
+
+        Raises a SplitSignal where the function did not run to its end.
+        """
+        table, limits = self._table, self._breaks.limits
+        self._building = self._ended_by = None
+        self._returns = self._began if self._returns is None else self._returns
+        try:
+            made = table.trace(self.call, self)
+            if any(effect.moves for effect in made.result.effects):
+                limits.note_moving_state()
+            if self._ended_by is not None:
+                raise self._ended_by  # user code has caught it and went on
+            if isinstance(made, TraceEnd):
+                assert self._building is not None and self.walk is not None
+                self.call.hold_generators(looked=True)
+                return self._returned(self.walk, self._building.end(made))
+        except BaseException as error:
+            if isinstance(self._cause(error), signals.SplitSignal):
+                table.counters.counts["traces"] += 1
+            if self._cause(error) is not error:
+                raise self._cause(error) from None
+            raise
+        finally:
+            if self._building is not None:
+                self._position = self._building.position
+                self._rerun += self._building.recorded if self._returns else 0
+                limits.note_run(*self._building.effort)
+                self._building.close()
+        if self._began:
+            limits.note_change()
+            raise signals.RestartSignal
+        return made
+
+    def _cause(self, error: BaseException) -> BaseException:
+        """Return what has ended the run; user code may have made another error of it.
+
+        No frame that an error passes keeps it in a variable: the call would live until the garbage is collected.
+        """
+        signal = self._ended_by or (self._building.signal if self._building is not None else None)
+        return error if signal is None else signal
+
+    # ------------------------------------------------------------------ as
+    # `jitfuse.tracing.record.value_reads.Splitter`
+    @property
+    def asked(self) -> bool:
+        """Whether the run of the function that is going on has looked at data."""
+        return self._building is not None
+
+    def answer(self, run: Recorder, question: Question, tensors: tuple[int, ...]) -> Any:
+        """Answer a look at data."""
+        if self._building is None:
+            from jitfuse.graph_breaks.building import Building
+            from jitfuse.graph_breaks.tree import Tree
+
+            tree = self.tree or self._breaks.tree
+            if tree is None:
+                tree = self._breaks.tree = Tree()
+            walk, position = self._start(tree)
+            self._building = Building(tree, walk, position, self.call.training, self._breaks)
+        return self._building.answer(run, question, tensors)
+
+    def decides(self, place: Site) -> bool:
+        """Return whether Python decides in a branch which way to go."""
+        return self._breaks.limits.decides(place)
+
+    def decide(self, places: Iterable[Site]) -> NoReturn:
+        """Have Python decide in branches from now on, and end this run of the function."""
+        self._breaks.limits.note_branching(places)
+        self._ended_by = signals.RestartSignal()
+        raise self._ended_by
+
+    def give_up(self, why: str) -> NoReturn:
+        """Have the function be plain Python from now on, and end this run of it."""
+        try:
+            self._breaks.limits.give_up(why)
+        except signals.GiveUpSignal as signal:
+            self._ended_by = signal
+            raise
+
+    def note_operators(self, count: int, line: str) -> None:
+        """Count the operators of a run; ends it where the call looks at data and is worth no more."""
+        if self._building is None:
+            return  # it has not looked at any
+        _, looks, steps = self._building.effort
+        if self._breaks.limits.is_too_much(count, looks, steps):
+            self.give_up(f"a call that looks at data comes to more than {count:,} operators, last at {line}, not "
+                         "counting what had to be traced again, and each is traced. Work on whole arrays (np.where, "
+                         "masks), or use jf.cond, jf.fori_loop and jf.while_loop.")
+
+
+def _differ_in_values(a: Trace, b: Trace) -> bool:
+    """Return whether two traces are of arguments that are alike but for texts, floats and lengths of lists.
+
+    Sizes and numbers of rounds are mostly few, and worth a trace each.
+    """
+    return (a.positional, a.keywords, _read(a)) == (b.positional, b.keywords, _read(b))
+
+
+def _read(trace: Trace) -> set[tuple[str, Hashable, Hashable]]:
+    """Return the arrays and numbers that a trace reads, with what it takes for granted of each."""
+    values = {f: v for f, v in trace.guarded_values.items() if not isinstance(v, float | complex)}
+    return {(str(s.source), s.meta.shape, values.get(f)) for f, s in trace.feeds.items()}

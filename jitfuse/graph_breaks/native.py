@@ -1,0 +1,104 @@
+"""The native side of a split function: which entries stand for its tree, and how Python goes on where they end.
+
+Owns when a tree becomes a table, and `NativeTree`, what a function keeps of it. Does not own tables
+(`jitfuse.graph_breaks.table`) or calls (`jitfuse.function.pipeline`).
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from jitfuse.backends.llvm.runtime.entries import Entry, Handler
+from jitfuse.base.records import Record
+from jitfuse.compile.guards.guard_tables import BoundEntry
+from jitfuse.graph_breaks.paths import Part, part_for
+from jitfuse.graph_breaks.signals import UnfitSignal
+from jitfuse.graph_breaks.table import Left, Table
+from jitfuse.graph_breaks.tree import Position, Tree, Walk
+from jitfuse.ir.program import RANDOM_STATE
+from jitfuse.random import state_feeds
+
+MAX_ENTRIES: Final = 16
+"""Entries of a function: they differ in what they expect of arguments and state."""
+
+GoOn = Callable[[Tree, Walk, Callable[[], Position], bool], Any]
+"""What answers a call in a mode from the position in a tree that a function arrives at; holds the function weakly."""
+
+
+class _Made(Record, eq=False):
+    bound: BoundEntry
+    training: bool
+    size: int
+
+
+class NativeTree:
+    """The entries that stand for a function's tree.
+
+    A table is made anew when calls have come to Python by ways that it does not have; as many calls as an eighth of
+    the tree has edges must have come since the last, so that making tables never takes longer than the calls. The first
+    table comes after a quarter of these. `torch` as in `jitfuse.graph_breaks.paths.part_for`.
+    """
+
+    def __init__(self, name: str, handler: Handler, go_on: GoOn, *, torch: bool) -> None:
+        self._name, self._handler, self._go_on, self._torch = name, handler, go_on, torch
+        self._made: dict[Hashable, _Made] = {}
+        self._size = self._walks = 0
+        self._wait = 1
+
+    def is_due(self, tree: Tree) -> bool:
+        """Note a call that was answered from Python; return whether it is time for a table."""
+        self._walks += 1
+        if tree.size != self._size:
+            self._size, self._wait = tree.size, max(1, tree.size // (8 if self._made else 32))
+        if self._walks < self._wait:
+            return False
+        self._walks, self._wait = 0, 2 * self._wait
+        return True
+
+    def make(self, tree: Tree, walk: Walk, key: Hashable, training: bool) -> Entry | None:
+        """Return an entry for calls like this one, where there is one; its table is new where the tree has grown."""
+        part = part_for(tree, walk, key, training, torch=self._torch)
+        known = None if part is None else self._made.get(part.identity)
+        if part is None or (known is None and len(self._made) >= MAX_ENTRIES):
+            return None
+        if known is not None and known.size == part.size:
+            return known.bound.entry
+        bound = BoundEntry(part.entrance, state_feeds(), self._handler) if known is None else known.bound
+        try:
+            plan = Table(part, bound, self._name, functools.partial(_leaving, part, self._go_on)).build()
+        except UnfitSignal:
+            return None
+        bound.entry.set_plan(training=training, plan=plan)
+        self._made[part.identity] = _Made(bound, training, part.size)
+        return bound.entry
+
+    def drop(self) -> None:
+        """Have no call enter the tables again."""
+        for made in self._made.values():
+            made.bound.entry.drop_plan(training=made.training)
+        self._made, self._size = {}, 0
+
+
+def _leaving(part: Part, go_on: GoOn, left: Left) -> Callable[[list[Any]], Any]:
+    return functools.partial(_leave, part, go_on, left)
+
+
+def _leave(part: Part, go_on: GoOn, left: Left, items: list[Any]) -> Any:
+    """Go on from Python with a call whose answer no way belongs to; return its result."""
+    given = iter(items)
+    args = tuple(next(given) for _ in range(part.entrance.positional))
+    kwargs = {name: next(given) for name in part.entrance.keywords}
+    walk = Walk(args, kwargs, state_feeds()[RANDOM_STATE])
+    walk.bound = {feed: next(given) for feed in left.feeds}
+    walk.met(way.edge for way in part.ways if way.edge.conditions is not None)
+    kept = tuple(next(given) for _ in range(left.kept))
+    asked = [next(given) if feed is None else walk.bound[feed] for feed in left.asked]
+    if left.drawn:
+        walk.drawn = next(given)
+
+    def arrive() -> Position:
+        answer = walk.goes_on(left.state, kept, asked)
+        return Position(left.state, answer, answer.key)
+
+    return go_on(part.tree, walk, arrive, part.training)

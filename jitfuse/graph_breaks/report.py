@@ -1,0 +1,46 @@
+"""The tree of a split function as text: a part of `FusedFunction.explain`. Decides nothing."""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jitfuse.graph_breaks.compiled_subgraph import Segment
+from jitfuse.graph_breaks.tree import Edge, State, Tree
+from jitfuse.ir.formats.text import step_text
+
+
+def tree_report(tree: Tree, number: Mapping[Segment, int]) -> str:
+    """Return the states with their answers, indented by depth, then the segments; `number` numbers these."""
+    lines = ["segments by what Python saw", *("  " + line for line in _state(tree.start, number, {}))]
+    for segment, k in number.items():
+        program = segment.spec.trace.program
+        lines += ["", f"segment {k}", *("  " + step_text(program, step) for step in program.steps)]
+    return "\n".join(lines)
+
+
+def _state(state: State, number: Mapping[Segment, int], seen: dict[int, int]) -> Iterator[str]:
+    seen[id(state)] = len(seen)
+    for edges in state.edges.values():
+        for edge in edges:
+            yield from _edge(edge, state, number, seen)
+
+
+def _edge(edge: Edge, state: State, number: Mapping[Segment, int], seen: dict[int, int]) -> Iterator[str]:
+    runs = "nothing" if edge.segment is None else f"segment {number[edge.segment]}"
+    key = next(k for k, edges in state.edges.items() if edge in edges)
+    saw = "call" if state.question is None else _shown(key)
+    target = edge.target
+    if target is None or target.question is None:
+        yield f"{saw}: {runs}, then the result"
+    elif id(target) in seen:
+        yield f"{saw}: {runs}, then look {seen[id(target)]} again (a loop)"
+    else:
+        yield f"{saw}: {runs}, then look {len(seen)}: {target.question.what} at {target.question.place}"
+        yield from ("  " + line for line in _state(target, number, seen))
+
+
+def _shown(key: object) -> str:
+    assert isinstance(key, tuple)
+    found = key[1]
+    if isinstance(found, tuple) and found and isinstance(found[0], str):
+        return str(found[1]) if len(found) == 2 else f"{found[0]}{list(found[1])}"
+    return ", ".join(map(str, found)) if isinstance(found, tuple) else str(found)

@@ -1,0 +1,72 @@
+"""What the steps of a program come to: how many are planned, and whether writes at places that data says are most.
+
+A kernel stores at places that its launch knows, so `x[i] = v` with an `i` from data goes over all of `x`, where NumPy
+touches one element; but in loops of the program, which store single elements in place.
+Owns the estimate. Does not own what follows from it (`jitfuse.graph_breaks.budget`).
+"""
+from __future__ import annotations
+
+from typing import Final
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.dtypes import COMPONENT, itemsize
+from jitfuse.ir.operators.ops import HOLD_PROGRAMS
+from jitfuse.ir.program import FusedProgram, Meta
+
+_VIEWS: Final = frozenset({"reshape", "transpose", "broadcast_to", "slice"})
+_STEP: Final = 512
+"""Bytes that a processor moves while a small step takes its turn."""
+_MANY: Final = 16
+"""Writes up to which a call takes no harm."""
+LARGE: Final = 1 << 17
+"""Bytes that are gone over in some 10 µs: NumPy writes an element in one."""
+_MUCH: Final = 1 << 26
+_SHARE: Final = 8
+
+
+COMPLEX: Final = 6
+"""Steps over real numbers that one over complex numbers becomes on average."""
+
+
+def planned(program: FusedProgram) -> int:
+    """Return about how many steps kernels are planned of, loops counted as one."""
+    if program.dtypes.isdisjoint(COMPONENT):
+        return len(program.steps)
+    meta = program.meta
+    return sum([COMPLEX if meta[step.result_ids[0]].dtype in COMPONENT else 1 for step in program.steps])
+
+
+class Touched(NamedTuple):
+    """Writes at places that data says, the bytes that they go over, and the bytes of everything else."""
+
+    writes: int
+    over: int
+    others: int
+
+    @property
+    def is_waste(self) -> bool:
+        """Whether plain Python would do the same in far less time: many writes, into large arrays, and little else."""
+        return (self.writes >= _MANY and self.over > _MUCH and self.over > self.writes * LARGE
+                and self.over > _SHARE * self.others)
+
+
+def touched(program: FusedProgram) -> Touched:
+    """Return what one run touches; loops that were rolled count with all of their rounds."""
+    writes = over = others = 0
+    for step in program.steps:
+        name = step.op_name
+        if name == "scatter":
+            writes, over = writes + 1, over + _bytes(program.meta[step.result_ids[0]])
+        elif name == "rolled_loop":
+            body, length = step.attr("body"), step.attr("length")
+            inside = touched(body)
+            writes, over, others = (a + length * b for a, b in zip((writes, over, others), inside, strict=True))
+        elif name == "update_slice":
+            others += _STEP + _bytes(program.meta[step.input_ids[1]])
+        elif name not in _VIEWS and name not in HOLD_PROGRAMS:
+            others += _STEP + sum(_bytes(program.meta[t]) for t in step.result_ids)
+    return Touched(writes, over, others)
+
+
+def _bytes(meta: Meta) -> int:
+    return meta.size * itemsize(meta.dtype)

@@ -1,0 +1,33 @@
+"""Which steps of a program a mode needs. Does not own when their values may be dropped."""
+from __future__ import annotations
+
+from jitfuse.ir.operators.ops import HOLD_PROGRAMS
+from jitfuse.ir.program import FusedProgram, OpStep
+
+
+def looks_at_mode(program: FusedProgram) -> bool:
+    """Return whether a step looks at the training flag, also within the programs that steps hold."""
+    for _, name, _, attrs, _, mode_sensitive, _ in program.steps:
+        if mode_sensitive:
+            return True
+        if name in HOLD_PROGRAMS and any(isinstance(v, FusedProgram) and looks_at_mode(v) for _, v in attrs):
+            return True
+    return False
+
+
+def live_steps(program: FusedProgram, training: bool) -> list[OpStep]:
+    """Return the steps that what a mode delivers depends on, in program order."""
+    needed = set(program.delivered(training))
+    live = []
+    for step in reversed(program.steps):
+        if not needed.isdisjoint(step.result_ids):
+            live.append(step)
+            needed.update(inputs_in_mode(step, training))
+    return live[::-1]
+
+
+def inputs_in_mode(step: OpStep, training: bool) -> tuple[int, ...]:
+    """Return the operands that a step reads; a select reads the same one twice and never the other mode's."""
+    if step.op_name == "mode_select" and len(step.input_ids) == 2:
+        return (step.input_ids[0 if training else 1],) * 2
+    return step.input_ids

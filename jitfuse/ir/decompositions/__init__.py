@@ -1,0 +1,1 @@
+"""How composite operators are written in simpler ones, over AbstractTensor methods."""

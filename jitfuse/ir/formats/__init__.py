@@ -1,0 +1,1 @@
+"""Programs as text, JSON, MessagePack and pictures, and read back."""

@@ -1,0 +1,98 @@
+"""Kernel forms as canonical bytes, and read back from them, which come from a file: data, never evaluated."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jitfuse.errors import JitfuseError
+from jitfuse.ir.formats.floats import float_text, text_float
+from jitfuse.ir.kernels.form import Axis, KernelForm, Operand, Sweep
+from jitfuse.ir.kernels.stages import Contraction, Instr, Reduction, Stage
+
+_WORDS = (("'", '"'), ("None", "null"), ("True", "true"), ("False", "false"))
+
+
+def form_bytes(form: KernelForm) -> bytes:
+    """Return a form as canonical text; equal forms give equal bytes in every process."""
+    return repr(_plain(form)).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, KernelForm):
+        return {
+            "version": value.version, "grid": _plain(value.grid), "inner": _plain(value.inner),
+            "lane_axis": value.lane_axis, "operands": _plain(value.operands), "params": list(value.params),
+            "stages": _plain(value.stages), "keeps": list(value.keeps), "contracted": _plain(value.contracted),
+            "then": _plain(value.then), "link": list(value.link),
+            "sweep": _plain(value.sweep),
+        }
+    if isinstance(value, Axis):
+        return value.extent
+    if isinstance(value, Operand):
+        return [value.dtype, "".join(value.strides), value.out]
+    if isinstance(value, Instr):
+        return [value.op, value.dtype, list(value.args), _plain(value.imm)]
+    if isinstance(value, Reduction):
+        places = [list(value.store_to), list(value.load_from)]
+        return [value.combine, value.dtype, list(value.values), value.phase, *places]
+    if isinstance(value, Stage):
+        return [value.kind, _plain(value.body), _plain(value.reductions), value.contraction and [*value.contraction]]
+    if isinstance(value, float):
+        return ["f", float_text(value)]
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def form_of(data: bytes) -> KernelForm:
+    """Return the form with exactly these canonical bytes. Raises JitfuseError where there is none."""
+    try:
+        text = data.decode("ascii")
+        for python, plain in _WORDS:  # no string of a form holds a quote or one of these words
+            text = text.replace(python, plain)
+        form = _form(json.loads(text))
+        if form.canonical_bytes == data:
+            return form
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError):
+        pass
+    raise JitfuseError("these bytes are no kernel form")
+
+
+def _form(value: dict[str, Any]) -> KernelForm:
+    return KernelForm(
+        grid=_axes(value["grid"]), inner=_axes(value["inner"]), lane_axis=value["lane_axis"],
+        operands=tuple([Operand(dtype, tuple(strides), out) for dtype, strides, out in value["operands"]]),
+        params=tuple(value["params"]), stages=tuple([_stage(*stage) for stage in value["stages"]]),
+        keeps=tuple(value["keeps"]), contracted=_axes(value["contracted"]),
+        then=None if value["then"] is None else _form(value["then"]), link=(value["link"][0], value["link"][1]),
+        sweep=None if value["sweep"] is None else _sweep(*value["sweep"]),
+        version=value["version"],
+    )
+
+
+def _sweep(carried: list[list[int]], steps: list[int | None], counted: list[int]) -> Sweep:
+    return Sweep(tuple([(read, written) for read, written in carried]), tuple(steps), tuple(counted))
+
+
+def _axes(value: list[int | None]) -> tuple[Axis, ...]:
+    return tuple([Axis(extent) for extent in value])
+
+
+def _stage(kind: str, body: list[Any], reductions: list[Any], contraction: list[Any] | None) -> Stage:
+    made = tuple([Instr(op, dtype, tuple(args), _immediate(imm)) for op, dtype, args, imm in body])
+    reduced = tuple([_reduction(*fields) for fields in reductions])
+    return Stage(kind, made, reduced, None if contraction is None else Contraction(*contraction))
+
+
+def _reduction(
+    combine: str, dtype: str, values: list[int], phase: str, store_to: list[int], load_from: list[int]
+) -> Reduction:
+    return Reduction(combine, dtype, tuple(values), phase, tuple(store_to), tuple(load_from))
+
+
+def _immediate(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    if len(value) == 2 and value[0] == "f" and isinstance(value[1], str):
+        return text_float(value[1])
+    return tuple([_immediate(item) for item in value])

@@ -1,0 +1,159 @@
+"""The kernel form: the only thing that a backend sees.
+
+A kernel runs over independent *grid* axes. At each grid point it carries out a sequence of stages; `map`,
+`reduce` and `scan` stages loop over the *inner* axes, which all stages share, `point` stages do not loop. A `scan`
+stage holds scans, and reductions too where there are some: its inner points come one after the other, in row-major
+order. Bodies are SSA: values are numbered through all stages, each instruction and each reduction result taking the
+next number.
+A kernel may begin with a `contract` stage: it sweeps *contracted* axes besides, and leaves a sum of products for
+every grid and inner point in scratch row 0, from where later stages take it (`kept`).
+Sizes, strides and scalar literals are run-time words, so that a form stands for every shape of its class.
+
+Exact sizes never appear: an extent is None (a run-time size) or a static extent from 1 to 4. A stride class
+per operand and axis is ``"0"`` (the axis does not move the operand), ``"1"`` (adjacent elements), ``"2"`` to ``"4"``
+(that many elements apart, along the lanes of what is read) or ``"n"`` (a run-time stride in bytes). Does not own how
+forms are made (`jitfuse.plans`) or run (`jitfuse.backends`).
+
+What stages hold, and which instructions there are: `jitfuse.ir.kernels.stages`. The order of words of a launch:
+`jitfuse.ir.kernels.launch_arguments`.
+"""
+from __future__ import annotations
+
+from typing import Final
+
+from jitfuse.base.digests import hex_digest
+from jitfuse.base.lazy import cached_property
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.ir.kernels.launch_arguments import LaunchWords
+from jitfuse.ir.kernels.stages import Contraction, Instr, NumberedStage, Reduction, Stage
+
+FORM_VERSION: Final = 3
+MAX_STATIC_EXTENT: Final = 4
+
+
+class Axis(NamedTuple):
+    """One axis of the index space: run-time extent (None) or a static one from 1 to 4."""
+
+    extent: int | None = None
+
+
+class Operand(NamedTuple):
+    """One memory operand: an address, a stride class for every axis (grid, then inner), and its direction."""
+
+    dtype: str
+    strides: tuple[str, ...]
+    out: bool = False
+
+    def elements_apart(self, axis: int) -> int | None:
+        """Return the stride along an axis in elements, None where only a launch knows it."""
+        return None if self.strides[axis] == "n" else int(self.strides[axis])
+
+
+class Sweep(NamedTuple):
+    """How a loop goes through the operands of the kernel that runs it.
+
+    carried  pairs of operands of one element each, the one read and the other written: beyond the first iteration, a
+             load from the one gives what the iteration before has stored to the other. An iteration is one unit then
+    steps    for each operand which of the launch's steps, in bytes, it moves on by in each iteration; None for none
+    counted  operands that give, in each iteration, the number in memory plus the number of the iteration
+    """
+
+    carried: tuple[tuple[int, int], ...]
+    steps: tuple[int | None, ...]
+    counted: tuple[int, ...] = ()
+
+    @property
+    def step_count(self) -> int:
+        """How many steps a launch has."""
+        return 1 + max((step for step in self.steps if step is not None), default=-1)
+
+
+class KernelForm(Record, frozen=True, eq=False):
+    """A kernel for every shape of its class. `lane_axis` is the axis that vector lanes run along.
+
+    `then`: a second form over the same grid that runs after this one, block of rows by block of rows; what this one
+    stores to its operand `link[0]` the second one loads from its operand `link[1]`, and no memory but scratch ever
+    holds it. Such a launch has the addresses of all other operands, then the other words of the first form, of the
+    second, and the bytes of scratch between them.
+
+    `sweep`, where it is not None: the first grid axis counts the iterations of a loop, which come in order, in one
+    thread: what one has stored later ones load, and the first that reports a status ends the launch. An operand that
+    moves along this axis, or whose memory is written meanwhile, has the class "n" there.
+    """
+
+    grid: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    lane_axis: int
+    operands: tuple[Operand, ...]
+    params: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    keeps: tuple[str, ...] = ()
+    contracted: tuple[Axis, ...] = ()
+    then: KernelForm | None = None
+    link: tuple[int, int] = (0, 0)
+    sweep: Sweep | None = None
+    version: int = FORM_VERSION
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """Grid axes, then inner axes, then contracted axes."""
+        return self.grid + self.inner + self.contracted
+
+    @property
+    def contraction(self) -> Contraction | None:
+        """The contraction that the kernel begins with, if there is one."""
+        return self.stages[0].contraction if self.stages else None
+
+    @cached_property
+    def numbered(self) -> tuple[NumberedStage, ...]:
+        """The stages with the numbers of their values."""
+        number, result = 0, []
+        for stage in self.stages:
+            body = list(enumerate(stage.body, number))
+            number += len(stage.body)
+            reductions = []
+            for r in stage.reductions:
+                reductions.append((number, r))
+                number += max(1, len(r.values))
+            result.append(NumberedStage(stage, body, reductions))
+        return tuple(result)
+
+    @cached_property
+    def instructions(self) -> tuple[Instr | Reduction, ...]:
+        """What makes each value number: an instruction, or the reduction whose result it is."""
+        made: list[Instr | Reduction] = []
+        for stage in self.stages:
+            made += stage.body
+            for r in stage.reductions:
+                made += [r] * max(1, len(r.values))
+        return tuple(made)
+
+    @cached_property
+    def words(self) -> LaunchWords:
+        """The places of a launch's words."""
+        return LaunchWords(self)
+
+    @cached_property
+    def canonical_bytes(self) -> bytes:
+        """The form as canonical text; equal forms give equal bytes in every process."""
+        from jitfuse.ir.kernels.codec import form_bytes
+
+        return form_bytes(self)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """The digest of the canonical bytes, in hexadecimal."""
+        return hex_digest(self.canonical_bytes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KernelForm):
+            return NotImplemented
+        return self.canonical_bytes == other.canonical_bytes
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
+    def __str__(self) -> str:
+        from jitfuse.ir.kernels.text import form_text
+
+        return form_text(self)

@@ -1,0 +1,41 @@
+"""What the values of a kernel form refer to: the operands of loads and stores, and what values are computed from.
+
+Owns the reading of immediates and the walk back from values. Does not own the form (`jitfuse.ir.kernels.form`), or what
+a backend concludes.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.stages import Instr
+
+
+class Access(NamedTuple):
+    """The immediate of a load or store: the operand, which optional arguments follow, which component is loaded."""
+
+    operand: int
+    offset: bool
+    mask: bool
+    part: int | None = None
+
+
+def access(instr: Instr) -> Access:
+    """Return what a load or store refers to."""
+    imm: Any = instr.imm
+    return Access(int(imm[0]), bool(imm[1]), bool(imm[2]), imm[3] if len(imm) > 3 else None)
+
+
+def needed(form: KernelForm, values: Iterable[int]) -> frozenset[int]:
+    """Return the numbers of these values and of all that they are computed from, through reductions too."""
+    found: set[int] = set()
+    stack = list(values)
+    while stack:
+        number = stack.pop()
+        if number not in found:
+            found.add(number)
+            made = form.instructions[number]
+            stack += made.args if isinstance(made, Instr) else made.values
+    return frozenset(found)

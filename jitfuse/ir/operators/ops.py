@@ -1,0 +1,41 @@
+"""The op table: one row for every operator, which everything else reads.
+
+A row gives the name (an AbstractTensor method), arity, kind, attributes with defaults, the inference rule,
+the NumPy reference, how exact results are, what an element costs in a kernel, and for composite operators the
+decomposition, written over AbstractTensor methods. Methods, verifier, printer, interpreter, kernels, plans, tests and
+the support table all come from here. What a row holds is in
+`jitfuse.ir.operators.op`, the rows are in `jitfuse.ir.operators`.
+"""
+from __future__ import annotations
+
+from jitfuse.ir.operators import elementwise as elementwise  # at once: there is hardly a program without any
+from jitfuse.ir.operators.families import FAMILIES
+from jitfuse.ir.operators.op import (
+    CONTRACTION,
+    CONTROL,
+    CREATION,
+    ELEMENTWISE,
+    LIBRARY,
+    MODE,
+    ON_HOST,
+    RANDOM,
+    REDUCTION,
+    REQUIRED,
+    SCAN,
+    UPDATE,
+    VARIADIC,
+    VIEW,
+    Infer,
+    Op,
+    get,
+    names,
+    table,
+)
+
+HOLD_PROGRAMS = frozenset(FAMILIES["control"])
+"""Loops and branches: operators that hold programs, and may have several results."""
+
+__all__ = [
+    "CONTRACTION", "CONTROL", "CREATION", "ELEMENTWISE", "HOLD_PROGRAMS", "LIBRARY", "MODE", "ON_HOST", "RANDOM",
+    "REDUCTION", "REQUIRED", "SCAN", "UPDATE", "VARIADIC", "VIEW", "Infer", "Op", "get", "names", "table",
+]

@@ -1,0 +1,1 @@
+"""Rules of dtypes and shapes: what results of operators look like."""

@@ -1,0 +1,99 @@
+"""Scatters at few places as updates of one block each, or as choices among all elements, which kernels fuse; the host
+carries out the others."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.ir.rules import shape_rules
+from jitfuse.passes.array.rewrite import BuilderTensor, ProgramBuilder, rewrite
+
+PLACES: Final = 4
+"""Places up to which a choice for each of them costs less than the host's scatter, which copies the array too."""
+
+
+def place_few(program: FusedProgram) -> FusedProgram:
+    """Replace `scatter` at up to a few places: in order, so that the last value at a place stays.
+
+    Where indices are those of the first axes, a block of the last ones is updated, which can be done in place.
+    """
+    if "scatter" not in program.op_names:
+        return program
+
+    def visit(builder: ProgramBuilder, step: OpStep, inputs: tuple[int, ...]) -> int | None:
+        if step.op_name != "scatter" or step.attr("combine") != "set":
+            return None
+        x, value, *indices = (builder.tensor(i) for i in inputs)
+        common = shape_rules.broadcast("scatter", [i.shape for i in indices])
+        if 0 in x.shape:  # a kernel without elements checks no index
+            return None
+        if not x.ndim or value.dtype != x.dtype or len(common) > 1 or not 1 <= math.prod(common) <= PLACES:
+            return None
+        axes, place = step.attr("axes"), step.attr("place")
+        value = value.reshape((*(1,) * (x.ndim - len(axes) + len(common) - value.ndim), *value.shape))
+        for k in range(math.prod(common)):
+            here = [_part(i, 0, k) if i.ndim else i for i in indices]
+            new = _part(value, place, k) if common else value
+            x = _updated(x, new, here) if axes == tuple(range(len(axes))) else _placed(x, new, here, axes)
+        return int(x.id)
+
+    return rewrite(program, visit)
+
+
+def _updated(x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
+    """Return x with a block of its last axes replaced, at one place on each of the first axes."""
+    block = x.shape[len(indices) :]
+    if value.shape != block:
+        value = value.call("broadcast_to", shape=block)
+    made: BuilderTensor = x.call("update_at", value, _flat_place(x, indices))
+    return made
+
+
+def _part(x: BuilderTensor, axis: int, k: int) -> BuilderTensor:
+    """Return the k-th part along an axis, which goes; of an axis of extent 1 the only one."""
+    starts = tuple((k if n > 1 else 0) if a == axis else 0 for a, n in enumerate(x.shape))
+    counts = tuple(1 if a == axis else n for a, n in enumerate(x.shape))
+    part = x.call("slice", starts=starts, steps=(1,) * x.ndim, counts=counts)
+    shape = tuple(n for a, n in enumerate(x.shape) if a != axis)
+    made: BuilderTensor = part.call("reshape", shape=shape)
+    return made
+
+
+def _flat_place(x: BuilderTensor, indices: Sequence[BuilderTensor]) -> BuilderTensor:
+    """Return the place of an element among all in C order."""
+    flat = None
+    for axis, index in enumerate(indices):
+        at = _checked(x, axis, index)
+        if flat is not None:
+            extent = x.create("extent", value=x.shape[axis], dtype="int64", weak=False)
+            at = flat.call("multiply", extent).call("add", at)
+        flat = at
+    assert flat is not None
+    return flat
+
+
+def _checked(x: BuilderTensor, axis: int, index: BuilderTensor) -> BuilderTensor:
+    """Return an index along an axis from 0 on; a gather from all of them, which lie along that axis, checks it."""
+    places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
+    lead = places.call("reshape", shape=(*(1,) * axis, x.shape[axis]))
+    made: BuilderTensor = lead.call("gather", index, axes=(axis,), place=axis).call("reshape", shape=())
+    return made
+
+
+def _placed(
+    x: BuilderTensor, value: BuilderTensor, indices: Sequence[BuilderTensor], axes: tuple[int, ...]
+) -> BuilderTensor:
+    """Return x with a value at one place on each of some axes."""
+    rest = iter(value.shape)
+    value = value.call("reshape", shape=tuple(1 if a in axes else next(rest) for a in range(x.ndim)))
+    chosen = None
+    for axis, index in zip(axes, indices, strict=True):
+        at = _checked(x, axis, index)
+        places = x.create("arange", start=0, step=1, count=x.shape[axis], dtype="int64")
+        is_there = places.call("reshape", shape=(x.shape[axis], *(1,) * (x.ndim - axis - 1))).call("equal", at)
+        chosen = is_there if chosen is None else chosen.call("logical_and", is_there)
+    assert chosen is not None
+    made: BuilderTensor = chosen.call("where", value, x)
+    return made

@@ -1,0 +1,1 @@
+"""Complex numbers written in real steps, with NumPy's results."""

@@ -1,0 +1,1 @@
+"""What a fused function tells of itself: explanations, reasons for new signatures, exported source."""

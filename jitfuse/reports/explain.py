@@ -1,0 +1,156 @@
+"""The readable report of a compiled signature, and the list of its kernels.
+
+Owns the texts of `FusedFunction.explain` and `FusedFunction.kernels`. Decides nothing.
+"""
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.cache import Entry
+from jitfuse.compile.objects.described import Described
+from jitfuse.compile.planning import all_launches
+from jitfuse.ir.formats.text import step_text
+from jitfuse.ir.kernels.form import KernelForm
+from jitfuse.ir.kernels.text import form_text
+from jitfuse.ir.program import FusedProgram
+from jitfuse.plans import HostCall, Launch, RuntimePlan
+
+
+@dataclass(frozen=True)
+class Kernel(Described):
+    """One compiled kernel: `source` is LLVM IR, `asm` its assembly; `Described` has what the cache says of it."""
+
+    key: str
+    backend: str
+    compile_ms: float
+    from_cache: bool
+    form: KernelForm = field(repr=False)
+    _object: Any = field(repr=False)
+
+    @property
+    def entry(self) -> Entry:
+        """The object that holds the kernel, as the cache has it."""
+        entry: Entry = self._object.entry
+        return entry
+
+    @property
+    def source(self) -> str:
+        """The LLVM IR of the object that holds the kernel."""
+        return str(self._object.source)
+
+    @functools.cached_property
+    def asm(self) -> str:
+        """The assembly of the object that holds the kernel."""
+        return str(self._object.assembly)
+
+
+def kernels_of(specs: Iterable[Any]) -> tuple[Any, ...]:
+    """Return each kernel of some specialisations once, in the order in which they were made."""
+    found: dict[tuple[str, int], Any] = {}
+    for spec in reversed(list(specs)):
+        for mode in spec.plans.values():
+            places = mode.kernels.places if mode.kernels is not None else ()
+            for form, (made, k) in zip(mode.forms if places else (), places, strict=True):
+                kernel = Kernel(made.key, "llvm", made.compile_ms, made.from_cache, form, made)
+                found.setdefault((made.key, k), kernel)
+        for plan in spec.gpu_plans.values():
+            for kernel in plan.kernels:
+                found.setdefault((kernel.key, 0), kernel)
+    return tuple(found.values())
+
+
+class Section(NamedTuple):
+    """A part of the report: its title and its lines."""
+
+    title: str
+    lines: Sequence[str]
+
+
+def heading(function: Any, spec: Any, training: bool) -> str:
+    """Return the report's first line."""
+    return f"{function.name}, {'training' if training else 'evaluation'}, traced in {spec.trace.trace_ms:.2f} ms"
+
+
+def report(spec: Any, plan: RuntimePlan) -> list[Section]:
+    """Return the report of one mode of one signature, whose plan on its device is given."""
+    trace = spec.trace
+    sections = [
+        Section("program (as written)", _steps(trace.program)),
+        Section("feeds", _feeds(trace)),
+        Section("guards", [str(g) for g in trace.guards] + _values(trace)),
+        Section("bound by each call", [str(effect.place) for effect in trace.result.effects]),
+        Section(f"plan: {plan.kind}", [*_score(plan), *_plan_steps(plan)]),
+        Section("refused merges", _refusals(plan)),
+        Section("memory", _memory(plan)),
+        Section("kernels", [line for k in _distinct(plan) for line in form_text(k.form).split("\n")]),
+    ]
+    return [section for section in sections if section.lines]
+
+
+def explain(function: Any, spec: Any, training: bool, plan: RuntimePlan) -> str:
+    """Return the report as text."""
+    parts = ["\n".join([s.title, *("  " + line for line in s.lines)]) for s in report(spec, plan)]
+    return "\n\n".join([heading(function, spec, training), *parts])
+
+
+def _steps(program: FusedProgram) -> list[str]:
+    return [step_text(program, s) for s in program.steps]
+
+
+def _feeds(trace: Any) -> list[str]:
+    return [f"%{feed}: {source.meta} from {source.source}" for feed, source in trace.feeds.items()]
+
+
+def _values(trace: Any) -> list[str]:
+    def shown(value: Any) -> str:
+        return "the same elements" if isinstance(value, bytes) else repr(value)
+
+    looked = trace.guarded_values.items()
+    return [f"{trace.feeds[feed].source} == {shown(value)} (Python looked at it)" for feed, value in looked]
+
+
+def _score(plan: RuntimePlan) -> list[str]:
+    s = plan.score
+    lines = [f"estimated {s.time_ns} ns, {s.kernels} kernel(s) and library calls, peak {s.peak_bytes} B"]
+    lines += [f"instead of: {kind}, estimated {lost.time_ns} ns" for kind, lost in plan.losers]
+    return lines
+
+
+def _plan_steps(plan: RuntimePlan) -> list[str]:
+    lines = []
+    for k, step in enumerate(plan.steps):
+        if isinstance(step, HostCall):
+            shapes = ", ".join(str(o.layout.shape) for o in step.inputs)
+            lines.append(f"{k}: {'step' if step.bodies else 'library call'} {step.name} on {shapes}")
+            for name, body in step.bodies:
+                lines += [f"  {name}", *(f"    {line}" for line in _plan_steps(body))]
+        else:
+            lines.append(_launch_line(k, step))
+    lines += [_launch_line(len(plan.steps) + k, c) + " (written at the end)" for k, c in enumerate(plan.commits)]
+    return lines
+
+
+def _launch_line(k: int, launch: Launch) -> str:
+    space = " x ".join(map(str, launch.sizes))
+    operations = sum(1 for s in launch.form.stages for i in s.body if i.op not in ("load", "store", "param", "const"))
+    return f"{k}: kernel {launch.form.content_hash[:12]} over {space}: {operations} ops, {launch.bytes_moved} B moved"
+
+
+def _refusals(plan: RuntimePlan) -> list[str]:
+    shown = dict.fromkeys((r.step, r.reason) for r in plan.refusals)
+    named = {s.step_id: s for s in plan.program.steps}
+    return [f"{named[step].op_name} (step {step}): {reason.value}" for step, reason in shown if step in named]
+
+
+def _memory(plan: RuntimePlan) -> list[str]:
+    lines = [f"arena {plan.arena_bytes} B"] if plan.arena_bytes else []
+    lines += [f"{kind} {number} at {offset}" for (kind, number), offset in plan.offsets.items()]
+    return lines
+
+
+def _distinct(plan: RuntimePlan) -> list[Launch]:
+    return list({launch.form.content_hash: launch for launch in all_launches(plan)}.values())

@@ -1,0 +1,156 @@
+"""What a fused function tells about itself, and how it is made ready without a call.
+
+Owns what the public methods of `FusedFunction` beside the call do. Does not own the reports' texts
+(`jitfuse.reports.explain`, `jitfuse.reports.misses`) or signatures.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jitfuse.base import background
+from jitfuse.compile import interface as compiler
+from jitfuse.errors import UntraceableError
+from jitfuse.function import native
+from jitfuse.function.adapters import materialise_specs
+from jitfuse.function.call import Call, normalise
+from jitfuse.function.parts import Parts
+from jitfuse.function.pipeline import runs_on_gpu
+from jitfuse.graph_breaks.call_path import Path
+from jitfuse.ir.program import FusedProgram
+from jitfuse.tracing.interruption import working
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.trace import Trace
+
+T = TypeVar("T")
+
+
+def report(of: Callable[[Call], T], parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    """Return what is told of a call, under the key that brings the state of the global RNG where it draws from it."""
+    with working():
+        given = parts.definition.split_mode(args, kwargs)
+        call = normalise(parts, *given)
+        try:
+            return of(call)
+        except UntraceableError:
+            if not call.must_bring_global_rng():
+                raise
+        return of(normalise(parts, *given))
+
+
+def traced(call: Call) -> Trace:
+    """Return the trace of a call, which is made where it is new; nothing is compiled."""
+    with call.table.lock:
+        spec = call.table.find(call, any_mode=True)
+        return spec.trace if spec is not None else call.table.trace_whole(call)
+
+
+def program(call: Call) -> FusedProgram:
+    """Return the program of a call."""
+    made = traced(call).program
+    assert isinstance(made, FusedProgram)
+    return made
+
+
+def export(call: Call, function: Any, path: str | os.PathLike[str] | None) -> str:
+    """Return a call as Python source, and write it to a file where one is named."""
+    from jitfuse.reports.export import export_call
+
+    text = export_call(function, traced(call), call.training)
+    if path is not None:
+        from jitfuse.base.files import write_whole
+
+        write_whole(path, text)
+    return text
+
+
+def explain(call: Call, function: Any, html: str | os.PathLike[str] | None) -> str:
+    """Return the report of how a call runs; compile it where it is new."""
+    from jitfuse.reports.explain import explain, kernels_of
+
+    table, training = call.table, call.training
+    with table.lock:
+        split = _explain_breaks(call)
+        if split is not None:
+            return split
+        spec = table.find_or_trace(call)
+        if runs_on_gpu(call, spec):
+            from jitfuse.function.on_gpu import gpu_call
+
+            made = gpu_call(call, spec).plan()
+            plan, kernels = made.plan, tuple(made.kernels)
+        else:
+            table.compile(spec, training)
+            plan, kernels = spec.plans[training].runtime, kernels_of([spec])
+        if html is not None:
+            from jitfuse.reports.explain_html import write_page
+
+            write_page(html, function, spec, training, plan, kernels)
+        return explain(function, spec, training, plan)
+
+
+def _explain_breaks(call: Call) -> str | None:
+    """Return the report of a function whose calls with such arguments have been split, or run as plain Python.
+
+    None of any other.
+    """
+    table, breaks, plain = call.table, call.table.breaks, ""
+    name = table.definition.name
+    if breaks.limits.plain is not None and table.find(call) is None:
+        plain = f"{name} runs as plain Python: {breaks.limits.plain}"
+    if breaks.tree is None or not Path(call).is_known(breaks.tree):
+        return plain or None
+    from jitfuse.graph_breaks.report import tree_report
+
+    title = f"{name}, {'training' if call.training else 'evaluation'}, split where Python looks at data"
+    title += f"\n{plain}" if plain else ""
+    return f"{title}\n\n{tree_report(breaks.tree, {s: k for k, s in enumerate(breaks.segments.values())})}"
+
+
+def warm(parts: Parts, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Trace, compile and store for these arguments, without running anything."""
+    report(_warm, parts, *materialise_specs(args, kwargs))
+    background.wait()
+
+
+def _warm(call: Call) -> None:
+    table = call.table
+    with table.lock:
+        spec = table.find_or_trace(call)
+        if runs_on_gpu(call, spec):
+            from jitfuse.function.on_gpu import gpu_call
+
+            with table.counters.counting():
+                gpu_call(call, spec).prepare()
+            return
+        table.compile(spec, call.training)
+        if native.is_supported:
+            compiler.native_runtime()
+
+
+def stats(parts: Parts) -> dict[str, int]:
+    """Return the counts of all tables together."""
+    entries = {id(one): one for table in parts.tables for one in (table.entries, table.function_entries)}
+    launches = parts.counters.launches + sum(one.launches for one in entries.values())
+    launches += sum(table.breaks.launches for table in parts.tables)
+    return {**parts.counters.counts, "launches": launches}
+
+
+def kernels(parts: Parts) -> tuple[Any, ...]:
+    """Return every kernel that the tables have compiled or loaded."""
+    from jitfuse.reports.explain import kernels_of
+
+    return tuple(kernel for table in parts.tables for kernel in kernels_of(
+        [*table.specs, *(segment.spec for segment in table.breaks.segments.values())]))
+
+
+def explain_miss(parts: Parts) -> str:
+    """Return why the last call that was new was new."""
+    from jitfuse.reports.misses import explain_miss
+
+    counters, options = parts.counters, parts.definition.options
+    entries = {kernel.key: kernel.entry for kernel in kernels(parts)}
+    missed = [(made.key, entries.get(made.key)) for made in counters.missed]
+    return explain_miss(parts.definition.name, len(parts.specs), counters.why_new, missed, options.cache)

@@ -1,1 +1,0 @@
-"""Programs that are split where Python looks at traced data: see docs/graph-breaks.md."""

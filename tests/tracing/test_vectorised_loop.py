@@ -1,0 +1,607 @@
+"""Loops whose iterations are computed side by side: what Python's loop computes bit by bit, only where that holds."""
+from __future__ import annotations
+
+import linecache
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from outcomes import outcome
+
+import jitfuse as jf
+from jitfuse.tracing.control.vectorise import vectorised_loop
+
+SIZES = (0, 1, 3, 4, 5, 17, 40)
+SCALE = 0.5
+
+
+@pytest.fixture
+def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Whether loops have been spread that were tried, in order."""
+    found: list[bool] = []
+    original = vectorised_loop.spread
+
+    def noted(*args: Any) -> Any:
+        made = original(*args)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr("jitfuse.tracing.control.loop_capture.vectorised_loop.spread", noted)
+    yield found
+
+
+def same(a: Any, b: Any) -> None:
+    """Compare results of any nesting: types, dtypes and bits, but for signs of NaN and 1 ulp of functions."""
+    assert type(a) is type(b), (a, b)
+    if isinstance(a, tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b):
+            same(x, y)
+        return
+    one, two = np.asarray(a), np.asarray(b)
+    assert (one.dtype, one.shape) == (two.dtype, two.shape)
+    if one.dtype.kind in "fc":
+        np.testing.assert_array_equal(np.isnan(one), np.isnan(two))
+        np.testing.assert_array_max_ulp(*(np.nan_to_num(v.view(v.real.dtype)) for v in (one, two)), maxulp=2)
+    else:
+        np.testing.assert_array_equal(one, two)
+
+
+def check(function: Callable[..., Any], *arguments: Any) -> None:
+    fused = jf.fuse(function)
+    for _ in range(2):
+        plain, seen = ([np.copy(a) if isinstance(a, np.ndarray) else a for a in arguments] for _ in range(2))
+        want, got = outcome(function, *plain), outcome(fused, *seen)
+        if isinstance(want, Exception):
+            assert isinstance(got, type(want)), got
+        else:
+            assert not isinstance(got, Exception), got
+            same(want, got)
+            same(tuple(plain), tuple(seen))
+
+
+# ---------------------------------------------------------------- loops that are spread
+def table(x: Any, y: Any) -> Any:
+    d = np.empty((len(x), len(y)))
+    for i in range(len(x)):
+        for j in range(len(y)):
+            d[i, j] = np.sqrt((x[i] - y[j]) ** 2) / (1 + x[i] * x[i])
+    return d
+
+
+def product(x: Any, y: Any) -> Any:
+    a, b = np.outer(x, y), np.outer(y, x + 1)
+    c = np.zeros((len(x), len(x)))
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            total = 0.0
+            for k in range(a.shape[1]):
+                total += a[i, k] * b[k, j]
+            c[i, j] = total
+    return c
+
+
+def accumulated(x: Any, y: Any) -> Any:
+    a = np.outer(x, y)
+    c = np.zeros((len(x), len(y)))
+    for i in range(len(x)):
+        for k in range(len(y)):
+            for j in range(len(y)):
+                c[i, j] += a[i, k] * a[k % len(x), j]
+    return c
+
+
+def stencil(x: Any, y: Any) -> Any:
+    u = np.outer(x, y)
+    for _ in range(3):
+        v = u.copy()
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                v[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+        u = v
+    return u
+
+
+def pairs(x: Any, y: Any) -> Any:
+    p = np.stack([x, x * x + 1], axis=1)
+    f = np.zeros_like(p)
+    for i in range(len(p)):
+        for j in range(len(p)):
+            if i != j:
+                dx, dy = p[j, 0] - p[i, 0], p[j, 1] - p[i, 1]
+                w = 1.0 / (dx * dx + dy * dy + 0.5)
+                f[i, 0] += w * dx
+                f[i, 1] += w * dy
+    return f
+
+
+def nearest(x: Any, y: Any) -> Any:
+    labels = np.zeros(len(x), dtype=np.int64)
+    for i in range(len(x)):
+        best = np.inf
+        for c in range(len(y)):
+            d = (x[i] - y[c]) ** 2
+            if d < best:
+                best = d
+                labels[i] = c
+    return labels
+
+
+def counted(x: Any, y: Any) -> Any:
+    above = below = 0
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            above += 1
+        elif x[i] < -0.5:
+            below += 2
+    return above, below, above - below
+
+
+def triangle(x: Any, y: Any) -> Any:
+    concordant = 0
+    a = np.zeros((len(x), len(x)))
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            a[i, j] = x[i] * x[j]
+            if x[i] < x[j]:
+                concordant += 1
+    return a, concordant
+
+
+def lower(x: Any, y: Any) -> Any:
+    a = np.ones((len(x), len(x)), dtype=np.float32)
+    for i in range(len(x)):
+        for j in range(i):
+            a[i, j] = x[i] - j
+    return a
+
+
+def summed(x: Any, y: Any) -> Any:
+    s = 0.0
+    for i in range(len(x)):
+        s += math.sin(x[i]) * x[i]
+    return s
+
+
+def summed_downwards(x: Any, y: Any) -> Any:
+    s = np.float32(0)
+    for i in range(len(x) - 1, -1, -1):
+        s += np.float32(x[i])
+    return s, i if len(x) else None
+
+
+def windows(x: Any, y: Any) -> Any:
+    out = np.zeros(max(len(x) - 2, 0))
+    for i in range(len(out)):
+        s = 0.0
+        for k in range(3):
+            s += x[i + k] * (k + 1)
+        out[i] = s
+    return out
+
+
+def wrapped(x: Any, y: Any) -> Any:
+    out = np.empty_like(x)
+    n = len(x)
+    for i in range(n):
+        out[i] = x[i - 1] + x[(i + 1) % n] - x[-1] * x[0]
+    return out
+
+
+def picked(x: Any, y: Any) -> Any:
+    order = np.argsort(x)
+    out = np.empty_like(x)
+    for i in range(len(x)):
+        out[i] = x[order[i]] * SCALE
+    return out
+
+
+def last_values(x: Any, y: Any) -> Any:
+    out = np.empty_like(x)
+    t = 7.0
+    for i in range(len(x)):
+        t = x[i] + 1
+        out[i] = t * t
+    return out, t, i if len(x) else None
+
+
+def halves(x: Any, y: Any) -> Any:
+    for i in range(0, len(x), 2):
+        x[i] = -x[i]
+    return x
+
+
+def columns(x: Any, y: Any) -> Any:
+    a = np.outer(x, y)
+    for j in range(a.shape[1]):
+        for i in range(a.shape[0]):
+            a[i, j] = a[i, j] * 2 + j if i % 2 else a[i, j] - 1
+    return a
+
+
+def rows(x: Any, y: Any) -> Any:
+    a = np.outer(x, y)
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        out[i] = np.sum((a[i] - y) ** 2) + a[i].max(initial=0.0)
+    return out
+
+
+def temporary(x: Any, y: Any) -> Any:
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        t = np.zeros(3)
+        t[0] = x[i]
+        t[1] = t[0] * 2
+        t[2] = t[1] - x[i]
+        out[i] = t[0] + t[1] + t[2]
+    return out
+
+
+def escaping(x: Any, y: Any) -> Any:
+    out = np.zeros((len(x), len(y)), dtype=np.int64)
+    for i in range(len(x)):
+        for j in range(len(y)):
+            a = b = 0.0
+            n = 0
+            while a * a + b * b <= 4.0 and n < 12:
+                a, b = a * a - b * b + x[i], 2 * a * b + y[j]
+                n += 1
+            out[i, j] = n
+    return out
+
+
+def newton(x: Any, y: Any) -> Any:
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        z = 1.0
+        for _ in range(30):
+            step = (z * z - abs(x[i])) / (2 * z)
+            z -= step
+            if abs(step) < 1e-9:
+                break
+        out[i] = z
+    return out
+
+
+def _steps(v: Any, most: int) -> Any:
+    """Halvings until a number is small."""
+    for n in range(most):
+        if abs(v) < 0.1:
+            return n
+        v = v * 0.5
+    return most
+
+
+def _sign(v: Any) -> Any:
+    if v > 0.25:
+        return 1
+    if v < -0.25:
+        return -1
+    return 0
+
+
+def helped(x: Any, y: Any) -> Any:
+    out = np.zeros(len(x), dtype=np.int64)
+    for i in range(len(x)):
+        out[i] = _steps(x[i], 6) * _sign(x[i])
+    return out
+
+
+def conditional(x: Any, y: Any) -> Any:
+    out = np.full(len(x), -1.0)
+    for i in range(len(x)):
+        if i > 0 and x[i] > x[i - 1]:
+            out[i] = x[i] / x[i - 1]
+        elif i < len(x) - 1:
+            out[i] = x[i + 1]
+    return out
+
+
+def energy(x: Any, y: Any) -> Any:
+    e = 0.0
+    for i in range(len(x) - 1):
+        for j in range(i + 1, len(x)):
+            r = abs(x[i] - x[j]) + 0.1
+            e += y[i] * y[j] / r
+            if r < 0.5:
+                e -= 0.01 * r
+    return e
+
+
+def sums_in_turn(x: Any, y: Any) -> Any:
+    t, u = -0.0, np.float32(1.5)
+    for i in range(len(x)):
+        t += x[i]
+        for j in range(3):
+            t += y[i] * j
+            if x[i] > 0:
+                u += np.float32(y[i])
+        t -= 0.5 if y[i] > 0 else x[i]
+    return t, u
+
+
+def triples(x: Any, y: Any) -> Any:
+    n = m = 0
+    for i in range(len(x)):
+        for j in range(i):
+            for k in range(j):
+                n += 1
+                if x[i] + x[j] > x[k]:
+                    m += k
+    return n, m
+
+
+def rows_times(x: Any, y: Any) -> Any:
+    a = np.outer(x, y)
+    out, g = np.zeros((len(x), 2)), np.zeros((len(x), len(x)))
+    for i in range(len(x)):
+        out[i] = np.array([x[i] + 1, y[i] * 2])
+        for j in range(len(x)):
+            g[i, j] = np.dot(a[i], a[j]) + np.linalg.norm(a[i] - a[j]) + a[i] @ y
+    return np.round(out, 9), np.round(g, 9)
+
+
+SPREAD = [
+    energy, sums_in_turn, triples, rows_times,
+    table, product, accumulated, stencil, pairs, nearest, counted, triangle, lower, summed, summed_downwards, windows,
+    wrapped, picked, last_values, halves, columns, rows, temporary, escaping, newton, helped, conditional,
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("function", SPREAD)
+def test_spread(
+    function: Callable[..., Any], size: int, spread: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(size)
+    if size == 17:
+        monkeypatch.setenv("JITFUSE_DEBUG", "1")  # an error within is ours
+    check(function, rng.normal(size=size), rng.normal(size=size))
+    if size == 17:
+        assert True in spread
+
+
+@pytest.mark.parametrize("function", SPREAD)
+def test_values_that_are_none(function: Callable[..., Any]) -> None:
+    x = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 5e-324, 1.0, -1.0])
+    check(function, x, x[::-1].copy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("function", [counted, wrapped, picked, nearest, conditional, halves])
+def test_dtypes(function: Callable[..., Any], dtype: str) -> None:
+    x = np.random.default_rng(1).integers(-100, 100, 12).astype(dtype)
+    check(function, x, x + x.dtype.type(1))
+
+
+def test_one_program_is_recorded(spread: list[bool]) -> None:
+    x = np.random.default_rng(0).normal(size=30)
+    fused = jf.fuse(table)
+    fused(x, x)
+    assert spread == [True] and fused.stats()["traces"] == 1
+    assert fused.stats()["launches"] <= 4
+
+
+# ---------------------------------------------------------------- loops that are not
+def recurrence(x: Any, y: Any) -> Any:
+    for i in range(1, len(x)):
+        x[i] = x[i - 1] * 0.5 + x[i]
+    return x
+
+
+def transposed(x: Any, y: Any) -> Any:
+    a = np.outer(x, y)
+    for i in range(len(x)):
+        for j in range(len(y)):
+            a[i, j] = a[j, i] + 1
+    return a
+
+
+def histogram(x: Any, y: Any) -> Any:
+    h = np.zeros(8, dtype=np.int64)
+    for i in range(len(x)):
+        h[int(abs(x[i]) * 2) % 8] += 1
+    return h
+
+
+def handed_on(x: Any, y: Any) -> Any:
+    out, before = np.empty_like(x), 0.0
+    for i in range(len(x)):
+        out[i] = x[i] - before
+        before = x[i]
+    return out
+
+
+def smoothed(x: Any, y: Any) -> Any:
+    for i in range(1, len(x) - 1):
+        x[i] = (x[i - 1] + x[i + 1]) / 2
+    return x
+
+
+def overlapping(x: Any, y: Any) -> Any:
+    view = x[1:]
+    for i in range(len(view)):
+        view[i] = x[i] + 1
+    return x
+
+
+def product_of_all(x: Any, y: Any) -> Any:
+    p = 1.0
+    for i in range(len(x)):
+        p *= x[i]
+    return p
+
+
+def two_sums(x: Any, y: Any) -> Any:
+    s = t = 0.0
+    for i in range(len(x)):
+        s += x[i]
+        t += s
+    return s, t
+
+
+def many_times(x: Any, y: Any) -> Any:
+    out = np.zeros(2)
+    for i in range(len(x)):
+        out[0] = x[i]
+        out[1] += x[i]
+    return out
+
+
+def beyond(x: Any, y: Any) -> Any:
+    for i in range(len(x)):
+        x[i] = y[i + 1]
+    return x
+
+
+def python_ints(x: Any, y: Any) -> Any:
+    total = 0
+    for i in range(len(x)):
+        total += int(x[i]) * 2**60
+    return total
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("function", [
+    recurrence, transposed, histogram, handed_on, smoothed, overlapping, product_of_all, two_sums, many_times, beyond,
+    python_ints,
+])
+def test_in_order(function: Callable[..., Any], size: int) -> None:
+    rng = np.random.default_rng(size)
+    check(function, rng.normal(size=size) * 3, rng.normal(size=size))
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_arguments_that_share_memory() -> None:
+    def shifted(x: Any, y: Any) -> Any:
+        for i in range(len(y)):
+            y[i] = x[i] * 2
+        return y
+
+    for plain, seen in (np.arange(12.0), np.arange(12.0)), (np.arange(4.0), np.arange(4.0)):
+        want, got = shifted(plain[:-1], plain[1:]), jf.fuse(shifted)(seen[:-1], seen[1:])
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(seen, plain)
+
+
+def halved(x: Any, y: Any) -> Any:
+    for i in range(len(x)):
+        s = 1.0
+        for k in range(i + 1):
+            if x[i] > k * 0.1:
+                s = s * 0.5 + 1
+        y[i] = s
+    return y
+
+
+def test_numbers_give_way_under_a_mask(spread: list[bool]) -> None:
+    """What is the same in all iterations is a number of Python's or NumPy's under a mask as without one."""
+    check(halved, np.arange(12, dtype=np.float32) * np.float32(0.1), np.zeros(12))
+    assert spread == [True]
+
+
+def large(x: Any, y: Any) -> Any:
+    s = 0
+    for _ in range(1 << 16):
+        s += 1 << 46
+        s += 1 << 46
+    return s
+
+
+def stored(x: Any, y: Any) -> Any:
+    for i in range(len(x)):
+        y[i] = x[i]
+    return y
+
+
+def subtracted(x: Any, y: Any) -> Any:
+    t, u = np.int64(0), 0.0
+    for i in range(len(x)):
+        t -= x[i]
+        for j in range(i):
+            u -= x[j]
+        y[i] = 1
+    return t, u
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64", "float32"])
+def test_what_is_subtracted_does_not_wrap(dtype: str) -> None:
+    check(subtracted, np.array([1, 2, -128, 7, 0, 3]).astype(dtype), np.zeros(6))
+
+
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_numbers_that_do_not_fit() -> None:
+    check(large, np.zeros(3), np.zeros(3))
+    check(stored, np.full(6, np.inf), np.zeros(6, np.int64))
+    check(stored, np.full(6, 600), np.zeros(6, np.int8))
+    check(stored, np.full(6, 100), np.zeros(6, np.int8))
+
+
+def steps(x: Any, y: Any) -> Any:
+    view = x[1:]
+    for _ in range(6):
+        for i in range(len(view)):
+            view[i] = x[i] * 0.5 + y[i]
+    return x
+
+
+def test_a_loop_that_cannot_be_spread_is_tried_once(spread: list[bool]) -> None:
+    check(steps, *np.random.default_rng(3).normal(size=(2, 12)))
+    assert spread == [False]
+
+
+# ---------------------------------------------------------------- drawn
+_READS = ("x[i]", "y[i]", "a[i, j]", "b[i, j]", "b[j, i]", "x[j]", "y[i - 1]", "x[(i + j) % n]", "b[i, k[j]]",
+          "x[k[i]]", "float(i)", "s", "1.5", "b[i].sum()", "b[0, j]")
+_TERMS = st.recursive(
+    st.sampled_from(_READS),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(inner, inner, inner).map(lambda t: f"({t[0]} if {t[1]} > {t[2]} else {t[0]})"),
+        inner.map(lambda t: f"abs({t})")),
+    max_leaves=5)
+_CONDITIONS = st.one_of(
+    st.tuples(_TERMS, st.sampled_from(["<", ">="]), _TERMS).map(lambda t: f"{t[0]} {t[1]} {t[2]}"),
+    st.sampled_from(["i != j", "i > 0", "j < i", "i > 0 and x[i - 1] > x[i]"]))
+_STEPS = st.one_of(
+    st.tuples(st.sampled_from(["a[i, j]", "x[i]", "a[j, i]", "c[i]"]), st.sampled_from(["=", "+=", "-="]), _TERMS).map(
+        " ".join),
+    _TERMS.map(lambda t: f"s = {t}"),
+    st.sampled_from(["m += 1", "m += i - j", "c[k[i]] += 1.0"]))
+_BRANCHES = st.one_of(_STEPS, st.tuples(_CONDITIONS, _STEPS, _STEPS).map(
+    lambda t: f"if {t[0]}:\n                {t[1]}\n            else:\n                {t[2]}"))
+_RANGES = st.sampled_from(["range(n)", "range(n)", "range(i)", "range(i + 1, n)", "range(0, n, 2)", "range(3)"])
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.lists(_BRANCHES, min_size=1, max_size=3), _RANGES, st.sampled_from([4, 5, 9]))
+@pytest.mark.filterwarnings("ignore::jitfuse.FallbackWarning")
+def test_drawn(statements: list[str], inner: str, size: int) -> None:
+    body = "\n".join(f"            {statement}" for statement in statements)
+    source = ("def function(x, y, a, b, c, k):\n    n, s, m = len(x), 0.5, 0\n"
+              "    for i in range(n):\n        s = x[i]\n"
+              f"        for j in {inner}:\n{body}\n    return x, y, a, c, s, m\n")
+    name = f"/drawn/spread_{abs(hash(source))}.py"
+    linecache.cache[name] = len(source), None, source.splitlines(True), name
+    space: dict[str, Any] = {"np": np}
+    exec(compile(source, name, "exec"), space)
+    rng = np.random.default_rng(size)
+    arguments = [rng.normal(size=size), rng.normal(size=size), rng.normal(size=(size, size)),
+                 rng.normal(size=(size, size)), rng.normal(size=size), rng.integers(0, size, size)]
+    fused = jf.fuse(space["function"])
+    for _ in range(2):
+        plain, seen = ([v.copy() for v in arguments] for _ in range(2))
+        want, got = outcome(space["function"], *plain), outcome(fused, *seen)
+        if isinstance(want, Exception):
+            assert isinstance(got, type(want)), source
+            continue
+        assert not isinstance(got, Exception), (source, got)
+        for a, b in zip((*want, *plain), (*got, *seen), strict=True):
+            assert type(a) is type(b), source
+            np.testing.assert_allclose(b, a, rtol=1e-12, atol=1e-12, err_msg=source)

@@ -1,0 +1,122 @@
+"""Branches of Python that go both ways: both arms are computed, and what they assign is chosen when the program runs.
+
+What code compiled by `jitfuse.tracing.rewrite.branches` calls. While an arm runs, what it writes into arrays is written
+where its condition holds; what raises in compiled programs raises there alone; functions that it calls are among those
+known to compute and nothing else (`jitfuse.tracing.control.predication`); and Python may not look at data. Where that
+cannot be kept, or something raises, the branch is refused, and the function is traced again with Python deciding there.
+What is chosen of two values is in `jitfuse.tracing.scalars.branch_values`.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.tracing.control import loop_capture, predication
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.value_reads import may_put_off
+from jitfuse.tracing.scalars.branch_values import UNBOUND, Arm, Both, all_chosen, refuse, truth, truth_of
+from jitfuse.tracing.tensor.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.record.value_reads import Site
+
+
+# ---------------------------------------------------------------- the way through a branch
+def _ask(run: Recorder | None, frame: types.FrameType, place: Site, value: Any) -> Any:
+    """Return the branch for the truth of traced data, the value itself where Python decides."""
+    if run is None or run.splitter is None or type(value) is not TracedTensor or value._meta.size != 1:
+        return value
+    if not may_put_off(run) or (not run.loops and run.splitter.decides(place)):
+        return value  # in a loop that is the program's Python can decide nothing
+    try:
+        known_value(run.session, value._id())
+    except UnknownValueError:
+        run.branched.add(place)
+        return Both(place, truth_of(value))
+    return value
+
+
+def _then(run: Recorder | None, frame: types.FrameType, value: Any, names: tuple[str, ...]) -> bool:
+    """Begin the first arm; return whether it runs."""
+    if type(value) is not Both:
+        return bool(value)
+    assert run is not None
+    held = frame.f_locals if names else {}
+    value.saved = {n: held.get(n, UNBOUND) for n in names}
+    run.arms.append(Arm(value, True, run.arms[-1] if run.arms else None))
+    return True
+
+
+def _begin_other(run: Recorder | None, frame: types.FrameType, both: Both) -> Any:
+    """End the first arm; return what the names held before it."""
+    held = frame.f_locals
+    both.values = {n: held.get(n, UNBOUND) for n in both.saved}
+    return _as_assigned(list(both.saved.values()))
+
+
+def _otherwise(run: Recorder | None, frame: types.FrameType, value: Any) -> bool:
+    """Begin the second arm; return whether it runs."""
+    if type(value) is not Both:
+        return not value
+    assert run is not None
+    _leave(run, value)
+    run.arms.append(Arm(value, False, run.arms[-1] if run.arms else None))
+    return True
+
+
+def _merge(run: Recorder | None, frame: types.FrameType, both: Both) -> Any:
+    """End the branch; return what the names hold from now on."""
+    assert run is not None
+    _leave(run, both)
+    held = frame.f_locals if both.saved else {}
+    pairs = [(both.values[n], held.get(n, UNBOUND)) for n in both.saved]
+    found = all_chosen(run, both, pairs)
+    both.values, both.saved = {}, {}
+    return _as_assigned(found)
+
+
+def _choose(run: Recorder | None, frame: types.FrameType, value: Any, one: Any, other: Any) -> Any:
+    """End an expression that has two arms; return its value."""
+    if type(value) is not Both:
+        return one if value else other
+    assert run is not None
+    _leave(run, value)
+    return all_chosen(run, value, [(one, other)])[0]
+
+
+def _choose_truth(run: Recorder | None, frame: types.FrameType, value: Any, one: Any, other: Any) -> Any:
+    """End an expression that has two arms, of which only the truth counts."""
+    if type(value) is not Both:
+        return one if value else other
+    assert run is not None
+    _leave(run, value)
+    if type(one) is bool and type(other) is bool and one != other:
+        return value.condition if one else value.condition.call("logical_not")
+    ways = [truth(run, value, v) for v in (one, other)]
+    return value.condition.call("where", *ways)
+
+
+def _as_assigned(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _leave(run: Recorder, both: Both) -> None:
+    """End the arm that is running; another one, where an error in it has been caught, is refused."""
+    if not run.arms or run.arms[-1].both is not both:
+        refuse(run, both.place)
+    run.arms.pop()
+
+
+def _slice(run: Recorder | None, frame: types.FrameType, *parts: Any) -> slice:
+    return slice(*parts)
+
+
+STEPS: Final[dict[str, Callable[..., Any]]] = {
+    "ask": _ask, "then": _then, "begin_other": _begin_other,
+    "otherwise": _otherwise, "merge": _merge, "choose": _choose, "choose_truth": _choose_truth,
+    "put": predication.put, "update": predication.update, "update_item": predication.update_item,
+    **loop_capture.STEPS, "called": predication.called, "goes_over": predication.goes_over, "slice": _slice,
+}
+"""What takes a step of a branch in a frame: (the run, None outside of traces; the frame; values of the step)."""

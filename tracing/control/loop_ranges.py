@@ -1,0 +1,150 @@
+"""What loops of Python count over that may become loops of the program.
+
+Owns which ranges these are, and that their ends are checked. Does not own the loops
+(`jitfuse.tracing.control.loop_capture`).
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.dtypes import integer_range, is_integer
+from jitfuse.tracing.control.carried_numbers import BOUND, within_bound
+from jitfuse.tracing.observe.try_blocks import is_caught
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.value_reads import may_put_off
+from jitfuse.tracing.scalars.branch_values import is_number
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.record.value_reads import Site
+
+_FEW: Final = 4
+"""Iterations up to which Python goes through a loop that it knows, within or around one that it does not."""
+_LONG: Final = 16
+"""Iterations from which on a loop that it knows is one of the program, where those of its kind are to be."""
+_LONG_LOOP: Final = "a long loop"
+_SPREAD: Final = "a loop to spread"
+WIDEST: Final = 1 << 22
+"""Iterations of all loops together up to which they are computed side by side: each value takes so many elements."""
+Range = tuple[int, int, int | None, int]
+"""The tensors of int64 between which a loop counts; of its variable the first value, where that is not the count
+itself, and the step."""
+
+
+def may_loop(run: Recorder, place: Site) -> bool:
+    """Return whether a loop may be one of the program."""
+    return (run.splitter is not None and may_put_off(run) and not run.splitter.decides(place) and not run.session.torch
+            and not is_caught())
+
+
+def site_of_long(filename: str, line: int) -> Site:
+    """Return the site by which a loop over a long range is refused: Python goes through it then, as through any."""
+    return _LONG_LOOP, filename, line
+
+
+def place_within(run: Recorder, place: Site) -> Site:
+    """Return by which site a loop is refused: within one whose iterations are to be side by side, as such a one."""
+    if run.loops and run.loops[0].place[0] == _SPREAD:
+        return _SPREAD, str(place[0]), int(place[1])
+    return place
+
+
+def site_of_inner(filename: str, line: int) -> Site:
+    """Return the site of a function that is to be part of the loops that call it."""
+    return _SPREAD, filename, line
+
+
+def is_trial(places: Iterable[Site]) -> bool:
+    """Return whether places are those of loops whose iterations turned out not to be computed side by side."""
+    return all(place[0] == _SPREAD for place in places)
+
+
+def range_to_spread(run: Recorder, place: Site, args: tuple[Any, ...]) -> tuple[Site, Range, range] | None:
+    """Return as `range_of` by which site a loop is refused, and what it counts over, if its iterations may be computed
+    side by side."""
+    site = _SPREAD, str(place[0]), int(place[1])
+    if run.arms or run.loops or site in run.session.in_order or not may_loop(run, site):
+        return None
+    ends = [_guarded(run, arg) for arg in args]
+    if any(type(end) is not int for end in ends) or (len(ends) == 3 and not ends[2]):
+        return None
+    values = range(*ends)
+    if not _FEW <= len(values) <= WIDEST or max(abs(values[0]), abs(values[-1])) >= BOUND:
+        return None
+    count = run.scalar(len(values), "int64")
+    if values.start == 0 and values.step == 1:
+        return site, (run.scalar(0, "int64"), count, None, 1), values
+    return site, (run.scalar(0, "int64"), count, run.scalar(values.start, "int64"), values.step), values
+
+
+def range_of(
+    run: Recorder, place: Site, around: bool, long: bool, args: tuple[Any, ...]
+) -> tuple[Site, Range, bool] | None:
+    """Return by which site a loop is refused, what it counts over, and whether it has an iteration for certain; None
+    where Python had better go through it.
+
+    `long`: it is to be a loop of the program though it is known; so are those in it.
+    """
+    place = place_within(run, place)
+    if not may_loop(run, place):
+        return None
+    start, stop, step = args if len(args) == 3 else (args[0], args[1], 1) if len(args) == 2 else (0, args[0], 1)
+    start, stop, step = (_known(run, v) for v in (start, stop, step))
+    if type(step) is not int or not 0 < abs(step) < BOUND:
+        return None
+    certain = False
+    if type(start) is type(stop) is int:
+        length = len(range(start, stop, step)) if max(abs(start), abs(stop)) < BOUND else 0
+        if length < _FEW or not (around or (run.loops and length > _FEW) or (long and length >= _LONG)):
+            return None
+        if place[0] != _SPREAD and not around and (long or run.loops[-1].place[0] == _LONG_LOOP):
+            place = site_of_long(str(place[0]), int(place[1]))
+            if run.splitter is None or run.splitter.decides(place):
+                return None
+        certain = True
+    low, high = _bound(run, start), _bound(run, stop)
+    if low is None or high is None:
+        return None
+    if step == 1:
+        return place, (low, high, None, 1), certain
+    apart = run.emit("subtract", (high, low) if step > 0 else (low, high))
+    apart = run.emit("add", (apart, run.scalar(abs(step) - 1, "int64")))
+    count = run.emit("floor_divide", (apart, run.scalar(abs(step), "int64")))
+    return place, (run.scalar(0, "int64"), count, low, step), certain
+
+
+def _guarded(run: Recorder, value: Any) -> Any:
+    """Return a number that the range will look at as it is: a Python int that is an argument, or known."""
+    feed = run.session.feeds.get(value._id()) if type(value) is TracedTensor else None
+    return operator.index(value) if feed is not None and feed.kind == "python" and feed.meta.dtype == "int64" else (
+        _known(run, value))
+
+
+def _known(run: Recorder, value: Any) -> Any:
+    """Return a number that Python knows while it traces as it is."""
+    if type(value) is TracedTensor:
+        try:
+            found = known_value(run.session, value._id())
+        except UnknownValueError:
+            return value
+        return found if type(found) is int else value
+    return value
+
+
+def _bound(run: Recorder, value: Any) -> int | None:
+    """Return an end of a range as an int64 that is checked; None where it is none for Python, or too far off."""
+    if type(value) is int:
+        return run.scalar(value, "int64") if abs(value) < BOUND else None
+    if not is_number(value):
+        return None
+    x = lift(run, value)
+    if not is_integer(x._meta.dtype):
+        return None
+    low, high = integer_range(x._meta.dtype)
+    if low < -BOUND or high > BOUND:
+        x = fresh(run, within_bound(run, x._id(), x._meta.dtype))
+    return run.fit(x._id(), (), "int64")

@@ -1,0 +1,263 @@
+"""What each round of a loop records, and the copies of it that other rounds are.
+
+Owns when recorded rounds are alike, and the recording of copies. Does not own which loops these are of, nor when Python
+runs (`jitfuse.tracing.control.replication`).
+"""
+from __future__ import annotations
+
+import weakref
+from itertools import pairwise
+from typing import Any, Final
+
+from jitfuse.base.records import made
+from jitfuse.tracing.record.graph import OpNode
+from jitfuse.tracing.record.memory import Storage
+from jitfuse.tracing.record.recorder import Mixed, Recorder
+
+_PLACED: Final = frozenset({"slice", "update_slice"})
+_CONSTANTS: Final = frozenset({"full", "constant"})
+
+Mark = tuple[int, int, int]
+"""How many ops and tensors have been recorded, and slices that meet an end of their axis."""
+Held = dict[weakref.ref[Storage], int]
+"""What storages hold at some time."""
+
+
+def held_now(run: Recorder) -> Held:
+    """Return what all storages hold that are in use."""
+    return {weakref.ref(storage): storage.value for storage in alive(run)}
+
+
+def mark(run: Recorder) -> Mark:
+    """Return how much has been recorded."""
+    if run.slices is None:
+        run.slices = []
+    return len(run.graph.ops), len(run.graph.metas), len(run.slices)
+
+
+def _slices(run: Recorder, begin: Mark, end: Mark) -> list[Any]:
+    assert run.slices is not None
+    return run.slices[begin[2] : end[2]]
+
+
+def alive(run: Recorder) -> list[Storage]:
+    """Return the storages that are in use: of feeds, and what the run has made."""
+    found = [(ref, storage) for ref in run.born if (storage := ref()) is not None]
+    run.born[:] = [ref for ref, _ in found]
+    return [*(storage for _, storage in found), *run.storages.values()]
+
+
+def recorded_beside(run: Recorder) -> Any:
+    """Return what rounds that are alike leave alone: all that a run notes but for ops and what arrays hold."""
+    session, view = run.session, run.view
+    return (
+        run.looks, run.draws, run.random_calls, run.random_base, run.mode_read, len(run.placed), len(run.arms),
+        len(run.loops), len(run.lent), len(run.branched), len(session.asked), len(session.feeds),
+        len(session.closed), len(session.counters),
+        dict(session.guarded_values), dict(session.int_ranges), session.region, session.torch, session.random_feed,
+        len(view.trail.guards), len(view.trail.volatile), len(view.written), len(view.fresh),
+    )
+
+
+class CopiedRound:
+    """What each round records: the ops of the last one that was compared, what moves, and by how much."""
+
+    __slots__ = ("begin", "inputs", "metas", "moves", "ops", "slices", "state", "tensors")
+
+    def __init__(
+        self, ops: list[OpNode], inputs: list[Any], moves: list[Any], tensors: int, metas: list[Any], begin: int,
+        slices: list[Any],
+    ) -> None:
+        self.ops, self.tensors, self.metas = ops, tensors, metas
+        self.slices = slices
+        """Those that meet an end of their axis, which do not move."""
+        self.begin = begin
+        """Where its tensors begin, `tensors` of them."""
+        self.inputs = inputs
+        """For each op, which of its operands are made in rounds; () for none, True for all."""
+        self.moves = moves
+        """For each op, by how much the place of a slice moves; () for others."""
+        self.state: Any = None
+        """What was noted beside ops when rounds had been copied."""
+
+    @staticmethod
+    def of(run: Recorder, spans: list[tuple[Mark, Mark]], first: int, low: int) -> CopiedRound | None:
+        """Return what rounds have in common that have been recorded between marks; None where they differ.
+
+        They may read from rounds whose tensors begin at `first`, and all the same only what was there before `low`.
+        """
+        graph = run.graph
+        sizes = {(end[0] - begin[0], end[1] - begin[1]) for begin, end in spans}
+        slices = [_slices(run, begin, end) for begin, end in spans]
+        if len(sizes) != 1 or any(one != slices[0] for one in slices):
+            return None
+        (_, tensors), = sizes
+        begins = [begin[1] for begin, _ in spans]
+        rounds = [graph.ops[begin[0] : end[0]] for begin, end in spans]
+        metas = [graph.metas[begin[1] : end[1]] for begin, end in spans]
+        if metas[0] != metas[-1] or metas[1] != metas[-1]:
+            return None
+        inputs, moves = [], []
+        for ways in zip(*rounds):
+            read, moved = _operands(run, ways, tensors, first, low), _moves(ways)
+            if read is None or moved is None:
+                return None
+            inputs.append(read)
+            moves.append(moved)
+        return CopiedRound(rounds[-1], inputs, moves, tensors, metas[-1], begins[-1], slices[0])
+
+    def ahead(self, op: OpNode, read: Any, moved: Any, count: int) -> tuple[tuple[int, ...], Any]:
+        """Return the operands and attributes that an op has so many rounds on."""
+        further = count * self.tensors
+        inputs = op.input_ids
+        if read is True:
+            inputs = tuple([t + further for t in inputs])
+        elif read:
+            inputs = tuple([t + further if made_in else t for t, made_in in zip(inputs, read)])
+        return inputs, _placed(op.attrs, moved, count) if moved else op.attrs
+
+    @staticmethod
+    def _written(op: OpNode, read: Any, moved: Any) -> tuple[Any, ...]:
+        """Return what `copy` writes an op from, many thousand times: how many operands it has that go on (3: more than
+        two), its name, its operands, two of them and whether they go on, the places of a slice that moves with what
+        comes before and after them in its attributes, these, the results, and the rest."""
+        count = len(op.input_ids)
+        goes_on = (1,) * count if read is True else tuple(map(int, read)) if read else (0,) * count
+        kind = min(count, 3) if any(goes_on) else 0
+        (a, i), (b, j) = (*zip(op.input_ids, goes_on), (0, 0), (0, 0))[:2]
+        inputs = tuple(zip(op.input_ids, goes_on)) if kind == 3 else op.input_ids
+        at = [name for name, _ in op.attrs].index("starts") if moved else 0
+        starts: Any = op.attrs[at][1] if moved else ()
+        places = tuple(zip(starts, moved))
+        results = op.result_ids[0] if len(op.result_ids) == 1 else op.result_ids
+        return (kind, op.op_name, inputs, a, i, b, j, places, op.attrs[:at], op.attrs[at + 1 :], op.attrs, results,
+                op.mode_sensitive, op.source)
+
+    def copy(self, run: Recorder, count: int, before: list[Held], low: int) -> bool:
+        """Record so many further rounds, and have all that holds what rounds have made hold what these make.
+
+        `before` is what was held when the rounds began that have been compared; what these read that does not move is
+        from before `low`. False, with nothing done, where arrays in use hold something else from round to round.
+        """
+        shifted = [storage for storage in alive(run) if not _is_constant(run, storage.value)]
+        moves = [self._is_moved(storage, before, low) for storage in shifted]
+        if None in moves:
+            return False
+        shifted = [storage for storage, is_moved in zip(shifted, moves) if is_moved]
+        end = len(run.graph.metas)
+        graph, recorded = run.graph, run.graph.ops
+        number, node, tensors = len(recorded), OpNode, self.tensors
+        written = [self._written(op, read, moved) for op, read, moved in zip(self.ops, self.inputs, self.moves)]
+        makers = [k for k, op in enumerate(self.ops) for _ in op.result_ids]
+        for turn in range(1, count + 1):
+            further = turn * tensors
+            graph.producer += [number + k for k in makers]
+            for kind, name, inputs, a, i, b, j, places, before_, after, attrs, results, mode, source in written:
+                if kind == 2:
+                    inputs = (a + i * further, b + j * further)
+                elif kind == 1:
+                    inputs = (a + further,)
+                elif kind:
+                    inputs = tuple([t + on * further for t, on in inputs])
+                if places:
+                    attrs = (*before_, ("starts", tuple([s + turn * by for s, by in places])), *after)
+                made_here = (results + further,) if type(results) is int else tuple([t + further for t in results])
+                recorded.append(made(node, (number, name, inputs, attrs, made_here, mode, source)))
+                number += 1
+            graph.metas += self.metas
+        run.copied += count * len(self.ops)
+        for storage in shifted:
+            storage.value += count * self.tensors
+            storage.cache = {}
+        self._note(run, end - len(before) * self.tensors, end, count * self.tensors)
+        self.state = recorded_beside(run)
+        return True
+
+    def _is_moved(self, storage: Storage, before: list[Held], low: int) -> bool | None:
+        """Return whether a storage holds in each round what that round has made; None where neither is sure."""
+        values = [held.get(weakref.ref(storage)) for held in before]
+        values.append(storage.value)
+        if values[0] is None:  # a later one has made it
+            begin = self.begin - (len(before) - 1) * self.tensors
+            return None if low <= storage.value < begin else storage.value >= begin
+        if None in values:
+            return None
+        if len(set(values)) == 1:
+            return False
+        steps = {b - a for a, b in pairwise(values[1:])}  # type: ignore[operator]
+        return True if steps == {self.tensors} else None
+
+    @staticmethod
+    def _note(run: Recorder, low: int, end: int, further: int) -> None:
+        """Have what is known of tensors that rounds have made be known of those that stand for them."""
+        for t, (truth, python) in list(run.mixed.items()):
+            if low <= t < end:
+                run.mixed[t + further] = Mixed(truth + further if low <= truth < end else truth, python)
+        run.bounded |= {t + further for t in run.bounded if low <= t < end}
+
+    def is_again(self, run: Recorder, begin: Mark, count: int) -> bool:
+        """Return whether what has been recorded since a mark is what it would be so many rounds on."""
+        graph = run.graph
+        now = graph.ops[begin[0] :]
+        if len(now) != len(self.ops) or graph.metas[begin[1] :] != self.metas:
+            return False
+        if _slices(run, begin, mark(run)) != self.slices:
+            return False
+        expected = self.begin + count * self.tensors
+        for op, was, read, moved in zip(now, self.ops, self.inputs, self.moves):
+            inputs, attrs = self.ahead(was, read, moved, count)
+            inputs = tuple([t if t < expected - 2 * self.tensors else t + begin[1] - expected for t in inputs])
+            if (op[1], op[2], op[3], op[5], op[6]) != (was[1], inputs, attrs, was[5], was[6]):
+                return False
+        return True
+
+
+def _operands(run: Recorder, ways: tuple[OpNode, ...], tensors: int, first: int, low: int) -> Any:
+    """Return which operands of an op are made in rounds, None where it reads otherwise; `ways` are its rounds'."""
+    results = [tuple([t + k * tensors for t in ways[0][4]]) for k in range(len(ways))]
+    if results != [op[4] for op in ways]:
+        return None
+    a, b, c = (op[2] for op in ways)
+    if not len(a) == len(b) == len(c):
+        return None
+    read = []
+    for x, y, z in zip(a, b, c):
+        if z - y == y - x == tensors and x >= first:
+            read.append(True)
+        elif x == y == z and (x < low or _is_constant(run, x)):
+            read.append(False)
+        else:
+            return None
+    return True if all(read) else tuple(read) if any(read) else ()
+
+
+def _is_constant(run: Recorder, tensor: int) -> bool:
+    """Return whether a tensor is an argument or a literal, which are made once and then found again."""
+    node = run.graph.node(tensor)
+    return node is None or node.op_name in _CONSTANTS
+
+
+def _moves(ways: tuple[OpNode, ...]) -> Any:
+    """Return by how much the place of an op moves from round to round, () where it does not; None for other ops."""
+    one, two, three = ways
+    if any((op[1], op[5], op[6]) != (one[1], one[5], one[6]) for op in (two, three)):
+        return None
+    a, b, c = one[3], two[3], three[3]
+    if a == b == c:
+        return () if a is b is c or repr(a) == repr(b) == repr(c) else None
+    if one[1] not in _PLACED:
+        return None
+    places: list[dict[str, Any]] = [dict(attrs) for attrs in (a, b, c)]
+    x, y, z = (place.pop("starts") for place in places)
+    if places[0] != places[1] or places[1] != places[2]:
+        return None
+    moved = tuple([q - p for p, q in zip(x, y)])
+    return moved if any(moved) and moved == tuple([q - p for p, q in zip(y, z)]) else None
+
+
+def _placed(attrs: Any, moved: tuple[int, ...], count: int) -> Any:
+    """Return the attributes of a slice that lies so many rounds further."""
+    return tuple([
+        (name, tuple([s + count * by for s, by in zip(value, moved)])) if name == "starts" else (name, value)
+        for name, value in attrs
+    ])

@@ -1,0 +1,1 @@
+"""Long runs of equal steps in a trace, found and made loop steps again."""

@@ -1,0 +1,197 @@
+"""From a run of equal ops to `rolled_loop` steps: where an iteration begins, and what goes into the step and comes out.
+
+What an iteration reads of the ones before is carried, and so is what is used after the loop. Where values of an
+iteration in between are used too, a loop ends there and another goes on. Does not own finding runs
+(`jitfuse.tracing.control.reroll.rerolling`), nor the body (`jitfuse.tracing.control.reroll.body`).
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.ir.operators import ops
+from jitfuse.ir.program import Meta, make_attrs
+from jitfuse.tracing.control.reroll.arrays import WrittenArrays
+from jitfuse.tracing.control.reroll.body import BodyWriter
+from jitfuse.tracing.control.reroll.run import (
+    FEW_ITERATIONS,
+    LONG_ITERATION,
+    SAMPLE,
+    Carry,
+    Iterations,
+    Line,
+    NoLoopError,
+    Run,
+    Workplace,
+)
+from jitfuse.tracing.control.reroll.stored_values import stored_values
+from jitfuse.tracing.record.graph import OpNode
+
+FUSED_OPS = LONG_ITERATION
+"""Ops up to which iterations are put together: they are launched once, and read and write what they carry once."""
+_ATTEMPTS: Final = 6
+"""Places at which an iteration may begin that are tried."""
+
+
+class Origin(NamedTuple):
+    """Where a loop is from: the `period` ops from `begin` on are one iteration.
+
+    `hoisted` are the phases of the views that come first among its ops, `operands` the operands that regions of phases
+    are windows of. Of `whole` axes of these all that there is belongs to a window, wherever regions start.
+    """
+
+    begin: int
+    period: int
+    hoisted: tuple[int, ...]
+    operands: dict[int, int]
+    whole: tuple[tuple[int, int], ...]
+
+
+class Rolled(NamedTuple):
+    """What comes in place of the ops begin <= k < end, and the tensors that stand for theirs.
+
+    The loop is the last op. `origin` is None where more of it depends on where its regions start than its windows.
+    """
+
+    begin: int
+    end: int
+    ops: list[OpNode]
+    renamed: dict[int, int]
+    origin: Origin | None = None
+
+
+def roll_run(place: Workplace, line: Line, run: Run) -> list[Rolled]:
+    """Return the loops that a run becomes: none, one, or several where values of iterations in between are used."""
+    found: list[Rolled] = []
+    while run.end - run.begin >= run.least * run.period:
+        loop = _first_loop(place, line, run)
+        if loop is None:
+            break
+        found.append(loop)
+        run = run._replace(begin=loop.end, first=loop.end)
+    return found
+
+
+def _first_loop(place: Workplace, line: Line, run: Run) -> Rolled | None:
+    for begin in _beginnings(line.ops, run, line.made)[:_ATTEMPTS]:
+        count = (run.end - begin) // run.period
+        for times in dict.fromkeys((_at_once(line, run, count), 1)):
+            period = times * run.period
+            least = max(run.least // times, FEW_ITERATIONS)
+            fused = Run(begin, begin + count // times * period, period, begin, least)
+            try:
+                return _rolled(Iterations(place, line, fused))
+            except NoLoopError:
+                continue
+    return None
+
+
+def _at_once(line: Line, run: Run, count: int) -> int:
+    """Return how many iterations fuse well into one of a loop of so many, and leave few over."""
+    most = min(FUSED_OPS // run.period, count // FEW_ITERATIONS)
+    rows = (ops.get(op.op_name) for op in line.ops[run.begin : run.begin + run.period])
+    kinds = {row.kind for row in rows if row is not None}
+    if most < 2 or not kinds.isdisjoint(ops.ON_HOST):
+        return 1
+    return min(range(most // 2 + 1, most + 1), key=lambda n: (count % n, -n))
+
+
+def _beginnings(line: Sequence[OpNode], run: Run, position: Any) -> list[int]:
+    """Return where an iteration may begin, the places that the fewest values cross first, early ones before late.
+
+    What has been written into an array crosses with it.
+    """
+    period = run.period
+    base = min(run.begin + SAMPLE * period, run.end - period)
+    written = {op.input_ids[1]: (k, op.result_ids[0]) for k, op in enumerate(line[run.begin : base + period], run.begin)
+               if op.op_name == "update_slice"}
+    reach: dict[tuple[int, int], int] = {}
+    for k in range(base, base + period):
+        for t in line[k].input_ids:
+            at, array = written.get(t, (k, t))
+            t = array if at < k else t
+            made = position.item(t)
+            if made >= run.begin:
+                producer = (made - run.begin) % period, t - line[made].result_ids[0]
+                reach[producer] = max(reach.get(producer, 0), k - made)
+    crossing = [0] * period
+    for (phase, _), far in reach.items():
+        for cut in range(phase + 1, phase + 1 + far):
+            crossing[cut % period] += 1
+    return sorted(range(run.first, run.begin + period), key=lambda k: (crossing[(k - run.begin) % period], k))
+
+
+def _rolled(run: Iterations) -> Rolled:
+    """Return a loop in place of a run; raises NoLoopError."""
+    place = run.place
+    stored = stored_values(run)
+    arrays, escaping = _arrays(run, {found.array for found in stored.values()})
+    made = list(run.hoisted.values())
+    carries = [key for key in sorted(run.initial) if key[0] not in arrays.number and key not in stored]
+    initial = [run.initial[key] for key in carries]
+    for key in escaping:
+        if key not in run.initial and key[0] not in arrays.number:
+            carries.append(key)
+            initial.append(_zeros(run, key, made))
+    body = BodyWriter(run, arrays, carries, stored)
+    program = body.program()
+    attrs = make_attrs({
+        "body": program, "carries": len(carries), "arrays": len(arrays.chains), "length": run.count,
+        "reads": [access.coded() for access in body.reads], "writes": [access.coded() for access in body.writes],
+    })
+    inputs = (*initial, *(arrays.initial(k) for k in range(len(arrays.chains))), *body.others)
+    row = ops.get("rolled_loop")
+    assert row is not None
+    metas = row.result_metas([place.metas[t] for t in inputs], dict(attrs))
+    results = tuple(place.tensor(meta) for meta in metas)
+    made.append(OpNode(0, "rolled_loop", inputs, attrs, results, False, run.ops[0].source))
+    after = dict(zip(carries, results, strict=False))
+    after |= {(chain[-1], 0, 1): result for chain, result in zip(arrays.chains, results[len(carries) :], strict=True)}
+    for key in escaping.keys() & stored.keys():
+        after[key] = after[stored[key].array]
+        for name, region, meta in stored[key].views(place.metas[after[key]], place.metas[escaping[key]]):
+            made.append(OpNode(0, name, (after[key],), region, (place.tensor(meta),), False, run.ops[key[0]].source))
+            after[key] = made[-1].result_ids[0]
+    origin = None if stored else Origin(
+        run.begin, run.period, tuple(run.hoisted), body.operands, tuple(arrays.whole_axes()))
+    return Rolled(run.begin, run.end, made, {tensor: after[key] for key, tensor in escaping.items()}, origin)
+
+
+def _arrays(run: Iterations, carried: Collection[Carry]) -> tuple[WrittenArrays, dict[Carry, int]]:
+    """Return the arrays that a loop writes into, and what is used after it; raises NoLoopError.
+
+    What it writes at one place alone is carried as a whole, elements that no iteration touches too, only where it must.
+    """
+    try:
+        arrays = WrittenArrays(run, carried, still=True)
+        return arrays, _escaping(run, arrays)
+    except NoLoopError:
+        arrays = WrittenArrays(run, carried, still=False)
+        return arrays, _escaping(run, arrays)
+
+
+def _escaping(run: Iterations, arrays: WrittenArrays) -> dict[Carry, int]:
+    """Return what is used after the loop, by the carried value that it is; raises NoLoopError."""
+    found: dict[Carry, int] = {}
+    for tensor in sorted(run.used):
+        iteration, phase, result = run.place_of(tensor)
+        if iteration >= run.count:
+            continue
+        key = phase, result, run.count - iteration
+        last = [(chain[-1], 0, 1) for chain in arrays.chains]
+        if (key not in last) if phase in arrays.number else (key[2] > 1 and key not in run.initial):
+            raise NoLoopError
+        found[key] = tensor
+    return found
+
+
+def _zeros(run: Iterations, key: Carry, made: list[OpNode]) -> int:
+    """Return a value to begin with for what is only used after the loop."""
+    meta = run.place.metas[run.ops[key[0]].result_ids[key[1]]]
+    if meta.weak:
+        raise NoLoopError
+    tensor = run.place.tensor(Meta(meta.shape, meta.dtype, meta.device))
+    attrs = make_attrs({"shape": meta.shape, "dtype": meta.dtype})
+    made.append(OpNode(0, "zeros", (), attrs, (tensor,), False, run.ops[0].source))
+    return tensor

@@ -1,0 +1,159 @@
+"""Runs that are like one before: their loops are that one's, over other tensors and other places of arrays.
+
+The loops within a loop differ from round to round in what they read from before and in where their windows begin. Two
+runs are compared as arrays, and what the first has become is taken over. Owns when runs are alike, and the taking over.
+Does not own what a run becomes (`jitfuse.tracing.control.reroll.loop_step`).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.ir.program import Attrs
+from jitfuse.tracing.control.reroll.arrays import in_order
+from jitfuse.tracing.control.reroll.loop_step import Rolled, roll_run
+from jitfuse.tracing.control.reroll.run import Line, Run, Workplace
+from jitfuse.tracing.record.graph import OpNode
+
+
+class _Known(NamedTuple):
+    run: Run
+    loops: list[Rolled]
+
+
+class Runs:
+    """The runs of one line."""
+
+    def __init__(self, place: Workplace, line: Line) -> None:
+        self._place, self._line = place, line
+        self._known: dict[Any, _Known] = {}
+        self._stands = np.zeros_like(line.made)
+        """What stands in the run at hand for what the known one reads from before, and the other way round."""
+        self._stands_for = np.zeros_like(line.made)
+
+    def rolled(self, run: Run) -> list[Rolled]:
+        """Return the loops that a run becomes."""
+        key = run.end - run.begin, run.period, run.begin - run.first, run.least
+        known = self._known.get(key)
+        if known is not None:
+            apart = self._apart(known.run, run)
+            found = None if apart is None else self._taken_over(known, run, apart)
+            if found is not None:
+                return found
+        loops = roll_run(self._place, self._line, run)
+        left = run.end - (loops[-1].end if loops else run.begin)  # what is no loop here may be one elsewhere
+        if left < run.least * run.period and all(loop.origin is not None for loop in loops):
+            self._known[key] = _Known(run, loops)
+        return loops
+
+    # ------------------------------------------------------------------ comparing
+    def _apart(self, one: Run, other: Run) -> Any:
+        """Return how far on the regions of a run start, op by op, from those of another one that is like it; or None.
+
+        Each op must be of the same kind, be read last as far on, and read what is made as far on, or one tensor in all
+        places where the other run reads one, or the same literal.
+        """
+        line, count = self._line, one.end - one.first
+        a, b = slice(one.first, one.end), slice(other.first, other.end)
+        if not (np.array_equal(line.kinds[a], line.kinds[b]) and line.plain[a].all()):
+            return None
+        uses = [np.clip(line.until[run] - run.start, -1, count) for run in (a, b)]
+        if not np.array_equal(*uses):
+            return None
+        x, y = line.operands[:, a], line.operands[:, b]
+        given = x >= 0
+        x, y = x[given], y[given]
+        made, again = (np.maximum(line.made[t] - run.start, -1) for t, run in ((x, a), (y, b)))
+        if not np.array_equal(made, again):
+            return None
+        outer = made < 0
+        return line.starts[:, b] - line.starts[:, a] if self._correspond(x[outer], y[outer]) else None
+
+    def _correspond(self, x: Any, y: Any) -> bool:
+        """Return whether one tensor stands for another wherever that is read; literals stand for themselves."""
+        literal = self._line.literal[x]
+        if not np.array_equal(literal, self._line.literal[y]) or (x[literal] != y[literal]).any():
+            return False
+        self._stands[x] = y
+        self._stands_for[y] = x
+        return bool((self._stands[x] == y).all() and (self._stands_for[y] == x).all())
+
+    # ------------------------------------------------------------------ taking over
+    def _taken_over(self, known: _Known, run: Run, apart: Any) -> list[Rolled] | None:
+        """Return the loops of a known run over the tensors and places of one that is like it; None if they are others.
+        """
+        moves = []
+        for loop in known.loops:
+            move = self._moves(loop, apart[:, loop.begin - known.run.first :], run.first - known.run.first)
+            if move is None:
+                return None
+            moves.append(move)
+        made: dict[int, int] = {}
+        return [self._moved(loop, known.run, run, move, made) for loop, move in zip(known.loops, moves, strict=True)]
+
+    def _moves(self, loop: Rolled, apart: Any, further: int) -> dict[int, list[int]] | None:
+        """Return how far on the windows of each operand of a loop are; None where one body does not do for both.
+
+        All windows of an operand must lie equally far on, in all iterations: what they have to do with each other is in
+        the body. What is a slice inside of it must not. The loops must stand in the same lines.
+        """
+        origin = loop.origin
+        assert origin is not None
+        apart, period = apart[:, : loop.end - loop.begin], origin.period
+        one, other = (self._sources(at, at + loop.end - loop.begin) for at in (loop.begin, loop.begin + further))
+        if one != other or (apart[:, period:] != apart[:, :-period]).any():
+            return None
+        apart = apart[:, :period]
+        by: list[list[int]] = apart.T.tolist()
+        moves: dict[int, list[int]] = {}
+        for phase, operand in origin.operands.items():
+            if moves.setdefault(operand, by[phase]) != by[phase]:
+                return None
+        if any(moves[operand][axis] for operand, axis in origin.whole):
+            return None
+        inside = set(np.flatnonzero(apart.any(axis=0)).tolist()).difference(origin.operands, origin.hoisted)
+        return None if inside else moves
+
+    def _sources(self, begin: int, end: int) -> list[str]:
+        recorded = self._line.recorded
+        return [recorded[k].source for k in self._line.origin[begin:end].tolist()]
+
+    def _moved(
+        self, loop: Rolled, known: Run, run: Run, moves: dict[int, list[int]], made: dict[int, int]
+    ) -> Rolled:
+        """Return a loop over other tensors and places; `made` has what stands for the results of those before."""
+        place, line, origin, further = self._place, self._line, loop.origin, run.first - known.first
+        assert origin is not None
+
+        def now(tensor: int) -> int:
+            if tensor in made:
+                return made[tensor]
+            if tensor in place.literals:
+                return tensor
+            at = int(line.made[tensor])
+            return int(line.first[at + further] if at >= known.first else self._stands[tensor])
+
+        ops: list[OpNode] = []
+        for number, op in enumerate(loop.ops):
+            inputs, attrs = tuple([now(t) for t in op.input_ids]), op.attrs
+            if op.op_name == "rolled_loop":
+                attrs = self._over(op, inputs, moves)
+            elif number < len(origin.hoisted):
+                attrs = line.recorded[line.origin[origin.begin + origin.hoisted[number] + further]].attrs
+            made.update({t: place.tensor(place.metas[t]) for t in op.result_ids})
+            ops.append(op._replace(input_ids=inputs, attrs=attrs, result_ids=tuple([made[t] for t in op.result_ids])))
+        renamed = {now(old): made[new] for old, new in loop.renamed.items()}
+        return Rolled(loop.begin + further, loop.end + further, ops, renamed)
+
+    def _over(self, op: OpNode, inputs: Sequence[int], moves: dict[int, list[int]]) -> Attrs:
+        """Return the attributes of a loop whose windows of each operand are so far on."""
+        held: dict[str, Any] = dict(op.attrs)
+        sources = inputs[held["carries"] :]
+        by = {n: sum(map(mul, far, in_order(self._place.metas[sources[n]].shape))) for n, far in moves.items()}
+        for name in ("reads", "writes"):
+            held[name] = tuple([(a[0], a[1] + by.get(a[0], 0), *a[2:]) for a in held[name]])
+        return tuple(held.items())

@@ -1,0 +1,1 @@
+"""Loops whose iterations are independent, computed as further axes of arrays."""

@@ -1,0 +1,281 @@
+"""Reads and writes at indices of values that stand for all iterations of loops.
+
+An index that goes on by a step from one iteration to the next reads a slice of an axis, which becomes a lane. Of an
+array that a loop carries, each iteration has a part: the axis along which it reads and writes at one place alone is
+*taken*, so that what is left of the array in an iteration has one axis less. Within branches, indices are 0 where the
+branch is off: what is read there is not the array's first element here, but is used nowhere (`Value.only`); what is
+written there is what was there before.
+
+Owns gathers, scatters, and views of carried arrays. Does not own other operators
+(`jitfuse.tracing.control.vectorise.steps`).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jitfuse.ir.program import FusedProgram, OpStep
+from jitfuse.tracing.control.vectorise.values import Lanes, Linear, PlacedError, Value, refuse
+
+Pairs = list[tuple[int, Value]]
+"""Axes, and the index of each."""
+
+
+class Arrays(Lanes):
+    """Steps that read and write elements."""
+
+    # ------------------------------------------------------------------ which axes are meant
+    @staticmethod
+    def axis_of(x: Value, name: int) -> int:
+        """Return which of its own axes, those taken aside, an axis of a carried array is."""
+        gone = {t.axis for t in x.taken}
+        left = [n for n in x.names if n not in gone]
+        return left.index(name)
+
+    def _places(self, step: OpStep, x: Value, indices: Sequence[Value]) -> Pairs:
+        """Return the axes that are left of an array, numbered among its own, and their indices."""
+        if any(i.rank or i.is_array or i.total is not None for i in indices):
+            refuse()
+        pairs = list(zip(step.attr("axes"), indices, strict=True))
+        if not x.is_array:
+            return pairs
+        for lane, carry in x.pending:
+            for axis, index in pairs:
+                place, name = _place(index), x.names[axis]
+                if name is not None and place is not None and place.lane is not None and place.lane[0] == lane:
+                    raise PlacedError(lane, carry, name, place)
+            refuse()
+        for taken in x.taken:
+            if [_place(index) for axis, index in pairs if x.names[axis] == taken.axis] != [taken.place]:
+                refuse()
+        gone = [k for k, name in enumerate(x.names) if name in {t.axis for t in x.taken}]
+        return [(axis - sum(g < axis for g in gone), index) for axis, index in pairs if axis not in gone]
+
+    def is_within(self, known: Linear, extent: int) -> bool:
+        """Return whether a place is within an axis in all iterations."""
+        low, high = known.ends(self.extents)
+        return low >= 0 and high < extent
+
+    def part(self, x: Value, places: Sequence[tuple[int, Linear]]) -> Value:
+        """Return the part of an array at places that are fixed, or go on by a step in a lane: the axis becomes it."""
+        own, over = self.own(x), self.over(x)
+        starts, counts, steps = [0] * len(own), list(own), [1] * len(own)
+        axes, dropped = {}, []
+        for axis, known in places:
+            starts[axis], counts[axis] = known.constant, 1
+            if known.lane is None:
+                dropped.append(axis)
+            else:
+                lane, steps[axis] = known.lane
+                counts[axis], axes[lane] = self.extents[lane], axis
+        tensor = x.tensor
+        if (starts, counts, steps) != ([0] * len(own), list(own), [1] * len(own)):
+            tensor = self.emit("slice", (tensor,), self.region(over, starts, counts, steps))
+        return self.moved(x._replace(tensor=tensor), axes, dropped)
+
+    # ------------------------------------------------------------------ reads
+    def read(self, step: OpStep, values: Sequence[Value]) -> Value:
+        """Return what a gather reads."""
+        x, *indices = values
+        if x.total is not None:
+            refuse()
+        only = x.only.union(*(i.only for i in indices))
+        pairs = self._places(step, x, indices)
+        taken = {index.within.condition for index in indices if x.is_array and index.within is not None}
+        x = Value(x.tensor, x.lanes, x.rank)
+        sliced, conditions = self._sliced(x, pairs)
+        rest = [(axis, index) for axis, index in pairs if axis not in [a for a, _ in sliced]]
+        alike = [(axis, index) for axis, index in rest if not index.lanes]
+        apart = [(axis, index) for axis, index in rest if index.lanes]
+        if alike:  # first, because that leaves less
+            x = self._gathered(x, alike)
+            sliced, apart = _after(alike, sliced), _after(alike, apart)
+        if sliced:
+            x = self.part(x, sliced)
+            apart = _after(sliced, apart)
+        if apart:
+            x = self._gathered(x, apart)
+        return x._replace(only=only | taken | conditions)
+
+    def _sliced(self, x: Value, pairs: Pairs) -> tuple[list[tuple[int, Linear]], set[int]]:
+        """Return the axes of which slices are read, and conditions without which something else is read there."""
+        own, lanes = self.own(x), set()
+        sliced: list[tuple[int, Linear]] = []
+        conditions: set[int] = set()
+        for axis, index in pairs:
+            known = _place(index)
+            if known is not None and not known.steps and known.constant < 0:
+                known = known._replace(constant=known.constant + own[axis])
+            if known is None or len(known.steps) > 1 or not self.is_within(known, own[axis]):
+                continue
+            if known.lane is not None:
+                lane = known.lane[0]
+                if lane in lanes or (lane < x.lanes and self.over(x)[lane] != 1):
+                    continue
+                lanes.add(lane)
+            sliced.append((axis, known))
+            if index.known is None and index.within is not None:
+                conditions.add(index.within.condition)
+        return sliced, conditions
+
+    def _gathered(self, x: Value, pairs: Pairs) -> Value:
+        """Return elements at indices that may be anything, checked as NumPy checks them."""
+        pairs = sorted(pairs, key=lambda pair: pair[0])
+        indices = [self._on(index) for _, index in pairs]
+        axes = [x.lanes + axis for axis, _ in pairs]
+        lanes = max(i.lanes for i in indices)
+        if not lanes:
+            made = self.emit("gather", (x.tensor, *(i.tensor for i in indices)), {"axes": axes, "place": 0})
+            return Value(made, x.lanes, x.rank - len(axes))
+        lanes = max(lanes, x.lanes)
+        if any(n == 0 for n in self.own(x)):
+            refuse()
+        over = self.joint([x, *indices])
+        at = [self.aligned(i, lanes, 0) for i in indices]
+        front = [self.run.scalar(0, "int64") if n == 1 else self.aligned(self.count(lane, 0), lanes, 0)
+                 for lane, n in enumerate(self.over(x))]
+        made = self.emit("gather", (x.tensor, *front, *at), {"axes": (*range(x.lanes), *axes), "place": 0})
+        rank = x.rank - len(axes)
+        shape = self.meta(made).shape
+        return Value(self.reshaped(made, (*over, *shape[len(shape) - rank :])), lanes, rank)
+
+    def _on(self, index: Value) -> Value:
+        """Return an index that is 0 in iterations that are off.
+
+        One that is the same in all is that of an iteration that is on, if not all may be off that it goes up to.
+        """
+        if self.mask is None or not (index.lanes or self.may_end):
+            return index
+        on = self.mask if index.lanes else Value(self.any_of(self.mask.tensor))
+        return self.chosen(on, index, Value(self.run.scalar(0, self.meta(index.tensor).dtype)))
+
+    # ------------------------------------------------------------------ writes
+    def written(self, program: FusedProgram, step: OpStep, known: Mapping[int, Value]) -> Value:
+        """Return an array in which a scatter has written."""
+        x, value, *indices = [known[i] for i in step.input_ids]
+        if step.attr("combine") != "set" or x.total is not None or not value.is_plain or x.only:
+            refuse()
+        pairs = self._places(step, x, indices)
+        conditions = {i.within.condition for i in indices if i.known is None and i.within is not None and x.taken}
+        if any(index.lanes for _, index in pairs) or value.only - conditions or len(conditions) > 1:
+            refuse()
+        mask = self.mask
+        for condition in conditions:
+            if not self._is_kept(program, step, known, condition):
+                refuse()
+            on = next(v for v in known.values() if v.tensor == condition and not v.rank)
+            mask = on if mask is None else self.among("logical_and", mask, on)
+        return self._stored(x, value._replace(only=frozenset()), pairs, mask)
+
+    def _is_kept(
+        self, program: FusedProgram, step: OpStep, known: Mapping[int, Value], condition: int
+    ) -> bool:
+        """Return whether what is written where a condition does not hold is what has been there."""
+        maker = program.producers.get(step.input_ids[1])
+        while maker is not None and maker.op_name == "astype":
+            maker = program.producers.get(maker.input_ids[0])
+        if maker is None or maker.op_name != "where" or known[maker.input_ids[0]].tensor != condition:
+            return False
+        old = program.producers.get(maker.input_ids[2])
+        if old is None or old.op_name != "gather" or old.input_ids[0] != step.input_ids[0]:
+            return False
+        if old.attr("axes") != step.attr("axes"):
+            return False
+        both = zip(old.input_ids[1:], step.input_ids[2:], strict=True)
+        return all(_is_same(known[a], known[b]) for a, b in both)
+
+    def _stored(self, x: Value, value: Value, pairs: Pairs, mask: Value | None) -> Value:
+        over = self.over(x) if x.taken else self.joint([x, value, *([] if mask is None else [mask])])
+        whole = self.spread_to(x, over)
+        axes, at = [len(over) + axis for axis, _ in pairs], [index.tensor for _, index in pairs]
+        rank = x.rank - len(axes)
+        if value.rank > rank:
+            refuse()
+        tensor = self.cast(value.tensor, self.meta(x.tensor).dtype)
+        new = Value(self.aligned(value._replace(tensor=tensor), len(over), rank), len(over) if value.lanes else 0, rank)
+        if mask is not None:
+            old = Value(whole, len(over), x.rank)
+            if axes:
+                old = Value(self.emit("gather", (whole, *at), {"axes": axes, "place": 0}), len(over), rank)
+            new = self.among("where", mask, new, old)
+        if new.lanes > len(over) or any(n not in (1, m) for n, m in zip(self.over(new), over)):
+            refuse()
+        if axes:
+            made = self.emit("scatter", (whole, new.tensor, *at), {"axes": axes, "place": 0, "combine": "set"})
+        else:
+            made, shape = new.tensor, self.meta(whole).shape
+            if self.meta(made).shape != shape:
+                made = self.emit("broadcast_to", (made,), {"shape": shape})
+        return x._replace(tensor=made, lanes=len(over))
+
+    def updated(self, step: OpStep, x: Value, value: Value) -> Value:
+        """Return an array that the iteration has made, with a region replaced."""
+        over = self.joint([x, value, *([] if self.mask is None else [self.mask])])
+        here = self.region(over, **step.attr_dict)
+        whole = self.spread_to(x, over)
+        tensor = self.cast(value.tensor, self.meta(x.tensor).dtype)
+        new = Value(self.aligned(value._replace(tensor=tensor), len(over), x.rank), len(over), x.rank)
+        if not value.lanes:
+            new = new._replace(lanes=0, rank=value.rank)
+        if self.mask is not None:
+            new = self.among("where", self.mask, new, Value(self.emit("slice", (whole,), here), len(over), x.rank))
+        return Value(self.emit("update_slice", (whole, new.tensor), here), len(over), x.rank)
+
+    # ------------------------------------------------------------------ views of carried arrays
+    def view(self, program: FusedProgram, step: OpStep, values: Sequence[Value]) -> Value:
+        """Return a view of an array that a loop carries, or the array with a view of it put back."""
+        x, attrs = values[0], step.attr_dict
+        shape = program.meta[step.input_ids[0]].shape
+        gone = [k for k, name in enumerate(x.names) if name in {t.axis for t in x.taken}]
+        if step.op_name == "reshape":
+            return self._reshaped(x, gone, shape, tuple(attrs["shape"]))
+        region = [attrs["starts"], attrs["counts"], attrs["steps"]]
+        whole = [(s, c, t) == (0, n, 1) for s, c, t, n in zip(*region, shape)]
+        if not all(whole[k] for k in gone):
+            refuse()
+        starts, counts, steps = ([v for k, v in enumerate(vs) if k not in gone] for vs in region)
+        over = self.over(x)
+        here = self.region(over, starts, counts, steps)
+        if step.op_name == "slice":
+            names = tuple([name if full else None for name, full in zip(x.names, whole)])
+            return x._replace(tensor=self.emit("slice", (x.tensor,), here), names=names)
+        part = values[1]
+        if not x.taken or (part.taken, part.pending) != (x.taken, x.pending) or part.only or self.over(part) != over:
+            refuse()
+        if program.meta[step.input_ids[1]].shape != tuple(attrs["counts"]):
+            refuse()
+        if any(part.names[k] != x.names[k] for k in gone):
+            refuse()
+        return x._replace(tensor=self.emit("update_slice", (x.tensor, part.tensor), here))
+
+    def _reshaped(self, x: Value, gone: list[int], before: tuple[int, ...], after: tuple[int, ...]) -> Value:
+        """Return an array with axes of one element left out, or put in."""
+        if [n for n in before if n != 1] != [n for n in after if n != 1] or any(before[k] == 1 for k in gone):
+            refuse()
+        long = [k for k, n in enumerate(before) if n != 1]
+        names: list[int | None] = []
+        own, met = [], 0
+        for n in after:
+            k = None if n == 1 else long[met]
+            met += n != 1
+            names.append(None if k is None else x.names[k])
+            own += [n] if k not in gone else []
+        tensor = self.reshaped(x.tensor, (*self.over(x), *own))
+        return x._replace(tensor=tensor, rank=len(own), names=tuple(names))
+
+
+def _place(index: Value) -> Linear | None:
+    """Return what an index is that is known, if only in a branch."""
+    return index.known if index.known is not None or index.within is None else index.within.known
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    if one.known is not None or one.within is not None:
+        return (one.known, one.within) == (other.known, other.within)
+    return one.tensor == other.tensor
+
+
+def _after(gone: Sequence[tuple[int, Any]], pairs: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Return axes as they are numbered once others are gone."""
+    axes = [a for a, _ in gone]
+    return [(axis - sum(a < axis for a in axes), what) for axis, what in pairs]

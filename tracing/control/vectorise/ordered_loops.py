@@ -1,0 +1,197 @@
+"""Loops that go in order over values of all iterations of the loops around, which are computed side by side.
+
+What such a loop carries may differ along the lanes around it, which is known once its iteration has been recorded: it
+is begun anew until nothing differs any more. Iterations that are off, beyond the bounds of a triangle or because the
+loop has ended in them, keep what they hold. Owns their recording as loops of the program. Does not own which loops go
+so (`jitfuse.tracing.control.vectorise.vectorised_loop`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.tracing.control.vectorise.steps import Steps
+from jitfuse.tracing.control.vectorise.values import Value, refuse
+from jitfuse.tracing.record.regions import Body, body_of, close, program_of
+from jitfuse.tracing.record.session import Region
+
+_SHAPES: Final = 8
+"""How often a loop is begun anew because its values turn out to differ along more lanes."""
+_COUNT: Final = Meta((), "int64")
+
+
+class InOrder(Steps):
+    """The loops within, over lanes."""
+
+    def body(self, program: FusedProgram, feeds: Mapping[int, Value]) -> list[Value]:
+        """Return what a body makes of the values of its feeds."""
+        raise NotImplementedError
+
+    def within(self, now: Value, low: Value, high: Value) -> Value:
+        """Return which iterations there are, of those that are on."""
+        there = self.among("logical_and", self.among("greater_equal", now, low), self.among("less", now, high))
+        return there if self.mask is None else self.among("logical_and", self.mask, there)
+
+    def written_out(
+        self, program: FusedProgram, low: int, count: int, starts: Sequence[Value], captured: Sequence[Value]
+    ) -> Sequence[Value]:
+        """Return what a few iterations leave, one after the other."""
+        index, *feeds = program.ordered_feeds
+        for k in range(low, low + count):
+            starts = self.body(program, {index: self.constant(k), **dict(zip(feeds, (*starts, *captured)))})
+        return starts
+
+    def one_by_one(
+        self, program: FusedProgram, low: Value, high: Value, starts: Sequence[Value], captured: Sequence[Value],
+        bounds: tuple[Value, Value] | None,
+    ) -> Sequence[Value]:
+        """Return the results of a loop that goes in order, over values of all iterations around it.
+
+        `bounds`: between which numbers each of these counts, as in `lane`.
+        """
+        index, *feeds = program.ordered_feeds
+        outputs = list(program.outputs.values())
+        moving = [k for k, start in enumerate(starts) if outputs[k] != feeds[k]]
+        fixed = {feeds[k]: start for k, start in enumerate(starts) if k not in moving}
+        fixed.update(zip(feeds[len(starts) :], captured, strict=True))
+
+        def iteration(now: Value, carried: Sequence[Value]) -> list[Value]:
+            if bounds is not None:
+                self.mask = self.within(now, *bounds)
+            made = self.body(program, {index: now, **fixed, **{feeds[k]: v for k, v in zip(moving, carried)}})
+            return [self._kept(made[k], old) if bounds is not None else made[k] for k, old in zip(moving, carried)]
+
+        def loop(carried: Sequence[Value], tensors: Sequence[int]) -> Sequence[int]:
+            def in_region(index: int, parameters: Sequence[int]) -> list[int]:
+                now = [v._replace(tensor=t) for v, t in zip(carried, parameters)]
+                return self._alike(now, iteration(Value(index), now))
+
+            return self.looped((low.tensor, high.tensor), tensors, self._strong(tensors), in_region)
+
+        made = dict(zip(moving, self._settled([starts[k] for k in moving], loop)))
+        return [made.get(k, start) for k, start in enumerate(starts)]
+
+    def _kept(self, new: Value, old: Value) -> Value:
+        """Return a number where iterations are on, and what it was elsewhere; arrays are written where they are on."""
+        if new.taken or old.taken:
+            return new
+        return self.chosen(self.mask, new, old)
+
+    def _alike(self, before: Sequence[Value], after: Sequence[Value]) -> list[int]:
+        """Return the tensors of values that an iteration leaves, of the shapes that it began with."""
+        for old, new in zip(before, after, strict=True):
+            if (new.taken, new.pending, new.names, new.rank) != (old.taken, old.pending, old.names, old.rank):
+                refuse()
+            if new.total is not None or new.only:
+                refuse()
+        overs = [self.joint(both) for both in zip(before, after)]
+        if overs != [self.over(v) for v in before]:
+            raise _WiderError(overs)
+        return [self.cast(self.spread_to(v, over), self.meta(old.tensor).dtype)
+                for old, v, over in zip(before, after, overs)]
+
+    def _settled(
+        self, starts: Sequence[Value],
+        loop: Callable[[Sequence[Value], Sequence[int]], Sequence[int]],
+    ) -> list[Value]:
+        """Return what a loop leaves of carried values, once these have the lanes that they have after an iteration."""
+        if any(v.total is not None for v in starts):
+            refuse()
+        mask, source, may_end = self.mask, self.source, self.may_end
+        overs: Sequence[tuple[int, ...]] = [self.over(v) for v in starts]
+        for _ in range(_SHAPES):
+            tensors = [self.spread_to(v, over) for v, over in zip(starts, overs)]
+            carried = [v._replace(tensor=t, lanes=len(over), known=None) for v, t, over in zip(starts, tensors, overs)]
+            try:
+                results = loop(carried, tensors)
+                return [v._replace(tensor=t) for v, t in zip(carried, results, strict=True)]
+            except _WiderError as wider:
+                overs = wider.overs
+            finally:
+                self.mask, self.source, self.may_end = mask, source, may_end
+        refuse()
+
+    def repeated(self, step: OpStep, values: Sequence[Value]) -> Sequence[Value]:
+        """Return the results of a loop that ends by data: it goes on until it has ended in all iterations around it."""
+        condition, program, carries = step.attr("condition"), step.attr("body"), step.attr("carries")
+        starts, captured = values[:carries], values[carries:]
+        feeds, outputs = program.ordered_feeds, list(program.outputs.values())
+        moving = [k for k in range(carries) if outputs[k] != feeds[k]]
+
+        def holds(now: Sequence[Value]) -> Value:
+            (made,) = self.body(condition, dict(zip(condition.ordered_feeds, (*now, *captured), strict=True)))
+            if made.rank or not made.is_plain or made.only:
+                refuse()
+            return made if self.mask is None else self.among("logical_and", self.mask, made)
+
+        def all_of(carried: Sequence[Value]) -> list[Value]:
+            moved = dict(zip(moving, carried))
+            return [moved.get(k, start) for k, start in enumerate(starts)]
+
+        def iteration(on: Value, carried: Sequence[Value]) -> list[Value]:
+            self.mask, self.may_end = on, True
+            made = self.body(program, dict(zip(feeds, (*all_of(carried), *captured), strict=True)))
+            kept = [self._kept(made[k], old) for k, old in zip(moving, carried)]
+            return [holds(all_of(kept)), *kept]
+
+        def loop(carried: Sequence[Value], tensors: Sequence[int]) -> Sequence[int]:
+            def in_region(parameters: Sequence[int]) -> list[int]:
+                now = [v._replace(tensor=t) for v, t in zip(carried, parameters[1:])]
+                made = self._alike(now, iteration(now[0], now[1:]))
+                return [self.any_of(made[0]), *made]
+
+            goes_on = self.any_of(tensors[0])
+            metas = self._strong((goes_on, *tensors))
+            body = self._region(metas, in_region)
+            ends = self._region(metas, lambda parameters: [parameters[0]])
+            captured = sorted(body.captured)
+            slots = list(zip(body.parameters, metas))
+            attrs = {
+                "body": program_of(self.run.session, body, slots, captured), "carries": len(metas),
+                "condition": program_of(
+                    self.run.session, ends, [(t if k == 0 else None, m) for k, (t, m) in enumerate(
+                        zip(ends.parameters, metas))], captured),
+            }
+            return self.run.emit_all("while_loop", (goes_on, *tensors, *captured), attrs)[1:]
+
+        made = dict(zip(moving, self._settled([holds(starts), *(starts[k] for k in moving)], loop)[1:]))
+        return [made.get(k, start) for k, start in enumerate(starts)]
+
+    def _strong(self, tensors: Sequence[int]) -> list[Meta]:
+        return [Meta(m.shape, m.dtype) for m in map(self.meta, tensors)]
+
+    # ------------------------------------------------------------------ their bodies
+    def looped(
+        self, ends: tuple[int, int], starts: Sequence[int], metas: Sequence[Meta],
+        iteration: Callable[[int, Sequence[int]], list[int]],
+    ) -> Sequence[int]:
+        """Record a loop over a range, whose iteration is recorded by what is given."""
+        body = self._region((_COUNT, *metas), lambda parameters: iteration(parameters[0], parameters[1:]))
+        captured = sorted(body.captured)
+        slots = list(zip(body.parameters, (_COUNT, *metas), strict=True))
+        attrs = {"body": program_of(self.run.session, body, slots, captured), "carries": len(starts)}
+        return self.run.emit_all("fori_loop", (*ends, *starts, *captured), attrs)
+
+    def _region(self, metas: Sequence[Meta], record: Callable[[Sequence[int]], list[int]]) -> Body:
+        """Return the body that is recorded over parameters that look so."""
+        session = self.run.session
+        region = session.region = Region("a loop", len(session.graph.ops), session.region, is_python=True)
+        try:
+            for meta in metas:
+                tensor = session.graph.add_feed(meta, "carried")
+                region.parameters.append(tensor)
+                session.parameters[tensor] = region
+            outputs = tuple(record(region.parameters))
+        finally:
+            session.region = region.outer
+            close(session, region.start, len(session.graph.ops))
+        return body_of(session, region, outputs)
+
+
+class _WiderError(Exception):
+    """Values that a loop carries differ along more lanes than those that it began with."""
+
+    def __init__(self, overs: Sequence[tuple[int, ...]]) -> None:
+        super().__init__()
+        self.overs = overs

@@ -1,0 +1,264 @@
+"""Values of a loop whose iterations are computed side by side: what stands for one in all of them.
+
+Loops that are spread lie within one another, and each is a *lane*: an axis in front of a value's own axes, of extent 1
+where the value is the same in all iterations. Owns what is known of such values, and how their tensors are brought into
+one shape. Does not own what operators make of them (`jitfuse.tracing.control.vectorise.steps`), nor loops
+(`jitfuse.tracing.control.vectorise.vectorised_loop`).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+from jitfuse.base.records import NamedTuple
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.record.recorder import Recorder
+
+LARGEST: Final = 1 << 40
+"""Beyond this nothing is known of an int."""
+
+
+class NotSpreadError(Exception):
+    """A loop's iterations cannot be computed side by side, or had better not."""
+
+
+class PlacedError(Exception):
+    """An array that a loop writes turns out to be one of which each iteration has a part of its own."""
+
+    def __init__(self, lane: int, carry: int, axis: int, place: Linear) -> None:
+        super().__init__()
+        self.lane, self.carry, self.axis, self.place = lane, carry, axis, place
+
+
+def refuse() -> NoReturn:
+    """Leave a loop to be gone through in order."""
+    raise NotSpreadError
+
+
+class Linear(NamedTuple):
+    """An int that is known: a constant, and for some lanes by how much it goes on from one iteration to the next."""
+
+    constant: int
+    steps: tuple[tuple[int, int], ...] = ()
+
+    def plus(self, other: Linear, times: int = 1) -> Linear | None:
+        """Return the sum with a multiple of another; None where it gets too large to be sure of."""
+        steps = dict(self.steps)
+        for lane, step in other.steps:
+            steps[lane] = steps.get(lane, 0) + times * step
+        constant = self.constant + times * other.constant
+        if abs(constant) > LARGEST or any(abs(s) > LARGEST for s in steps.values()):
+            return None
+        return Linear(constant, tuple(sorted((k, s) for k, s in steps.items() if s)))
+
+    def ends(self, lanes: Sequence[int]) -> tuple[int, int]:
+        """Return the least and the largest value over lanes of these extents."""
+        low = high = self.constant
+        for lane, step in self.steps:
+            by = step * (lanes[lane] - 1)
+            low, high = low + min(by, 0), high + max(by, 0)
+        return low, high
+
+    @property
+    def lane(self) -> tuple[int, int] | None:
+        """The one lane that it goes on in, and its step; None where there are none or several."""
+        return self.steps[0] if len(self.steps) == 1 else None
+
+
+class Taken(NamedTuple):
+    """An axis of an array that has become a lane: each iteration has the part at a place of its own."""
+
+    axis: int
+    place: Linear
+
+
+class Within(NamedTuple):
+    """An index that is known where a condition (a tensor) holds, and 0 elsewhere."""
+
+    condition: int
+    known: Linear
+
+
+class Value(NamedTuple):
+    """A value in all iterations.
+
+    lanes      how many axes of its tensor are lanes; 0: it is the same in all
+    rank       how many axes it has itself, those taken aside
+    known      what it is, of an int that is known
+    within     the same where only a branch knows it
+    only       conditions (tensors) without which it may be anything
+    taken      axes of an array that have become lanes
+    pending    the lanes, and which carried value it is in each, of loops that carry an array of which no iteration has
+               read or written anything yet
+    names      of such an array, or a view of one, which of the array's axes its own axes are, those taken included
+    total      whether it is what a loop adds up, less what it began with: of ints, tensor is what this iteration has
+               added to it
+    """
+
+    tensor: int
+    lanes: int = 0
+    rank: int = 0
+    known: Linear | None = None
+    within: Within | None = None
+    only: frozenset[int] = frozenset()
+    taken: tuple[Taken, ...] = ()
+    pending: tuple[tuple[int, int], ...] = ()
+    names: tuple[int | None, ...] = ()
+    total: Total | None = None
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array that a loop around carries, or a view of one."""
+        return bool(self.taken or self.pending)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a value like any other, not one that a loop goes over or adds up."""
+        return not self.taken and not self.pending and self.total is None
+
+
+class Total(NamedTuple):
+    """A number that iterations of a lane add to.
+
+    carry      which carried value it is
+    is_begun   whether anything has been added yet
+    is_python  whether it is an int of Python's, which does not wrap
+    parts      of floats, what has been added, in order: each a number, or an axis of them
+    how        of truths, "all" or "any": whether it holds as long as all hold, or once one has held
+    """
+
+    lane: int
+    carry: int
+    is_begun: bool = False
+    is_python: bool = False
+    parts: tuple[Any, ...] = ()
+    how: str = ""
+
+
+class Lanes:
+    """The lanes that there are, and the tensors of values over them."""
+
+    def __init__(self, run: Recorder) -> None:
+        self.run = run
+        self.extents: list[int] = []
+        self.mask: Value | None = None
+        """Which iterations are on; None: all."""
+        self.may_end = False
+        """Whether iterations may be off because a loop has ended in them."""
+        self.source: str | None = None
+        """The user's line of the step that is being spread."""
+
+    # ------------------------------------------------------------------ steps
+    def emit(self, op_name: str, inputs: Sequence[int], attrs: Mapping[str, Any] | Any = ()) -> int:
+        """Record one operator."""
+        return self.run.emit(op_name, tuple(inputs), attrs, source=self.source)
+
+    def meta(self, tensor: int) -> Meta:
+        """Return what is known of a tensor."""
+        return self.run.graph.metas[tensor]
+
+    def reshaped(self, tensor: int, shape: Sequence[int]) -> int:
+        """Return a tensor in another shape."""
+        return tensor if self.meta(tensor).shape == tuple(shape) else self.emit("reshape", (tensor,), {"shape": shape})
+
+    def cast(self, tensor: int, dtype: str) -> int:
+        """Return a tensor in a dtype."""
+        return tensor if self.meta(tensor).dtype == dtype else self.emit("astype", (tensor,), {"dtype": dtype})
+
+    # ------------------------------------------------------------------ shapes
+    def own(self, value: Value) -> tuple[int, ...]:
+        """Return the extents of a value itself."""
+        return self.meta(value.tensor).shape[value.lanes :]
+
+    def over(self, value: Value) -> tuple[int, ...]:
+        """Return the extents of a value's lanes."""
+        return self.meta(value.tensor).shape[: value.lanes]
+
+    def aligned(self, value: Value, lanes: int, rank: int) -> int:
+        """Return a value's tensor with so many lanes and axes; one that is the same in all is broadcast as it is."""
+        if not value.lanes:
+            return value.tensor
+        filled = (1,) * (lanes - value.lanes + rank - value.rank)
+        return self.reshaped(value.tensor, (*self.over(value), *filled, *self.own(value)))
+
+    def spread_to(self, value: Value, over: Sequence[int]) -> int:
+        """Return a value's tensor over lanes of these extents; refuses where it differs along other lanes."""
+        own = self.own(value)
+        tensor = self.aligned(value, max(len(over), value.lanes), value.rank)
+        if value.lanes > len(over):
+            if any(n != 1 for n in self.over(value)[len(over) :]):
+                refuse()
+            tensor = self.reshaped(tensor, (*self.over(value)[: len(over)], *own))
+        shape = (*over, *own)
+        if value.lanes and any(n not in (1, m) for n, m in zip(self.meta(tensor).shape, over)):
+            refuse()
+        return tensor if self.meta(tensor).shape == shape else self.emit("broadcast_to", (tensor,), {"shape": shape})
+
+    def joint(self, values: Sequence[Value]) -> tuple[int, ...]:
+        """Return the extents of lanes over which all values are broadcast."""
+        count = max((v.lanes for v in values), default=0)
+        found = [1] * count
+        for v in values:
+            for k, n in enumerate(self.over(v)):
+                found[k] = max(found[k], n)
+        return tuple(found)
+
+    def moved(self, value: Value, axes: Mapping[int, int], dropped: Sequence[int] = ()) -> Value:
+        """Return a value some axes of which (numbers among its own) become lanes; `axes` maps lanes to axes.
+
+        `dropped` are axes of one element, which it has no longer.
+        """
+        shape, lanes = self.meta(value.tensor).shape, max([value.lanes, *(lane + 1 for lane in axes)])
+        order, over, ones = [], [], []
+        for lane in range(lanes):
+            there = lane < value.lanes
+            if lane in axes:
+                if there and shape[lane] != 1:
+                    refuse()
+                ones += [lane] if there else []
+                order.append(value.lanes + axes[lane])
+                over.append(shape[order[-1]])
+            else:
+                order += [lane] if there else []
+                over.append(shape[lane] if there else 1)
+        gone = {*axes.values(), *dropped}
+        rest = [value.lanes + a for a in range(value.rank) if a not in gone]
+        permuted = (*order, *rest, *ones, *(value.lanes + a for a in dropped))
+        tensor = value.tensor
+        if permuted != tuple(range(len(shape))):
+            tensor = self.emit("transpose", (tensor,), {"axes": permuted})
+        tensor = self.reshaped(tensor, (*over, *(shape[a] for a in rest)))
+        return value._replace(tensor=tensor, lanes=lanes, rank=len(rest))
+
+    @staticmethod
+    def region(
+        over: Sequence[int], starts: Sequence[int], counts: Sequence[int], steps: Sequence[int]
+    ) -> dict[str, Any]:
+        """Return the attributes of a region of a value's own axes, in all iterations."""
+        zeros, ones = (0,) * len(over), (1,) * len(over)
+        return {"starts": (*zeros, *starts), "counts": (*over, *counts), "steps": (*ones, *steps)}
+
+    # ------------------------------------------------------------------ numbers
+    def count(self, lane: int, low: int) -> Value:
+        """Return the number of the iteration along a lane."""
+        n = self.extents[lane]
+        tensor = self.emit("arange", (), {"start": low, "step": 1, "count": n, "dtype": "int64"})
+        return Value(self.reshaped(tensor, (*(1,) * lane, n)), lane + 1, 0, Linear(low, ((lane, 1),)))
+
+    def constant(self, value: int) -> Value:
+        """Return an int64 that is the same in all iterations."""
+        return Value(self.run.scalar(value, "int64"), known=Linear(value))
+
+    def any_of(self, tensor: int) -> int:
+        """Return whether a truth holds in an iteration."""
+        return tensor if not self.meta(tensor).ndim else self.emit("any", (tensor,), {"axis": None, "keepdims": False})
+
+    def among(self, op_name: str, *values: Value) -> Value:
+        """Return what an elementwise operator makes of strong values of one dtype."""
+        lanes, rank = max(v.lanes for v in values), max(v.rank for v in values)
+        made = self.emit(op_name, [self.aligned(v, lanes, rank) for v in values])
+        return Value(made, lanes, rank)
+
+    def chosen(self, mask: Value | None, new: Value, old: Value) -> Value:
+        """Return a value where a mask holds, another elsewhere."""
+        return new if mask is None else self.among("where", mask, new, old)

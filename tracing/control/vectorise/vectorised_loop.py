@@ -1,0 +1,322 @@
+"""Loops whose iterations are computed side by side: the axes of arrays, in place of one iteration after the other.
+
+``for i in ...: for j in ...: d[i, j] = f(x[i], x[j])`` computes what ``d[:, :] = f(x[:, None], x[None, :])`` does, in
+any order. A loop is spread where each iteration writes a part of its own of every array that it writes, and reads
+nothing of these but that part; where numbers that go from one iteration to the next are added up, floats in the order
+of the loops; and where ranges and places are known. All
+operators of the body are then computed for all iterations at once. A loop within it is spread too, or goes on in order
+over values of all iterations; one that ends by data goes on until it has ended in all. The results are those of the
+loop, bit by bit.
+
+Owns which loops these are, and what becomes of them. Does not own what operators make of such values
+(`jitfuse.tracing.control.vectorise.steps`), loops within that go in order
+(`jitfuse.tracing.control.vectorise.ordered_loops`), nor how a loop of Python's gets here
+(`jitfuse.tracing.control.loop_capture`).
+"""
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from jitfuse.dtypes import kind
+from jitfuse.errors import JitfuseError
+from jitfuse.ir.operators import ops
+from jitfuse.ir.program import FusedProgram, Meta, OpStep
+from jitfuse.tracing.control.loop_ranges import WIDEST
+from jitfuse.tracing.control.vectorise.ordered_loops import InOrder
+from jitfuse.tracing.control.vectorise.values import Linear, NotSpreadError, PlacedError, Taken, Total, Value, refuse
+from jitfuse.tracing.record.recorder import Recorder
+
+_WRITTEN_OUT: Final = 8
+_STEPS: Final = 256
+"""Iterations of a loop within, and steps of them, up to which they are written out one after the other."""
+
+
+def spread(
+    run: Recorder, body: FusedProgram, low: int, high: int, starts: Sequence[int], captured: Sequence[int]
+) -> list[int] | None:
+    """Record what a loop of the program computes for all its iterations at once; return the tensors of its results.
+
+    `body`, `starts` and `captured` are those of a `fori_loop` that counts from `low` below `high`. None, with nothing
+    recorded that anybody needs, where its iterations go in order.
+    """
+    work = Spreading(run)
+    metas = run.graph.metas
+    values = [Value(t, 0, metas[t].ndim, _literal(run, t)) for t in (*starts, *captured)]
+    try:
+        results = work.lane(body, low, high - low, values[: len(starts)], values[len(starts) :])
+        return [work.cast(v.tensor, metas[start].dtype) for v, start in zip(results, starts, strict=True)]
+    except NotSpreadError:
+        return None
+    except JitfuseError:  # Python raises it, or another one, where the loop comes to it
+        if os.environ.get("JITFUSE_DEBUG") == "1":
+            raise
+        return None
+
+
+def _literal(run: Recorder, tensor: int) -> Linear | None:
+    node = run.graph.node(tensor)
+    if node is None or node.op_name != "full":
+        return None
+    attrs = dict(node.attrs)
+    value = attrs["value"]
+    return Linear(value) if type(value) is int and not attrs["shape"] and attrs["dtype"] == "int64" else None
+
+
+def _is_literal(program: FusedProgram, value: int) -> bool:
+    """Return whether a number is the same in all iterations."""
+    maker = program.producers.get(value)
+    return maker is not None and maker.op_name == "full" and not program.meta[value].shape
+
+
+class Spreading(InOrder):
+    """One loop while it is spread, with the loops in it."""
+
+    def body(self, program: FusedProgram, feeds: Mapping[int, Value]) -> list[Value]:
+        """Return what a body makes of the values of its feeds."""
+        values = dict(feeds)
+        for step in program.steps:
+            self.source = program.sources.get(step.step_id)
+            inputs = [values[i] for i in step.input_ids]
+            if step.op_name in ops.HOLD_PROGRAMS and any(v.only for v in inputs):
+                refuse()
+            if step.op_name == "fori_loop":
+                values.update(zip(step.result_ids, self._counted(step, inputs), strict=True))
+            elif step.op_name == "while_loop":
+                values.update(zip(step.result_ids, self.repeated(step, inputs), strict=True))
+            elif step.op_name in ops.HOLD_PROGRAMS:
+                refuse()
+            else:
+                values[step.result_ids[0]] = self.step(program, step, values)
+        return [values[i] for i in program.outputs.values()]
+
+    # ------------------------------------------------------------------ iterations side by side
+    def lane(
+        self, program: FusedProgram, low: int, count: int, starts: Sequence[Value], captured: Sequence[Value],
+        bounds: tuple[Value, Value] | None = None,
+    ) -> list[Value]:
+        """Return what a loop's carried values are in the end, its iterations being a new lane.
+
+        `bounds`: between which numbers each of the outer iterations counts, if not from `low` on.
+        """
+        lane, mask = len(self.extents), self.mask
+        size = count
+        for n in self.extents:
+            size *= n
+        if count < 1 or size > WIDEST or (lane and self._adds_floats(program, starts)):
+            refuse()
+        taken: dict[int, Taken] = {}
+        while True:
+            self.extents.append(count)
+            try:
+                return self._lane(program, low, starts, captured, taken, bounds)
+            except PlacedError as found:
+                if found.lane != lane:
+                    raise
+                taken[found.carry] = Taken(found.axis, found.place)
+            finally:
+                del self.extents[lane:]
+                self.mask = mask
+
+    def _adds_floats(self, program: FusedProgram, starts: Sequence[Value]) -> bool:
+        """Return whether iterations hand on a number of their own that is no int, so that they go in order."""
+        handed = zip(program.ordered_feeds[1:], program.outputs.values(), starts)
+        return any(
+            feed != end and feed in program.consumers and start.total is None and not (start.rank or start.taken)
+            and not _is_literal(program, end) and kind(self.meta(start.tensor).dtype) in ("float", "complex")
+            for feed, end, start in handed)
+
+    def _lane(
+        self, program: FusedProgram, low: int, starts: Sequence[Value], captured: Sequence[Value],
+        taken: Mapping[int, Taken], bounds: tuple[Value, Value] | None,
+    ) -> list[Value]:
+        lane, outer = len(self.extents) - 1, self.mask
+        index, *feeds = program.ordered_feeds
+        carried, others = feeds[: len(starts)], feeds[len(starts) :]
+        outputs = list(program.outputs.values())
+        now = self.count(lane, low)
+        values = {index: now, **dict(zip(others, captured, strict=True))}
+        for k, (feed, start) in enumerate(zip(carried, starts, strict=True)):
+            maker = program.producers.get(outputs[k])
+            if outputs[k] == feed:
+                values[feed] = start
+            elif _is_literal(program, outputs[k]) and start.is_plain:
+                assert maker is not None
+                first = self.among("equal", now, self.constant(low) if bounds is None else bounds[0])
+                values[feed] = self.chosen(first, start, self.step(program, maker, {}))
+            else:
+                is_python = maker is not None and maker.op_name == "require"  # their bound, to which no others are put
+                values[feed] = self._begun(lane, k, start, taken.get(k), is_python)
+        if bounds is not None:
+            self.mask = self.within(now, *bounds)
+        made = self.body(program, values)
+        self.mask = outer
+        there = None if bounds is None else self.among("less", *bounds)
+        ended = []
+        for k, (feed, start) in enumerate(zip(carried, starts, strict=True)):
+            if outputs[k] == feed:
+                ended.append(start)
+            elif there is not None and _is_literal(program, outputs[k]) and start.is_plain:
+                ended.append(self.chosen(self.mask, self.chosen(there, made[k], start), start))
+            else:
+                ended.append(self._ended(lane, k, start, made[k], taken.get(k), bounds is not None))
+        return ended
+
+    def _begun(self, lane: int, carry: int, start: Value, taken: Taken | None, is_python: bool) -> Value:
+        """Return what a carried value is in each iteration."""
+        if start.total is not None or not (start.rank or start.taken):
+            zero = self.run.scalar(0, self.meta(start.tensor).dtype)
+            return Value(zero, total=Total(lane, carry, is_python=is_python))
+        names = start.names or tuple(range(start.rank))
+        start = start._replace(names=names)
+        if names != tuple(range(len(names))):
+            refuse()  # a view of an array that a loop around carries
+        if taken is None:
+            return start._replace(pending=(*start.pending, (lane, carry)))
+        axis = self.axis_of(start, taken.axis)
+        if not self.is_within(taken.place, self.own(start)[axis]):
+            refuse()
+        return self.part(start, [(axis, taken.place)])._replace(taken=(*start.taken, taken))
+
+    def _ended(
+        self, lane: int, carry: int, start: Value, end: Value, taken: Taken | None, has_bounds: bool
+    ) -> Value:
+        """Return what a carried value is after the last iteration."""
+        if taken is not None:
+            if (end.taken, end.pending) != ((*start.taken, taken), start.pending) or end.only:
+                refuse()
+            start = start._replace(names=start.names or tuple(range(start.rank)))
+            if end.names != start.names:
+                refuse()
+            return self._put_back(lane, start, end, taken)
+        if end.only:
+            refuse()
+        if end.total is not None:
+            if (end.total.lane, end.total.carry) != (lane, carry):
+                refuse()
+            return self._added_up(lane, start, end) if end.total.is_begun else start
+        if not end.is_plain or has_bounds or end.rank or not start.is_plain:
+            refuse()
+        last = self._last(lane, end)
+        return last if self.mask is None else self.chosen(self.mask, last, start)
+
+    def _last(self, lane: int, value: Value) -> Value:
+        """Return a value of the last iteration."""
+        over, own = self.over(value), self.own(value)
+        if len(over) <= lane:
+            return Value(value.tensor, value.lanes, value.rank)
+        tensor, n = value.tensor, over[lane]
+        if any(m != 1 for m in over[lane + 1 :]):
+            refuse()
+        if n > 1:
+            shape = (*over, *own)
+            starts = tuple([n - 1 if k == lane else 0 for k in range(len(shape))])
+            counts = tuple([1 if k == lane else m for k, m in enumerate(shape)])
+            attrs = {"starts": starts, "counts": counts, "steps": (1,) * len(shape)}
+            tensor = self.emit("slice", (tensor,), attrs)
+        return Value(self.reshaped(tensor, (*over[:lane], *own)), lane, value.rank)
+
+    def _put_back(self, lane: int, start: Value, end: Value, taken: Taken) -> Value:
+        """Return an array with the parts of all iterations, in the place of those that it had."""
+        axis, over, own = self.axis_of(start, taken.axis), self.over(end), self.own(end)
+        if len(over) > lane + 1:
+            if any(n != 1 for n in over[lane + 1 :]):
+                refuse()
+            over = over[: lane + 1]
+        tensor = self.reshaped(end.tensor, (*over, *own))
+        order = [*range(lane), *range(lane + 1, len(over) + len(own))]
+        order.insert(lane + axis, lane)
+        if order != sorted(order):
+            tensor = self.emit("transpose", (tensor,), {"axes": order})
+        whole = self.own(start)
+        assert taken.place.lane is not None
+        step, begin = taken.place.lane[1], taken.place.constant
+        if (begin, step, over[lane]) != (0, 1, whole[axis]):
+            starts, counts, steps = [0] * len(whole), list(whole), [1] * len(whole)
+            starts[axis], counts[axis], steps[axis] = begin, over[lane], step
+            before = self.spread_to(start, over[:lane])
+            tensor = self.emit("update_slice", (before, tensor), self.region(over[:lane], starts, counts, steps))
+        return start._replace(tensor=tensor, lanes=lane, rank=len(whole), known=None)
+
+    def _added_up(self, lane: int, start: Value, added: Value) -> Value:
+        """Return a number with what all iterations add to it."""
+        assert added.total is not None
+        dtype = self.meta(added.tensor).dtype
+        if added.total.parts:
+            parts = self._one_after_the_other(lane, added.total.parts)
+            if start.total is not None:
+                return self.more(start, parts)
+            if lane:
+                refuse()
+            return self._in_order(start, parts.tensor, self.own(parts)[0])
+        if added.total.how:
+            how = added.total.how
+            found = self.emit(how, (self._over_lane(lane, added._replace(total=None)),), {
+                "axis": lane, "keepdims": False})
+            both = "logical_and" if how == "all" else "logical_or"
+            more = Value(found, lane)
+            return self.held(start, more, how) if start.total is not None else self.among(both, start, more)
+        whole = self.emit("sum", (self._over_lane(lane, added._replace(total=None)),), {
+            "axis": lane, "keepdims": False})
+        more = Value(self.cast(whole, dtype), lane)
+        return self.more(start, more) if start.total is not None else self.among("add", start, more)
+
+    def _over_lane(self, lane: int, value: Value) -> int:
+        """Return a value's tensor with all iterations of the innermost lane along it."""
+        over = [*self.over(value), *(1,) * (lane + 1 - value.lanes)]
+        if any(n != 1 for n in over[lane + 1 :]):
+            refuse()
+        return self.spread_to(value, (*over[:lane], self.extents[lane]))
+
+    def _one_after_the_other(self, lane: int, parts: Sequence[Value]) -> Value:
+        """Return what the iterations of the innermost lane add to a number, along an axis in their order."""
+        tensors = []
+        for part in parts:
+            many = part if part.rank else part._replace(
+                tensor=self.reshaped(part.tensor, (*self.meta(part.tensor).shape, 1)), rank=1)
+            tensors.append(Value(self._over_lane(lane, many), lane + 1, 1))
+        over = self.joint(tensors)
+        spread = [self.spread_to(v, over) for v in tensors]
+        joined = spread[0] if len(spread) == 1 else self.emit("concat", spread, {"axis": lane + 1})
+        shape = self.meta(joined).shape
+        if math.prod(shape) > WIDEST:
+            refuse()
+        return Value(self.reshaped(joined, (*shape[:lane], shape[lane] * shape[lane + 1])), lane, 1)
+
+    def _in_order(self, start: Value, parts: int, count: int) -> Value:
+        """Return a float with numbers added to it one after the other."""
+        low, high = (self.run.scalar(n, "int64") for n in (0, count))
+        meta = self.meta(start.tensor)
+
+        def iteration(index: int, carried: Sequence[int]) -> list[int]:
+            part = self.emit("gather", (parts, index), {"axes": (0,), "place": 0})
+            return [self.emit("add", (carried[0], part))]
+
+        (made,) = self.looped((low, high), [start.tensor], [Meta((), meta.dtype)], iteration)
+        return Value(made)
+
+    # ------------------------------------------------------------------ loops within
+    def _counted(self, step: OpStep, values: Sequence[Value]) -> Sequence[Value]:
+        """Return the results of a loop over a range."""
+        low, high, *rest = values
+        program, carries = step.attr("body"), step.attr("carries")
+        starts, captured = rest[:carries], rest[carries:]
+        if not (low.lanes or high.lanes) and (low.known is None or high.known is None):
+            return self.one_by_one(program, low, high, starts, captured, None)
+        if low.known is None or high.known is None:
+            refuse()
+        least, most = low.known.ends(self.extents)[0], high.known.ends(self.extents)[1]
+        count, bounds = most - least, (low, high) if low.known.steps or high.known.steps else None
+        if count < 1:
+            return starts
+        source = self.source
+        try:
+            return self.lane(program, least, count, starts, captured, bounds)
+        except NotSpreadError:
+            self.source = source
+        if bounds is None and count <= _WRITTEN_OUT and count * len(program.steps) <= _STEPS:
+            return self.written_out(program, least, count, starts, captured)
+        ends = self.constant(least), self.constant(most)
+        return self.one_by_one(program, *ends, starts, captured, bounds)

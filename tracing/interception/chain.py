@@ -1,0 +1,251 @@
+"""Where a value came from, and the conditions under which a trace stays valid.
+
+Owns `Chain` (a root plus attribute, key and index steps that can be walked again at any time), `Guard` (one
+condition on the value at the end of a chain) and `Trail` (all conditions of one trace). It does not decide
+what is guarded; `jitfuse.tracing.interception.reader` does.
+"""
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from jitfuse.base.records import Record, fresh
+from jitfuse.ir.formats.floats import float_text
+from jitfuse.tracing.interception.exact import exact_form
+from jitfuse.tracing.interception.swap import original_code
+
+ROOTS: Final = frozenset({"arg", "global", "cell", "object"})
+
+
+class Chain:
+    """A way to reach a value: a root or a parent chain, and one step. Compared by content.
+
+    kind and value: "arg" (position or keyword name), "global" (namespace dict, name; builtins too), "cell" (a
+    closure cell), "object" (the object itself), and the steps "attr" (name), "key" (any key; walked by
+    ``[]``) and "index" (of an exact list or tuple, not negative).
+    """
+
+    __slots__ = ("__weakref__", "_hash", "_identity", "_label", "_steps", "kind", "parent", "value")
+
+    def __init__(self, parent: Chain | None, kind: str, value: Any, label: str | None = None) -> None:
+        self.parent = parent
+        self.kind = kind
+        self.value = value
+        self._label = label
+        self._identity = _identity(kind, value)
+        self._hash = hash((parent, kind, self._identity))
+        # weakly, because a step holds its parent: chains, and with them the user's function, die with their last user
+        self._steps: dict[Any, weakref.ref[Chain]] = {}
+
+    @staticmethod
+    def arg(place: int | str, label: str | None = None) -> Chain:
+        """Root at a positional (int) or keyword (str) argument of the fused call."""
+        default = f"args[{place}]" if isinstance(place, int) else place
+        return Chain(None, "arg", place, label or default)
+
+    @staticmethod
+    def name(namespace: dict[str, Any], name: str, label: str | None = None) -> Chain:
+        """Root at a name in a module's globals or in the builtins."""
+        return Chain(None, "global", (namespace, name), label or name)
+
+    @staticmethod
+    def cell(cell: types.CellType, name: str) -> Chain:
+        """Root at the content of a closure cell."""
+        return Chain(None, "cell", cell, name)
+
+    @staticmethod
+    def object(value: Any, label: str | None = None) -> Chain:
+        """Root at an object that the program keeps: it is pinned by whatever led to it."""
+        name = getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
+        return Chain(None, "object", value, label or str(name))
+
+    def attr(self, name: str) -> Chain:
+        """Return the chain one attribute further."""
+        return self._step("attr", name)
+
+    def key(self, key: Any) -> Chain:
+        """Return the chain one ``[key]`` further."""
+        return self._step("key", key)
+
+    def index(self, index: int) -> Chain:
+        """Return the chain of one item of an exact list or tuple."""
+        return self._step("index", index)
+
+    def _step(self, kind: str, value: Any) -> Chain:
+        identity = (kind, _identity(kind, value))
+        known = self._steps.get(identity)
+        step = known() if known is not None else None
+        if step is None:
+            step = Chain(self, kind, value)
+            self._steps[identity] = weakref.ref(step)
+        return step
+
+    def resolve(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        """Walk the chain now. Raises what the walk raises (AttributeError, KeyError, ValueError, ...)."""
+        if self.parent is not None:
+            owner = self.parent.resolve(args, kwargs)
+            if self.kind != "attr":
+                return owner[self.value]
+            if self.value == "__code__" and isinstance(owner, types.FunctionType):
+                return original_code(owner)
+            return getattr(owner, self.value)
+        if self.kind == "arg":
+            return args[self.value] if isinstance(self.value, int) else (kwargs or {})[self.value]
+        if self.kind == "global":
+            namespace, name = self.value
+            return namespace[name]
+        return self.value.cell_contents if self.kind == "cell" else self.value
+
+    @property
+    def root(self) -> Chain:
+        """The first link."""
+        chain = self
+        while chain.parent is not None:
+            chain = chain.parent
+        return chain
+
+    def __eq__(self, other: Any) -> bool:
+        if self is other:
+            return True
+        return bool(isinstance(other, Chain) and self._hash == other._hash and self.kind == other.kind
+                    and self._identity == other._identity and self.parent == other.parent)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        if self.parent is None:
+            return self._label or self.kind
+        return f"{self.parent}.{self.value}" if self.kind == "attr" else f"{self.parent}[{self.value!r}]"
+
+    def __repr__(self) -> str:
+        return f"Chain({self})"
+
+
+def _identity(kind: str, value: Any) -> Any:
+    if kind == "global":
+        return id(value[0]), value[1]
+    if kind in {"cell", "object"}:
+        return id(value)
+    return type(value), value
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Tell whether two values have the same exact type and compare equal; False where ``==`` raises."""
+    if a is b:
+        return True
+    if type(a) is float and type(b) is float:
+        return float_text(a) == float_text(b)  # tells 0.0 from -0.0; NaN is equal to itself
+    if type(a) is complex and type(b) is complex:
+        return equal(a.real, b.real) and equal(a.imag, b.imag)
+    try:
+        return type(a) is type(b) and bool(a == b) and exact_form(a) == exact_form(b)
+    except Exception:
+        return False
+
+
+def _absent(owner: Any, key: Any) -> bool:
+    return key not in owner
+
+
+_CHECKS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "IS": lambda value, expected: value is expected,
+    "TYPE": lambda value, expected: type(value) is expected,
+    "EQ": equal,
+    "LEN": lambda value, expected: isinstance(value, dict | list | tuple) and len(value) == expected,
+    "KEYS": lambda value, expected: isinstance(value, dict) and equal(tuple(value), expected),
+    "ABSENT": _absent,
+}
+
+
+class Guard(Record, frozen=True):
+    """One condition on the value at the end of a chain.
+
+    kind and expected: IS (the object), APART (a chain that leads to another object), TYPE (the exact type), EQ (same
+    exact type and equal, with equal types of what it holds), LEN (length of a list, tuple or dict), KEYS (a dict's keys
+    in order; implies LEN), ABSENT (a key that the dict at the end of the chain lacks; `count` is the number of keys
+    that it had, so that LEN may stand in for it).
+    """
+
+    chain: Chain
+    kind: str
+    expected: Any
+    count: int = 0
+
+    @property
+    def key(self) -> Any:
+        """What tells conditions of one trace apart: there is one of each kind on a chain, but for these two."""
+        return self.chain, self.kind, self.expected if self.kind in ("ABSENT", "APART") else None
+
+    def check(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
+        """Tell whether the condition holds now; a chain that breaks does not hold."""
+        try:
+            if self.kind == "APART":
+                return self.chain.resolve(args, kwargs) is not self.expected.resolve(args, kwargs)
+            return _CHECKS[self.kind](self.chain.resolve(args, kwargs), self.expected)
+        except Exception:
+            return False
+
+    def why_failed(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str | None:
+        """Return None where the condition holds, else one line that names the chain, was and is."""
+        try:
+            value = self.chain.resolve(args, kwargs)
+        except Exception as error:
+            return f"{self.chain}: cannot be read any more ({type(error).__name__}: {error})"
+        if self.check(args, kwargs):
+            return None
+        now: Any = {"TYPE": type(value).__name__, "LEN": len(value) if hasattr(value, "__len__") else "no length",
+                    "KEYS": list(value) if isinstance(value, dict) else type(value).__name__,
+                    "ABSENT": "present", "APART": "the same"}.get(self.kind, _short(value))
+        return f"{self.chain}: {self._was()}, is {now}"
+
+    def _was(self) -> str:
+        if self.kind == "TYPE":
+            return f"type was {self.expected.__name__}"
+        if self.kind == "ABSENT":
+            return f"{self.expected!r} was absent"
+        if self.kind == "APART":
+            return f"was another object than {self.expected}"
+        word = {"LEN": "length", "KEYS": "keys"}.get(self.kind)
+        return f"{word} was {self.expected}" if word else f"was {_short(self.expected)}"
+
+    def __str__(self) -> str:
+        relation = {"IS": "is", "TYPE": "has type", "EQ": "==", "LEN": "has length", "KEYS": "has keys",
+                    "ABSENT": "lacks", "APART": "is not"}[self.kind]
+        if self.kind == "APART":
+            return f"{self.chain} {relation} {self.expected}"
+        shown = self.expected.__name__ if self.kind == "TYPE" else _short(self.expected)
+        return f"{self.chain} {relation} {shown}"
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:
+        text = object.__repr__(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class Trail(Record):
+    """What one trace depends on.
+
+    `guards` in the order in which they were first needed; `feeds`: the chains handed to the hooks as
+    arrays and numbers, with the values that they had; `volatile`: reasons why the same call cannot be
+    replayed without running Python again (empty in the usual case).
+    """
+
+    guards: list[Guard] = fresh(default_factory=list)
+    feeds: list[tuple[Chain, Any]] = fresh(default_factory=list)
+    volatile: list[str] = fresh(default_factory=list)
+
+    def check(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> bool:
+        """Tell whether all guards hold now."""
+        return not self.volatile and all(guard.check(args, kwargs) for guard in self.guards)
+
+    def why_failed(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> str | None:
+        """Return one line on the first guard that does not hold, or None."""
+        if self.volatile:
+            return self.volatile[0]
+        return next((why for guard in self.guards if (why := guard.why_failed(args, kwargs))), None)

@@ -1,0 +1,252 @@
+"""What the function sees for each kind of value that a chain leads to, and how it is guarded."""
+from __future__ import annotations
+
+import array
+import collections
+import enum
+import functools
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.base.later import Later
+from jitfuse.errors import VolatileError
+from jitfuse.tracing.interception.bookkeeping import same_value
+from jitfuse.tracing.interception.builtin_substitutes import CachedCall, substitute_of
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.interception.container_proxies import (
+    PLAIN,
+    Shadow,
+    Snapshot,
+    empty_like,
+    fill,
+    is_container,
+    is_plain_and_large,
+    pairs,
+)
+from jitfuse.tracing.interception.functions import Functions
+from jitfuse.tracing.interception.user_code import is_user_class, own_attributes
+
+if TYPE_CHECKING:
+    import copy
+
+    from jitfuse.tracing.interception.hooks import Hooks
+else:
+    copy = Later("copy")
+
+_EQUAL: Final = (int, float, str, bytes, complex, slice, range, np.dtype)
+_FROZEN_COPY: Final = (set, frozenset, bytearray, collections.deque, array.array)
+_IDENTITY: Final = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
+                    types.MethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+                    property, staticmethod, classmethod, np.ufunc)
+
+
+class Classifier(Functions):
+    """Turns real values into what the function sees; one instance per trace."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__(hooks)
+        self.shadows: dict[int, Shadow] = {}
+        self.snapshots: dict[int, Snapshot] = {}
+        self.modules: dict[int, Any] = {}
+
+    def read(self, chain: Chain, real: Any, raw: bool = False, computed: bool = False) -> Any:
+        """Return what the function sees for the value now at the end of the chain.
+
+        raw: the value is only subscripted, so a container comes as it is and only the items used are guarded.
+        computed: each read may give a new object for the same state.
+        """
+        found = self.values.get(chain)
+        if found is not None:
+            if same_value(found[0], real, computed):
+                if found[1] is not real or not raw:
+                    return found[1]
+            else:
+                # Something that the view cannot see changed it; what came from the trace is no state.
+                self.trail.volatile.append(f"{chain} changes while the function runs")
+                return self.known(real)
+        if self.hooks.is_traced(real):
+            return real
+        kind = type(real)
+        if kind is int or kind is float or kind is complex:
+            return self._number(chain, real)
+        if real is None or kind is bool or real is ... or real is NotImplemented or isinstance(real, enum.Enum):
+            self.guard(chain, "IS", real)
+            return self.remember(chain, real, real)
+        if isinstance(real, _EQUAL) and not isinstance(real, np.number):  # their subclasses too, and those of numbers
+            self.guard(chain, "EQ", real)
+            return self.remember(chain, real, real)
+        if is_container(real):
+            return self._container(chain, real, raw)
+        return self.remember(chain, real, self._object(chain, real, computed))
+
+    def _number(self, chain: Chain, real: Any) -> Any:
+        self.trail.feeds.append((chain, real))
+        return self.remember(chain, real, self.hooks.number(chain, real))
+
+    def _object(self, chain: Chain, real: Any, computed: bool) -> Any:
+        """Classify what is neither a plain value nor a container."""
+        substitute = self.substitute(real)
+        if substitute is not None:
+            self.guard(chain, "IS", real)
+            return substitute
+        if isinstance(real, np.generic):
+            self.trail.feeds.append((chain, real))
+            return self.hooks.numpy_scalar(chain, real)
+        if self.hooks.is_array(real):
+            return self._array(chain, real)
+        if isinstance(real, types.FunctionType):
+            self.guard(chain, "IS", real)
+            self.function(real, chain)
+            return real
+        if isinstance(real, types.MethodType):
+            return self._method(chain, real)
+        if isinstance(real, functools.partial):
+            return self._partial(chain, real)
+        if isinstance(real, types.ModuleType | type):
+            self.guard(chain, "IS", real)
+            self.origin.setdefault(id(real), (real, chain))
+            if isinstance(real, type):
+                self.see_class(real)
+            return real
+        if isinstance(real, _IDENTITY):
+            self.guard(chain, "IS", real)
+            return real
+        if isinstance(real, _FROZEN_COPY) and not is_user_class(type(real)):
+            return self._snapshot(chain, real)
+        seen = self._instance(chain, real, computed)
+        if self.hooks.is_module(real) and id(real) not in self.modules:
+            self.modules[id(real)] = real
+            self.hooks.module(self, chain, real)
+        return seen
+
+    def substitute(self, real: Any) -> Any | None:
+        """Return what takes the place of a callable or module: the tracer's, then the view's own."""
+        if is_user_class(type(real)):
+            return None
+        found = self.hooks.substitute(real)
+        if found is not None:
+            if type(found) is types.FunctionType:
+                self.function(found, Chain.object(found))
+            return found
+        own = substitute_of(real)
+        if own is None and isinstance(real, functools._lru_cache_wrapper):
+            return CachedCall(real)
+        return own
+
+    def _array(self, chain: Chain, real: Any) -> Any:
+        known = self.alias(chain, real)
+        if known is not None and known in self.values:
+            return self.values[known][1]
+        self.trail.feeds.append((chain, real))
+        return self.hooks.array(chain, real)
+
+    def _instance(self, chain: Chain, real: Any, computed: bool) -> Any:
+        """An object of a user's class may be exchanged for another; what installed classes hide may not.
+
+        Where each read makes a new object, it can only be known by its type.
+        """
+        known = self.alias(chain, real)
+        if known is None:
+            user = is_user_class(type(real))
+            by_type = user or computed
+            self.guard(chain, "TYPE" if by_type else "IS", type(real) if by_type else real)
+            self.see_class(type(real))
+            if not user:
+                self.reach(real)
+                if hasattr(type(real), "__next__"):  # before anything takes an element from it
+                    raise VolatileError(f"{chain} is an iterator: its position is not seen, and moves, so that no call "
+                                        "can do without Python. Pass what it gives as an argument.")
+        return real
+
+    def _method(self, chain: Chain, real: types.MethodType) -> Any:
+        self.guard(chain.attr("__func__"), "IS", real.__func__)
+        self.origin.setdefault(id(real.__func__), (real.__func__, chain.attr("__func__")))
+        if isinstance(real.__func__, types.FunctionType):
+            self.function(real.__func__, chain.attr("__func__"))
+        owner = self.read(chain.attr("__self__"), real.__self__)
+        return real if owner is real.__self__ else types.MethodType(real.__func__, owner)
+
+    def _partial(self, chain: Chain, real: functools.partial[Any]) -> Any:
+        self.guard(chain, "TYPE", type(real))
+        function = self.read(chain.attr("func"), real.func)
+        args, keywords = chain.attr("args"), chain.attr("keywords")
+        self.guard(args, "LEN", len(real.args))
+        self.guard(keywords, "KEYS", tuple(real.keywords))
+        return type(real)(
+            function, *[self.read(args.index(place), value) for place, value in enumerate(real.args)],
+            **{key: self.read(keywords.key(key), value) for key, value in real.keywords.items()})
+
+    def _snapshot(self, chain: Chain, real: Any) -> Any:
+        """Compare a set or the like with a copy; the function works on a copy too."""
+        found = self.snapshots.get(id(real))
+        if found is None:
+            if isinstance(real, collections.deque) and not all(type(item) in PLAIN for item in real):
+                self.trail.volatile.append(f"{chain} is a deque of other things than numbers and text")
+            try:
+                content, seen = copy.copy(real), copy.copy(real)
+                whole = bool(content == real)
+            except Exception:
+                whole = False
+            if not whole:
+                self.guard(chain, "IS", real)
+                return real
+            found = self.snapshots[id(real)] = Snapshot(chain, real, seen, content)
+        self.guard(chain, "EQ", found.content)
+        return found.seen
+
+    def _container(self, chain: Chain, real: Any, raw: bool) -> Any:
+        known = self.alias(chain, real)
+        found = self.shadows.get(id(real))
+        if found is not None:
+            return self.remember(chain, real, found.seen)
+        if known is None:
+            self.guard(chain, "TYPE", type(real))
+        if raw:
+            return real
+        return self.remember(chain, real, self.shadow(self.origin[id(real)][1], real))
+
+    def shadow(self, chain: Chain, real: Any) -> Any:
+        """Return the container that the function works on in place of a real one."""
+        if any(w.owner is real or own_attributes(w.owner) is real for w in self.written.values()):
+            self.trail.volatile.append(f"{chain} is read whole after the function has written into it")
+        if is_plain_and_large(real):
+            snapshot = copy.copy(real)
+            self.guard(chain, "EQ", snapshot)
+            if isinstance(real, dict):  # which are equal in any order
+                self.guard(chain, "KEYS", tuple(real))
+            seen = copy.copy(real) if not isinstance(real, tuple) else real
+            return self._add_shadow(chain, real, seen)
+        if isinstance(real, dict):
+            self.guard(chain, "KEYS", tuple(real))
+            seen = empty_like(real)
+            shadow = self._new_shadow(chain, real, seen)
+            fill(seen, [(key, self.read(chain.key(key), value)) for key, value in pairs(real)])
+            shadow.handed = pairs(seen)
+            return seen
+        self.guard(chain, "LEN", len(real))
+        step = chain.index if type(real) in {list, tuple} else chain.key
+        if isinstance(real, list):
+            seen = empty_like(real)
+            shadow = self._new_shadow(chain, real, seen)
+            fill(seen, [self.read(step(place), value) for place, value in enumerate(real)])
+            shadow.handed = list(seen)
+            return seen
+        items = [self.read(step(place), value) for place, value in enumerate(real)]
+        if all(a is b for a, b in zip(items, real)):
+            return real
+        seen = tuple(items) if type(real) is tuple else type(real)._make(items)
+        return self._add_shadow(chain, real, seen)
+
+    def _new_shadow(self, chain: Chain, real: Any, seen: Any) -> Shadow:
+        shadow = self.shadows[id(real)] = Shadow(chain, real, seen)
+        self.reals[id(seen)] = seen, real
+        self.fresh[id(seen)] = seen
+        return shadow
+
+    def _add_shadow(self, chain: Chain, real: Any, seen: Any) -> Any:
+        if seen is not real:
+            shadow = self._new_shadow(chain, real, seen)
+            shadow.handed = list(seen.items()) if isinstance(seen, dict) else list(seen)
+        return seen

@@ -1,0 +1,213 @@
+"""The functions that rewritten code calls: each finds the current view, if any, and passes the read on.
+
+Rewritten code may run without a trace (in another thread, or in a generator that outlives its trace); then
+every gate does exactly what the plain instruction does.
+"""
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.interception.reader import View
+
+current: Final[ContextVar[View | None]] = ContextVar("jitfuse_view", default=None)
+
+
+def enter(code: int) -> None:
+    """A rewritten function starts; `code` is the id of its own, unrewritten code."""
+    view = current.get()
+    if view is not None and code in view.pending:
+        view.called(code)
+
+
+def unrewritten(fn: types.FunctionType) -> None:
+    """A function whose code cannot be rewritten is about to run as it is."""
+    view = current.get()
+    if view is not None:
+        view.read_statically(fn)
+
+
+def fresh(self: Any) -> None:
+    """``__init__`` starts on an object: one that no chain reaches was made in the trace."""
+    view = current.get()
+    if view is not None:
+        view.mark_fresh(self)
+
+
+def default(value: Any) -> Any:
+    """A parameter that may have got its default."""
+    view = current.get()
+    return value if view is None else view.default(value)
+
+
+def load_name(value: Any, name: str) -> Any:
+    """LOAD_GLOBAL; a container comes as its shadow."""
+    view = current.get()
+    return value if view is None else view.load_name(value, name, sys._getframe(1).f_globals, False)
+
+
+def load_name_raw(value: Any, name: str) -> Any:
+    """LOAD_GLOBAL whose value is only subscripted: a container comes as it is."""
+    view = current.get()
+    return value if view is None else view.load_name(value, name, sys._getframe(1).f_globals, True)
+
+
+def load_called(value: Any, name: str) -> Any:
+    """LOAD_GLOBAL of what is called at once."""
+    view = current.get()
+    if view is None:
+        return value
+    return view.maker(view.load_name(value, name, sys._getframe(1).f_globals, False))
+
+
+def load_local_name(value: Any, name: str) -> Any:
+    """LOAD_NAME, as in a class body: a local name is the trace's own."""
+    view = current.get()
+    frame = sys._getframe(1)
+    if view is None or name in frame.f_locals:
+        return value
+    return view.load_name(value, name, frame.f_globals, False)
+
+
+def load_cell(cell: types.CellType, value: Any) -> Any:
+    """LOAD_DEREF of a free variable."""
+    view = current.get()
+    return value if view is None else view.load_cell(value, cell, False)
+
+
+def load_cell_raw(cell: types.CellType, value: Any) -> Any:
+    """LOAD_DEREF of a free variable whose value is only subscripted."""
+    view = current.get()
+    return value if view is None else view.load_cell(value, cell, True)
+
+
+def load_attr(owner: Any, name: str) -> Any:
+    """LOAD_ATTR."""
+    view = current.get()
+    return getattr(owner, name) if view is None else view.load_attr(owner, name, False)
+
+
+def load_called_attr(owner: Any, name: str) -> Any:
+    """LOAD_METHOD, and LOAD_ATTR of what is called at once."""
+    view = current.get()
+    return getattr(owner, name) if view is None else view.maker(view.load_attr(owner, name, False))
+
+
+def load_attr_raw(owner: Any, name: str) -> Any:
+    """LOAD_ATTR whose value is only subscripted."""
+    view = current.get()
+    return getattr(owner, name) if view is None else view.load_attr(owner, name, True)
+
+
+def load_item(key: Any, owner: Any) -> Any:
+    """BINARY_SUBSCR."""
+    view = current.get()
+    return owner[key] if view is None else view.load_item(owner, key, False)
+
+
+def load_item_raw(key: Any, owner: Any) -> Any:
+    """BINARY_SUBSCR whose value is only subscripted."""
+    view = current.get()
+    return owner[key] if view is None else view.load_item(owner, key, True)
+
+
+def made(value: Any) -> Any:
+    """A value out of an unhooked place: an imported module, an attribute of super()."""
+    view = current.get()
+    return value if view is None else view.arrived(value)
+
+
+def imported_name(module: Any, value: Any, name: str) -> Any:
+    """IMPORT_FROM."""
+    view = current.get()
+    return value if view is None else view.imported_name(module, value, name)
+
+
+def store_name(value: Any, name: str) -> Any:
+    """Before STORE_GLOBAL: return what is to be stored."""
+    view = current.get()
+    return value if view is None else view.store_name(value, name, sys._getframe(1).f_globals)
+
+
+def delete_name(name: str) -> None:
+    """Before DELETE_GLOBAL."""
+    view = current.get()
+    if view is not None:
+        view.store_name(None, name, sys._getframe(1).f_globals)
+
+
+def store_cell(cell: types.CellType, value: Any) -> Any:
+    """Before STORE_DEREF of a free variable: return what is to be stored."""
+    view = current.get()
+    return value if view is None else view.store_cell(cell, value)
+
+
+def store_attr(owner: Any, value: Any, name: str) -> None:
+    """STORE_ATTR."""
+    view = current.get()
+    if view is None:
+        setattr(owner, name, value)
+    else:
+        view.store_attr(owner, name, value)
+
+
+def count_attr(owner: Any, value: Any, name: str, by: int) -> None:
+    """STORE_ATTR of an attribute that has been counted by some number."""
+    view = current.get()
+    if view is None:
+        setattr(owner, name, value)
+    else:
+        if id(owner) in view.fresh:
+            value = view.hooks.counted_of(owner, value, name, by)
+        view.store_attr(owner, name, value)
+
+
+def delete_attr(owner: Any, name: str) -> None:
+    """DELETE_ATTR."""
+    view = current.get()
+    if view is None:
+        delattr(owner, name)
+    else:
+        view.delete_attr(owner, name)
+
+
+def store_item(owner: Any, key: Any, value: Any) -> None:
+    """STORE_SUBSCR."""
+    view = current.get()
+    if view is None:
+        owner[key] = value
+    else:
+        view.store_item(owner, key, value)
+
+
+def count(value: Any, name: str, by: int) -> Any:
+    """Before STORE_FAST of a counter that has been counted by some number, or set."""
+    view = current.get()
+    return value if view is None else view.hooks.counted(value, name, by, sys._getframe(1))
+
+
+def iterate(value: Any, name: str) -> Any:
+    """Before GET_ITER of a loop over a counter."""
+    view = current.get()
+    return value if view is None else view.hooks.iterated(value, name, sys._getframe(1))
+
+
+def rounds(value: Any, code: weakref.ref[types.CodeType], line: int, column: int, counted: bool) -> Any:
+    """Before GET_ITER of a ``for``: of which function, its place in the source, and whether it is over a counter."""
+    view = current.get()
+    return value if view is None else view.hooks.rounds(value, code, line, column, counted)
+
+
+def same(left: Any, right: Any) -> bool:
+    """IS_OP."""
+    view = current.get()
+    return left is right if view is None else view.same(left, right)
+
+
+def not_same(left: Any, right: Any) -> bool:
+    """IS_OP with ``not``."""
+    return not same(left, right)

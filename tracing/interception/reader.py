@@ -1,0 +1,245 @@
+"""The view of Python that one trace has: the run itself, and what becomes of what the function wrote.
+
+Owns `View` and `run`. What the gates of rewritten code call is in `jitfuse.tracing.interception.loads` and `...stores`,
+containers are in `...shadow`, the bookkeeping in `...state`.
+"""
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.errors import JitfuseError
+from jitfuse.tracing.interception import probes
+from jitfuse.tracing.interception.chain import Chain, Trail
+from jitfuse.tracing.interception.container_proxies import leak, write_back
+from jitfuse.tracing.interception.stores import Stores
+from jitfuse.tracing.interception.tracebacks import hide_frames
+from jitfuse.tracing.interception.user_code import claim, class_member, is_user_class
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.interception.hooks import Hooks
+
+
+_PINNED: Final = (
+    type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, enum.Enum, type, types.BuiltinFunctionType,
+    types.ModuleType, range, slice,
+)
+_NEW, _INIT = vars(object)["__new__"], vars(object)["__init__"]
+_FUNCTIONS: Final = frozenset({types.FunctionType, types.MethodType, types.BuiltinFunctionType})
+
+
+class View(Stores):
+    """One trace's view of Python. Not shared between threads; views may nest."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__(hooks)
+        self._settled = False
+        self._delivered: set[int] = set()
+        """The ids of writes, and of shadows, whose places calls bind."""
+
+    def run(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function with its code and all user code that it reaches seen by this view.
+
+        args and kwargs are passed as they are: whatever in them is not the trace's own must have gone through
+        `read`. Errors of the function pass, without the view's frames. Call `commit` or `rollback` afterwards.
+        """
+        fn = self._adopt_callable(fn)
+        token = probes.current.set(self)
+        try:
+            self.exchange()
+            return fn(*args, **kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+        finally:
+            probes.current.reset(token)
+            self.release()
+
+    def _adopt_callable(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """See the decorated function, method, partial or callable object; return what to call."""
+        target = fn.__func__ if isinstance(fn, types.MethodType) else fn
+        if isinstance(target, types.FunctionType):
+            claim(target)
+        seen: Callable[..., Any] = self.read(Chain.object(fn), fn)
+        return seen
+
+    def rebound(self) -> list[tuple[Chain, Any, bool]]:
+        """Return the places that calls bind anew, what the function has put there, and whether it is a new item; asked
+        once, when the function has ended.
+
+        `commit` puts these back, as `rollback` does all: only calls bind them.
+        """
+        if not self.written and not any(shadow.changed() for shadow in self.shadows.values()):
+            return []
+        from jitfuse.tracing.interception.rebinding import rebound  # few functions write state
+
+        found, self._delivered = rebound(self)
+        return found
+
+    def place_of(self, value: Any) -> Chain | None:
+        """Return the chain that leads to a container or object of the caller's; None for others, and what is pinned."""
+        real = self.real(value)
+        self.refuse_unplaced(real)
+        if id(real) in self.shadows:
+            return self.shadows[id(real)].chain
+        found = self.origin.get(id(real))
+        pinned = isinstance(real, _PINNED) or self.hooks.is_traced(value) or self.hooks.is_array(real)
+        return None if found is None or pinned else found[1]
+
+    def altered(self) -> list[Any]:
+        """Return what tells whether the function has written real state between two moments: compare by identity."""
+        changed = (s.seen for s in self.shadows.values() if s.changed())
+        items = ([*seen, *seen.values()] if isinstance(seen, dict) else seen for seen in changed)
+        return [self.stores, *(item for some in items for item in some)]
+
+    def settle(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[str]:
+        """Decide what the function's writes mean, without touching real containers; return `Trail.volatile`.
+
+        args and kwargs are the call's own, for chains that start at an argument. Where the answer is not empty,
+        the trace cannot stand for later calls: `commit` and use it once, or `rollback` and run the function.
+        """
+        if not self._settled:
+            self._settled = True
+            changed = [s.chain for s in self.shadows.values() if s.changed() and id(s) not in self._delivered]
+            changed += [s.chain for s in self.snapshots.values() if s.changed()]
+            self.trail.volatile += [f"{chain} is changed by the function" for chain in changed]
+            rest = [write for write in self.written.values() if id(write) not in self._delivered]
+            self.settle_writes(rest)
+        return self.trail.volatile
+
+    def commit(self, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> None:
+        """Settle, do to real containers what the function did to their shadows, and put back what calls deliver.
+
+        Raises UntraceableError where a traced value would stay in a container; then no container is changed.
+        """
+        self.settle(args, kwargs)
+        for write in reversed(self.written.values()):
+            if id(write) in self._delivered:
+                write.restore()
+        changed = [s for s in self.shadows.values() if s.changed() and id(s) not in self._delivered]
+        for shadow in changed:
+            for value in shadow.seen.values() if isinstance(shadow.seen, dict) else shadow.seen:
+                self._container_value(str(shadow.chain), value)
+        for shadow in changed:
+            write_back(shadow, self._container_value)
+
+    def rollback(self) -> None:
+        """Put back what the function wrote to globals, closure cells and attributes; shadows are dropped."""
+        for write in reversed(self.written.values()):
+            write.restore()
+        self.written.clear()
+
+    def _container_value(self, place: str, value: Any) -> Any:
+        found = self.reals.get(id(value))
+        if found is not None:
+            return found[1]
+        if not self.hooks.is_traced(value):
+            return value
+        stored = self.hooks.stored(place, value)
+        if self.hooks.is_traced(stored):
+            raise leak(place)
+        return stored
+
+    # What the substitutes need
+
+    def same(self, left: Any, right: Any) -> bool:
+        """``left is right``: between two objects that chains lead to, both are pinned.
+
+        A stand-in of a bool is True or False itself, as in ``training is True``. Two arrays that might be one in
+        another call are not told apart by any guard: Python has to.
+        """
+        left, right = self.hooks.identified(left, right)
+        left, right = self._constant(left, right), self._constant(right, left)
+        if left is not right and self._may_be_int(left) and self._may_be_int(right):
+            left, right = self.looked_at(left), self.looked_at(right)  # small ints are one where they are equal
+        a, b = self.origin.get(id(left)), self.origin.get(id(right))
+        if a is not None and b is not None and a[0] is left and b[0] is right:
+            self.guard(a[1], "IS", left)
+            self.guard(b[1], "IS", right)
+        if left is not right and self._may_be_one(left, right):
+            self.trail.volatile.append("the function asks whether two arrays are one")
+        return left is right
+
+    def _may_be_int(self, value: Any) -> bool:
+        """Return whether a value is an int of Python's, or the stand-in of one."""
+        return type(value) is int or (self.hooks.is_traced(value) and getattr(value, "weak", False)
+                                      and str(value.dtype) == "int64")
+
+    def looked_at(self, value: Any) -> Any:
+        """Return the plain value of a traced number, for which the program may be split; others as they are."""
+        return self.hooks.looked_at(value) if self.hooks.is_traced(value) else value
+
+    def _may_be_one(self, left: Any, right: Any) -> bool:
+        """Return whether two stand-ins are of arrays that could be one array in another call: they look the same."""
+        if not (self.hooks.is_traced(left) and self.hooks.is_traced(right)):
+            return False
+        found = [self.reals.get(id(v)) for v in (left, right)]
+        if any(f is None or not self.hooks.is_array(f[1]) for f in found):
+            return False
+        one, two = ((getattr(f[1], "shape", None), str(getattr(f[1], "dtype", None))) for f in found if f is not None)
+        return one == two
+
+    def _constant(self, value: Any, other: Any) -> Any:
+        if type(other) is bool and self.hooks.is_traced(value) and not self.is_traced_array(value):
+            return self.hooks.concrete(value)
+        return value
+
+    def mark_fresh(self, value: Any) -> None:
+        """Note an object made in the trace: its attributes are the trace's own."""
+        if id(value) not in self.origin:
+            self.fresh[id(value)] = value
+
+    def maker(self, value: Any) -> Any:
+        """Return what to call in place of a value that is called at once."""
+        if not isinstance(value, type):
+            return value if type(value) in _FUNCTIONS else self.hooks.called(value)
+        plainly = class_member(value, "__new__") is _NEW and class_member(value, "__init__") is _INIT
+        if not plainly or type(value).__call__ is not type.__call__ or not is_user_class(value):
+            return self.hooks.called(value)
+
+        def make(*args: Any, **kwargs: Any) -> Any:  # no `__init__` tells that the object is new
+            made = value(*args, **kwargs)
+            self.mark_fresh(made)
+            return made
+
+        return make
+
+    def is_traced_array(self, value: Any) -> bool:
+        """Tell whether a value is a stand-in that cannot be made concrete."""
+        if not self.hooks.is_traced(value):
+            return False
+        try:
+            self.hooks.concrete(value)
+        except (JitfuseError, TypeError):
+            return True
+        return False
+
+    def plain(self, value: Any) -> Any:
+        """Return the plain value behind a stand-in; counts as a look."""
+        return self.hooks.concrete(value) if self.hooks.is_traced(value) else self.real(value)
+
+    def adopt_result(self, value: Any) -> Any:
+        """See an object that installed code keeps and hands out; plain values are constants."""
+        if isinstance(value, int | float | complex | str | bytes | bool | None):
+            return value
+        return self.read(Chain.object(value), value)
+
+    def read_statically(self, fn: types.FunctionType) -> None:
+        """Guard what a function that cannot be rewritten reads."""
+        from jitfuse.tracing.interception.static_reads import read_statically
+
+        read_statically(self, fn)
+
+
+def run(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hooks: Hooks) -> tuple[Any, Trail]:
+    """Trace one call: read the arguments, run, commit. Returns the result and what it depends on."""
+    view = View(hooks)
+    seen = [view.read(Chain.arg(place), value) for place, value in enumerate(args)]
+    named = {name: view.read(Chain.arg(name), value) for name, value in kwargs.items()}
+    result = view.run(fn, seen, named)
+    view.commit(args, kwargs)
+    return result, view.trail

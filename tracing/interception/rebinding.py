@@ -1,0 +1,143 @@
+"""Places of real state that the function binds anew, and what they hold in the end.
+
+A call can put there what the program has computed, without running Python. Owns which writes these are: of values that
+can be results, into places whose owners take them as they are. All others are settled in
+`jitfuse.tracing.interception.bookkeeping`.
+"""
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.tracing.interception.bookkeeping import Write, same_value
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.interception.container_proxies import Shadow
+from jitfuse.tracing.interception.user_code import MISSING, has_own_setter
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.interception.reader import View
+
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic)
+_FEW: Final = 16
+"""Objects of one type up to which any two are guarded to be two; of more each is guarded to be itself."""
+_CONTAINERS: Final = (list, tuple, dict)
+_KEEPS: Final[tuple[Any, ...]] = (
+    object.__setattr__, type.__setattr__, types.SimpleNamespace.__setattr__, types.FunctionType.__setattr__,
+)
+
+
+def rebound(view: View) -> tuple[list[tuple[Chain, Any, bool]], set[int]]:
+    """Return the places that calls bind anew, what the function has put there, and whether it is an item that was not
+    there; and the ids of these writes, and of the shadows all changes of which are among them."""
+    found: list[tuple[Chain, Any, bool]] = []
+    delivered: set[int] = set()
+    owners: list[tuple[Any, Chain]] = []
+    for write in view.written.values():
+        chain, value = write.chain, write.now()
+        if chain is None or value is MISSING:
+            continue
+        before = view.values.get(chain)
+        changed = not same_value(write.old if before is None else before[0], value)
+        changed = changed or (before is None and view.place_of(value) is not None)
+        if changed and (chain.kind != "attr" or _takes_anything(write)) and _is_result(view, value):
+            delivered.add(id(write))
+            owners += [(write.owner, chain.parent)] if chain.parent is not None else []
+            found.append((chain, value, False))
+    for shadow in view.shadows.values():
+        items = _items(view, shadow) if shadow.changed() else None
+        if items is not None:
+            delivered.add(id(shadow))
+            owners.append((shadow.real, shadow.chain))
+            found += items
+    _guard_owners(view, {id(owner): (owner, chain) for owner, chain in owners})
+    return found, delivered
+
+
+def _guard_owners(view: View, owners: dict[int, tuple[Any, Chain]]) -> None:
+    """Have the owners of places that are bound be of their types, and other objects than those of their types that the
+    function has met: what it has read there is not what it has written here."""
+    of_type: dict[type, list[tuple[Any, Chain]]] = {type(owner): [] for owner, _ in owners.values()}
+    for real, chain in list(view.origin.values()):
+        if type(real) in of_type:
+            of_type[type(real)].append((real, chain))
+    paired: set[frozenset[int]] = set()
+    for owner, chain in owners.values():
+        view.guard(chain, "TYPE", type(owner))
+        others = of_type[type(owner)]
+        if len(others) > _FEW:
+            view.guard(chain, "IS", owner)
+        for other, its_chain in others:
+            pair = frozenset((id(owner), id(other)))
+            if pair in paired or len(pair) == 1 or _differs(view, owner, other):
+                continue
+            paired.add(pair)
+            if len(others) > _FEW:
+                view.guard(its_chain, "IS", other)
+            else:
+                view.guard(chain, "APART", its_chain)
+
+
+def _differs(view: View, owner: Any, other: Any) -> bool:
+    """Return whether guards on what two containers hold tell them apart."""
+    one, two = (view.shadows.get(id(real)) for real in (owner, other))
+    return one is not None and two is not None and (
+        len(one.handed) != len(two.handed) or (type(owner) is dict and tuple(owner) != tuple(other)))
+
+
+def _takes_anything(write: Write) -> bool:
+    """Return whether to set an attribute of a place's owner is to keep the value, and nothing else.
+
+    What the user's own ``__setattr__`` writes is seen, place by place.
+    """
+    found: Any = type(write.owner).__setattr__
+    return any(found is plain for plain in _KEEPS) or has_own_setter(write.owner)
+
+
+def _items(view: View, shadow: Shadow) -> list[tuple[Chain, Any, bool]] | None:
+    """Return the items of a list or dict that the function has set, or None where it did anything else."""
+    if shadow.chain.kind == "attr" and shadow.chain.value == "__dict__":
+        return None  # attributes are read elsewhere too
+    pairs = list(_pairs(shadow))
+    if not all(_is_key(view, key) for key, _ in pairs):
+        return None
+    if type(shadow.real) is dict:
+        handed = list(shadow.handed)
+    elif type(shadow.real) is list and len(pairs) == len(shadow.handed):
+        handed = list(enumerate(shadow.handed))
+    else:
+        return None
+    if [key for key, _ in handed] != [key for key, _ in pairs[: len(handed)]]:
+        return None
+    step = shadow.chain.key if type(shadow.real) is dict else shadow.chain.index
+    put = [(step(k), v, n >= len(handed)) for n, (k, v) in enumerate(pairs)
+           if n >= len(handed) or v is not handed[n][1]]
+    return put if all(_is_result(view, value) for _, value, _ in put) else None
+
+
+def _is_key(view: View, key: Any) -> bool:
+    """Return whether a key is what it is in each call: the traced numbers of one trace are none of another."""
+    if view.hooks.is_traced(key):
+        return False
+    return isinstance(key, str | int) or not isinstance(key, tuple | frozenset) or all(
+        _is_key(view, part) for part in key)
+
+
+def _pairs(shadow: Shadow) -> Iterator[tuple[Any, Any]]:
+    return iter(shadow.seen.items()) if isinstance(shadow.seen, dict) else iter(enumerate(shadow.seen))
+
+
+def _is_result(view: View, value: Any, inside: bool = False) -> bool:
+    """Return whether a value can be what a call delivers: arrays, numbers, new containers of these, and what is the
+    caller's as a whole."""
+    if view.hooks.is_traced(value) or isinstance(value, _PLAIN) or view.hooks.is_array(value):
+        return True
+    if view.place_of(value) is not None:
+        return not inside
+    if type(value) not in _CONTAINERS:
+        return False
+    if type(value) is dict and not all(type(key) in (str, int) for key in value):
+        return False
+    return all(_is_result(view, part, inside=True) for part in (value.values() if type(value) is dict else value))

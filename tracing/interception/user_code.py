@@ -1,0 +1,134 @@
+"""Which code belongs to the user, and is traced through the view, and which is installed and runs as it is."""
+from __future__ import annotations
+
+import enum
+import functools
+import os
+import sys
+import types
+import weakref
+from typing import Any, Final
+
+import jitfuse
+from jitfuse.tracing.interception.folders import PACKAGES, STANDARD
+from jitfuse.tracing.interception.swap import original_code
+
+
+def _library_folders() -> tuple[str, ...]:
+    here = os.path.dirname(os.path.abspath(jitfuse.__file__))
+    own = [here, *(os.path.realpath(os.path.join(here, part)) for part in ("tracing", "backends", "cache"))]
+    folders = {*own, *STANDARD, *PACKAGES}
+    folders |= {os.path.realpath(path) for path in folders}
+    return tuple(folder.rstrip(os.sep) + os.sep for folder in sorted(folders))
+
+
+MISSING: Final = object()
+_FOLDERS: Final = _library_folders()
+_user_packages: set[str] = set()
+_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_library(filename: str) -> bool:
+    return filename.startswith("<frozen") or os.path.abspath(filename).startswith(_FOLDERS)
+
+
+def claim(fn: types.FunctionType) -> None:
+    """Count the package of a decorated function as user code, wherever it is installed: of some libraries, a module.
+
+    A module's own `forward` may be decorated, but the layers that it calls run as they are; and `@np.errstate(...)`
+    makes a function of NumPy's.
+    """
+    name = str(fn.__globals__.get("__name__", ""))
+    package = name.partition(".")[0]
+    if package in {"jitfuse", "numpy", "torch", "__main__"}:
+        package = name
+    if package and package not in _user_packages and _in_library(original_code(fn).co_filename):
+        _user_packages.add(package)
+        _classes.clear()
+
+
+def _user_namespace(name: str, filename: str | None) -> bool:
+    package = name.partition(".")[0]
+    if package in _user_packages or name in _user_packages:
+        return True
+    return package != "jitfuse" and (filename is None or not _in_library(filename))
+
+
+def is_user_function(value: Any) -> bool:
+    """Tell whether the value is a Python function written by the user.
+
+    Generated code (``<string>``, as of dataclasses) belongs to the module whose globals it has.
+    """
+    if type(value) is not types.FunctionType:
+        return False
+    namespace = value.__globals__
+    filename: str | None = original_code(value).co_filename
+    if filename is not None and filename.startswith("<") and not filename.startswith("<frozen"):
+        filename = namespace.get("__file__")
+    return _user_namespace(str(namespace.get("__name__", "")), filename)
+
+
+def is_user_module(module: types.ModuleType) -> bool:
+    """Tell whether a module's state is the user's; builtin and installed modules are not."""
+    if module.__name__ in sys.builtin_module_names:
+        return False
+    namespace = vars(module)
+    filename = namespace.get("__file__")
+    if filename is None and namespace.get("__path__"):
+        filename = next(iter(namespace["__path__"]), None)  # a namespace package
+    return _user_namespace(module.__name__, filename)
+
+
+def is_user_class(cls: type) -> bool:
+    """Tell whether a class was defined in user code; enumerations are immutable and do not count."""
+    found = _classes.get(cls)
+    if found is None:
+        found = _classes[cls] = _decide_class(cls)
+    return found
+
+
+def _decide_class(cls: type) -> bool:
+    if issubclass(cls, enum.Enum):
+        return False
+    name = cls.__module__
+    if not isinstance(name, str) or name.startswith("_cython_"):  # types of some extension modules
+        return False
+    module = sys.modules.get(name)
+    if module is None:
+        return _user_namespace(name, None)
+    return name != "builtins" and is_user_module(module)
+
+
+def class_member(kind: type, name: str) -> Any:
+    """Return what the class and its bases hold under a name, unbound, or MISSING."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def has_own_setter(owner: Any) -> bool:
+    """Tell whether setting an attribute runs a ``__setattr__`` of the user's."""
+    return is_user_function(class_member(type(owner), "__setattr__"))
+
+
+def set_itself(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute without the user's ``__setattr__``."""
+    put: Any = object.__setattr__ if has_own_setter(owner) else setattr
+    put(owner, name, value)
+
+
+def delete_itself(owner: Any, name: str) -> None:
+    """Delete an attribute without the user's ``__delattr__``."""
+    drop: Any = object.__delattr__ if is_user_function(class_member(type(owner), "__delattr__")) else delattr
+    drop(owner, name)
+
+
+def own_attributes(value: Any) -> dict[str, Any] | None:
+    """Return an object's ``__dict__`` without asking a ``__getattr__`` of its class; None where it has none."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,276 @@
+"""NumPy's functions whose results have shapes that depend on data: the program is split where they are called.
+
+Owns their entries in the table of `jitfuse.tracing.tensor.function_table`, each with NumPy's name and parameters.
+Python looks at how many elements there are, and nothing else: what they are, and what they pick, is part of the program
+(`jitfuse.ir.operators.counted`). Does not own splitting (`jitfuse.tracing.record.value_reads`).
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError
+from jitfuse.ir.operators import ops
+from jitfuse.ir.rules import shape_rules
+from jitfuse.ir.semantics import counted
+from jitfuse.tracing.numpy_like import masked_selection
+from jitfuse.tracing.record import value_reads
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import Tensor, implements, lifted, strong
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
+
+_KEEP = "Keep the shape: np.where(mask, x, 0), or reduce with np.sum(np.where(mask, x, 0)); x[mask] = value does work."
+_OUTSIDE = "Call it outside the fused function."
+
+
+# ---------------------------------------------------------------- how many there are
+def extent(name: str, count: Tensor, way_out: str) -> int:
+    """Return how many parts an array has, which Python looks at; raises UnsupportedError where nobody can tell.
+
+    `name` is what has as many, and `way_out` what to do instead.
+    """
+    run: Any = count._run
+    if not value_reads.may_split(run):
+        line = run.fixed_source or user_line()
+        raise UnsupportedError(f"{name} has a shape that depends on data, at {line}. {way_out}")
+    return int(value_reads.look(run, count._id(), name, operator.index, extent=True))
+
+
+def values_of(tensors: Sequence[Tensor]) -> list[np.ndarray[Any, Any]] | None:
+    """Return the values of arrays that compute at once, and of those that are known while tracing; None for others."""
+    if not isinstance(tensors[0], TracedTensor):
+        return [t.array for t in tensors]
+    try:
+        return [np.asarray(known_value(t._run.session, t._id())) for t in tensors]
+    except UnknownValueError:
+        return None
+
+
+def made_of(first: Tensor, arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Tensor, ...]:
+    """Return arrays as tensors beside another."""
+    if isinstance(first, TracedTensor):
+        return tuple(lift(first._run, a) for a in arrays)
+    return tuple(first.as_tensor(a) for a in arrays)
+
+
+def places_in(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
+    """Return the places of elements that are not zero: a row of indices for each axis."""
+    values = values_of((x,))
+    if values is not None:
+        return made_of(x, [counted.nonzero(values[0], size=int(np.count_nonzero(values[0])))])[0]
+    assert isinstance(x, TracedTensor)
+    known, tensor = x._run.session.places, x._id()
+    if tensor not in known:
+        size = extent(name, x.call("count_nonzero"), way_out)
+        known[tensor] = x.call("nonzero_counted", size=size)._id()
+    return fresh(x._run, known[tensor], scalar=False)
+
+
+def distinct(
+    name: str, op_name: str, tensors: Sequence[Tensor], attrs: dict[str, Any], axes: Sequence[int | None],
+) -> tuple[Tensor, ...]:
+    """Return what an operator gives whose results have room for more, without that.
+
+    `axes` are those along which they have (None: they have not).
+    """
+    op, values = ops.get(op_name), values_of(tensors)
+    assert op is not None
+    if values is None:
+        *made, count = tensors[0].call(op_name, *tensors[1:], **attrs)
+        size = extent(name, count, _OUTSIDE)
+    else:
+        *arrays, size = op.numpy(*values, **op.check_attrs(attrs))
+        made = list(made_of(tensors[0], arrays))
+    return tuple(
+        (m if axis is None else m[(*(slice(None),) * axis, slice(0, size))]).as_copy()
+        for m, axis in zip(made, axes, strict=True)
+    )
+
+
+def _picked(x: Tensor, places: Tensor, axis: int) -> Tensor:
+    """Return parts along an axis, in C order, as `take` does."""
+    found: Tensor = x[(*(slice(None),) * axis, places)]
+    return found.laid_out(None)
+
+
+def _along(name: str, a: Any, axis: Any) -> tuple[Tensor, int]:
+    x = strong(lifted(a)[0])
+    return (x.ravel(), 0) if axis is None else (x, shape_rules.normalize_axis(name, axis, x.ndim))
+
+
+# ---------------------------------------------------------------- places
+@implements("nonzero")
+def nonzero(a: Any) -> tuple[Tensor, ...]:
+    """Return the places of elements that are not zero, one array for each axis."""
+    x = strong(lifted(a)[0])
+    if not x.ndim:
+        np.nonzero(np.zeros(()))  # raises
+    if x.ndim == 1 and isinstance(x, TracedTensor) and values_of((x,)) is None:
+        return (masked_selection.places(x if x.dtype == "bool" else x.call("not_equal", 0)),)
+    return places_by_axis("nonzero", x)
+
+
+def places_by_axis(name: str, x: Tensor, way_out: str = _KEEP) -> tuple[Tensor, ...]:
+    """Return the places of elements that are not zero, one array for each axis."""
+    found = places_in(name, x, way_out)
+    return tuple(found[k] for k in range(x.ndim))
+
+
+@implements("flatnonzero")
+def flatnonzero(a: Any) -> Tensor:
+    """Return the places of elements that are not zero in the flattened array."""
+    return nonzero(strong(lifted(a)[0]).ravel())[0]
+
+
+@implements("argwhere")
+def argwhere(a: Any) -> Tensor:
+    """Return the places of elements that are not zero, one row for each."""
+    return rows_of_places("argwhere", strong(lifted(a)[0]))
+
+
+def rows_of_places(name: str, x: Tensor, way_out: str = _KEEP) -> Tensor:
+    """Return the places of elements that are not zero, one row for each: of no columns for an array of rank 0."""
+    found: Tensor = places_in(name, x if x.ndim else x.reshape((1,)), way_out).T
+    return found if x.ndim else found[:, :0]
+
+
+# ---------------------------------------------------------------- elements
+@implements("extract")
+def extract(condition: Any, arr: Any) -> Tensor:
+    """Return the elements of the flattened array for which the condition holds."""
+    c, x = lifted(condition, arr)
+    return _picked(strong(x).ravel(), flatnonzero(c), 0)
+
+
+@implements("compress")
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Tensor:
+    """Return the parts along an axis for which the condition holds."""
+    if out is not None:
+        raise UnsupportedError(f"np.compress(out=) is not available inside a fused function, at {user_line()}")
+    c, x = lifted(condition, a)
+    if c.ndim != 1:
+        np.compress(np.zeros(c.shape, bool), np.zeros(3))  # raises
+    shape_rules.refuse_bools(axis)
+    x, along = _along("compress", x, axis)
+    return _picked(x, flatnonzero(c), along)
+
+
+def repeat_each(x: Tensor, counts: Tensor, axis: int) -> Tensor:
+    """Return each part of an array along an axis as often as traced counts say."""
+    often = counts.call("broadcast_to", shape=(x.shape[axis],)) if counts.size == 1 else counts
+    if often.shape != (x.shape[axis],):
+        raise ShapeError(f"np.repeat: counts of shape {counts.shape} for an axis of extent {x.shape[axis]}, at "
+                         f"{user_line()}")
+    values = values_of((often,))
+    if values is None:
+        size = extent("repeat", often.call("sum"), "Pass Python integers.")
+        places = often.call("repeat_counted", size=size)
+    else:
+        (places,) = made_of(x, [np.repeat(np.arange(x.shape[axis]), values[0])])
+    return _picked(x, places, axis)
+
+
+# ---------------------------------------------------------------- sets
+@implements("unique")
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True) -> Any:
+    """Return the distinct elements in order, and where they are and how often where asked."""
+    x = strong(lifted(ar)[0])
+    asked = {"return_index": bool(return_index), "return_inverse": bool(return_inverse),
+             "return_counts": bool(return_counts)}
+    made = unique_of("unique", x, {**asked, "axis": axis, "equal_nan": bool(equal_nan), "sorted": bool(sorted)})
+    return made if any(asked.values()) else made[0]
+
+
+def standard_unique(name: str, x: Tensor, *asked: str) -> tuple[Tensor, ...]:
+    """Return the distinct elements as the array API standard has them, every NaN one, and what else is asked for."""
+    attrs = {f"return_{what}": True for what in asked}
+    return unique_of(name, x, {**attrs, "equal_nan": False, "sorted": bool(asked)})
+
+
+def _of_array_api(name: str, *asked: str) -> None:
+    def function(x: Any) -> Any:
+        made = standard_unique(name, strong(lifted(x)[0]), *asked)
+        return type(getattr(np, name)(np.zeros(1)))(*made) if asked else made[0]
+
+    function.__name__ = name
+    function.__doc__ = f"NumPy's {name}, over the data of the call."
+    implements(name)(function)
+
+
+_of_array_api("unique_all", "index", "inverse", "counts")
+_of_array_api("unique_counts", "counts")
+_of_array_api("unique_inverse", "inverse")
+_of_array_api("unique_values")
+
+
+def unique_of(name: str, x: Tensor, attrs: dict[str, Any]) -> tuple[Tensor, ...]:
+    """Return NumPy's `unique` under a name, as a tuple."""
+    row = ops.get("unique_padded")
+    assert row is not None
+    full = row.check_attrs(attrs)
+    if full["axis"] is not None:
+        full["axis"] = shape_rules.normalize_axis(name, full["axis"], x.ndim)
+    return distinct(name, "unique_padded", (x,), full, counted.unique_axes(full))
+
+
+def _of_sets(name: str) -> None:
+    plain: Callable[..., Any] = getattr(np, name)
+
+    def function(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+        attrs = {"assume_unique": bool(assume_unique), "return_indices": bool(return_indices)}
+        if not all(attrs[k] is False or k in taken for k in attrs):
+            plain(np.zeros(1), np.zeros(1), **attrs)  # raises
+        given = {k: v for k, v in attrs.items() if k in taken}
+        made = distinct(name, f"{name}_padded", [strong(t) for t in lifted(ar1, ar2)], given,
+                        [0] * (3 if return_indices else 1))
+        return made if return_indices else made[0]
+
+    taken = _OPTIONS[name]
+    function.__name__ = name
+    function.__doc__ = f"NumPy's {name}, over the data of the call."
+    implements(name)(function)
+
+
+_OPTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "intersect1d": ("assume_unique", "return_indices"), "setdiff1d": ("assume_unique",),
+    "setxor1d": ("assume_unique",), "union1d": (),
+}
+for _name in _OPTIONS:
+    _of_sets(_name)
+
+
+@implements("trim_zeros")
+def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Tensor:
+    """Return the part of an array between the first and the last of its elements that are not zero."""
+    x = strong(lifted(filt)[0])
+    if trim.lower() not in ("f", "b", "fb", "bf"):
+        raise ArgumentError(f"np.trim_zeros: trim is 'f', 'b' or 'fb', not {trim!r}, at {user_line()}")
+    there = x.call("not_equal", 0)
+    index = [slice(None)] * x.ndim
+    for k in shape_rules.normalize_axes("trim_zeros", axis, x.ndim):
+        index[k] = _between(there, k, trim.lower())
+    return x[tuple(index)]
+
+
+def _between(there: Tensor, axis: int, trim: str) -> slice:
+    """Return the slice along an axis from the first to the last place where anything is there; an empty one of none."""
+    others = tuple(k for k in range(there.ndim) if k != axis)
+    along = there.call("any", axis=others) if others else there
+    size = along.shape[0]
+    if not size:
+        return slice(0, 0)
+    count = along.call("any").call("astype", dtype="int64")  # of nothing both ends are the beginning
+    first = along.call("argmax") if "f" in trim else 0
+    last = size - along[::-1].call("argmax") if "b" in trim else size
+    begin, end = (
+        bound if isinstance(bound, int) else extent("trim_zeros", bound * count, _OUTSIDE) for bound in (first, last)
+    )
+    if isinstance(last, int) and not extent("trim_zeros", count, _OUTSIDE):
+        end = 0
+    return slice(begin, end)

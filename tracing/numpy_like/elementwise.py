@@ -1,0 +1,104 @@
+"""NumPy's elementwise functions that are no ufuncs, over traced arrays: rounding, closeness, replacing.
+
+Owns their entries in `tensor.function_table.FUNCTIONS`, with NumPy's parameters. Ufuncs are in
+`jitfuse.tracing.tensor.numpy_protocol`.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.errors import UnsupportedError
+from jitfuse.ir.rules import shape_rules
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.function_table import deliver, implements, lifted, strong
+
+Tensor = Any
+
+
+@implements("round", "around")
+def round_(a: Tensor, decimals: int = 0, out: Any = None) -> Tensor:
+    """Round to a number of decimals, halves to even; an `out` of another dtype holds what is scaled, as in NumPy."""
+    x, places = strong(lifted(a)[0]), shape_rules.whole(decimals)
+    target = out[0] if isinstance(out, tuple) else out
+    if places and isinstance(target, AbstractTensor) and dtypes.kind(str(x.dtype)) == "float" and (
+            str(target.dtype) != str(x.dtype)):
+        scale = 10.0 ** abs(places)
+        scaled = (x * scale if places > 0 else x / scale).astype(str(target.dtype)).call("rint")
+        return deliver("round", scaled / scale if places > 0 else scaled * scale, out)
+    return deliver("round", x.call("round", decimals=places), out)
+
+
+@implements("fix")
+def fix(x: Tensor, out: Any = None) -> Tensor:
+    """Round towards zero."""
+    return deliver("fix", strong(lifted(x)[0]).call("trunc"), out)
+
+
+@implements("sinc")
+def sinc(x: Tensor) -> Tensor:
+    """Return sin(pi x) / (pi x), 1 at 0."""
+    t = strong(lifted(x)[0])  # the product with pi makes float64 of all ints and bools
+    return (t if dtypes.kind(str(t.dtype)) in ("float", "complex") else t.astype("float64")).call("sinc")
+
+
+@implements("isposinf")
+def isposinf(x: Tensor, out: Any = None) -> Tensor:
+    """Return where x is positive infinity."""
+    return deliver("isposinf", strong(lifted(x)[0]).call("isposinf"), out)
+
+
+@implements("isneginf")
+def isneginf(x: Tensor, out: Any = None) -> Tensor:
+    """Return where x is negative infinity."""
+    return deliver("isneginf", strong(lifted(x)[0]).call("isneginf"), out)
+
+
+@implements("nan_to_num")
+def nan_to_num(x: Tensor, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """Replace NaN and infinities by numbers."""
+    if not copy:
+        raise UnsupportedError(f"np.nan_to_num(copy=False) is not available, at {user_line()}. Assign the result.")
+    x = strong(lifted(x, nan, posinf or 0.0, neginf or 0.0)[0])
+    if dtypes.kind(str(x.dtype)) == "complex":
+        real, imag = (nan_to_num(part, True, nan, posinf, neginf) for part in (x.real, x.imag))
+        return real.call("make_complex", imag)
+    end = _largest(str(x.dtype))
+    return x.call("nan_to_num", nan, end if posinf is None else posinf, -end if neginf is None else neginf)
+
+
+def _largest(dtype: str) -> float:
+    """Return the largest finite number of a float dtype; 0 for others, which hold no infinities."""
+    if dtypes.kind(dtype) != "float":
+        return 0.0
+    if dtype == "bfloat16":
+        return float.fromhex("0x1.fep127")
+    return float(np.finfo(dtype).max)
+
+
+@implements("isclose")
+def isclose(a: Tensor, b: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Return where a and b are equal within tolerances."""
+    x, y, relative, absolute = lifted(a, b, rtol, atol)
+    return x.call("isclose", y, relative, absolute, equal_nan=bool(equal_nan))
+
+
+@implements("allclose")
+def allclose(a: Tensor, b: Tensor, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Return whether a and b are equal within tolerances everywhere."""
+    return isclose(a, b, rtol, atol, equal_nan).call("all")
+
+
+@implements("array_equal")
+def array_equal(a1: Tensor, a2: Tensor, equal_nan: bool = False) -> Any:
+    """Return whether the shapes and all elements are equal."""
+    x, y = lifted(a1, a2)
+    if x.shape != y.shape:
+        return False
+    same = x.call("equal", y)
+    if equal_nan:
+        same = same.call("logical_or", x.call("isnan").call("logical_and", y.call("isnan")))
+    return strong(same).call("all")

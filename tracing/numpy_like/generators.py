@@ -1,0 +1,292 @@
+"""NumPy's generators in a trace: those that the function makes itself of a seed, and those that a call has lent.
+
+The generator's state is a traced array, each draw a library step that takes it and makes the next one
+(`jitfuse.ir.semantics.generators`): the numbers are NumPy's own. Seeds, parameters and what is shuffled may be traced;
+how much is drawn becomes part of the program. Owns states, draws, and the methods that `Generator`
+(`...new_generators`) and `RandomState` (`...legacy_generators`) share. Does not own the lending
+(`jitfuse.function.rng_state`).
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.base.later import Later
+from jitfuse.errors import ArgumentError, ShapeError, UnsupportedError, UntraceableError
+from jitfuse.ir.rules import shape_rules
+from jitfuse.ir.semantics import generators
+from jitfuse.tracing.observe.try_blocks import refuse_in_try
+from jitfuse.tracing.record.dtype_name import dtype_name
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.scalars.branch_values import as_python
+from jitfuse.tracing.tensor.function_table import strong
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.numpy_like import legacy_generators, new_generators
+else:
+    legacy_generators = Later("jitfuse.tracing.numpy_like.legacy_generators")
+    new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
+
+REQUIRED: Final = object()
+_DRAWS: Final = 64
+"""Draws in one run after which a function is looked at for what else it does."""
+_WORTH: Final = 32
+"""Operators, each for so many elements, that a draw must have beside it there."""
+_PER_OPERATOR: Final = 256
+FLOATS: Final[dict[str, dict[str, Any]]] = {
+    "normal": {"loc": 0.0, "scale": 1.0}, "uniform": {"low": 0.0, "high": 1.0}, "exponential": {"scale": 1.0},
+    "gamma": {"shape": REQUIRED, "scale": 1.0}, "beta": {"a": REQUIRED, "b": REQUIRED},
+    "lognormal": {"mean": 0.0, "sigma": 1.0}, "laplace": {"loc": 0.0, "scale": 1.0},
+    "logistic": {"loc": 0.0, "scale": 1.0}, "gumbel": {"loc": 0.0, "scale": 1.0}, "rayleigh": {"scale": 1.0},
+    "weibull": {"a": REQUIRED}, "pareto": {"a": REQUIRED}, "power": {"a": REQUIRED}, "standard_cauchy": {},
+    "standard_t": {"df": REQUIRED}, "chisquare": {"df": REQUIRED}, "f": {"dfnum": REQUIRED, "dfden": REQUIRED},
+    "vonmises": {"mu": REQUIRED, "kappa": REQUIRED}, "wald": {"mean": REQUIRED, "scale": REQUIRED},
+    "triangular": {"left": REQUIRED, "mode": REQUIRED, "right": REQUIRED},
+}
+INTEGERS: Final[dict[str, dict[str, Any]]] = {
+    "poisson": {"lam": 1.0}, "binomial": {"n": REQUIRED, "p": REQUIRED}, "geometric": {"p": REQUIRED},
+    "negative_binomial": {"n": REQUIRED, "p": REQUIRED},
+}
+WAY_OUT: Final = (
+    "Its numbers would be the same in every call. Use jf.random.uniform(shape), which draws anew, give default_rng a "
+    "seed, or draw outside and pass the numbers as an argument."
+)
+
+
+def seeded(name: str, seed: Any, **attrs: Any) -> tuple[Recorder, TracedTensor]:
+    """Return the run, and the state of a generator with this seed."""
+    run = active()
+    whole = type(seed) is int or isinstance(seed, np.integer) or (
+        isinstance(seed, TracedTensor) and not seed.shape and dtypes.is_integer(str(seed.dtype)))
+    if not whole or run is None:
+        raise UntraceableError(f"{name} without an int for a seed is called inside a fused function, at "
+                               f"{user_line()}. {WAY_OUT}")
+    refuse_in_try(name)
+    return run, strong(lift(run, seed)).call("generator_seed", **attrs)
+
+
+def lent(run: Recorder, state: TracedTensor) -> TracedDraws:
+    """Return what stands for a generator from outside, of whose state an array is; it is given back in the end."""
+    found: TracedDraws | None = run.lent.get(id(state))
+    if found is None:
+        legacy = state.shape == (generators.places("uint64", legacy=True),)
+        kind: type[TracedDraws] = legacy_generators.TracedRandomState if legacy else new_generators.TracedGenerator
+        found = run.lent[id(state)] = kind(run, state.as_copy(), state)
+    return found
+
+
+def refuse_other(value: Any) -> None:
+    """Raise UntraceableError for a generator that a function which moves others on finds elsewhere.
+
+    It may be one of these: then it has a state of its own no more, and is not what stands for it.
+    """
+    if isinstance(value, np.random.Generator | np.random.RandomState | np.random.BitGenerator):
+        raise UntraceableError(f"a function that moves a generator on finds a {type(value).__name__} in an object or "
+                               f"global, at {user_line()}, which may be the same. Pass it as an argument.")
+
+
+class TracedDraws:
+    """A generator of NumPy's that a traced function has made; `_stands_for` says of which class."""
+
+    _stands_for: type = np.random.Generator
+    _legacy = False
+    _floats, _integers = FLOATS, INTEGERS
+
+    def __init__(self, run: Recorder, state: TracedTensor, lent: TracedTensor | None = None) -> None:
+        self._run, self._state, self._region = run, state, run.session.region
+        self._lent = lent
+        """Where the state goes in the end, of a generator from outside."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What isinstance sees."""
+        return self._stands_for
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method that draws from a distribution; refuse what there is no step for."""
+        if name in self._floats or name in self._integers:
+            return _distribution(self, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedError(f"{self._stands_for.__name__}.{name} is not available inside a fused function, at "
+                               f"{user_line()}. Draw outside and pass the numbers as an argument.")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse attributes of the user's, as NumPy does."""
+        if name not in ("_run", "_state", "_region", "_lent"):
+            raise AttributeError(f"'{self._stands_for.__name__}' object has no attribute {name!r}")
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """Refuse a text with the address of an object that there is not."""
+        raise UnsupportedError(f"the text of a generator is not available inside a fused function, at {user_line()}")
+
+    def __copy__(self) -> Any:
+        """Refuse a second generator with the same state: in NumPy both move it on."""
+        raise UnsupportedError(f"copy.copy of a generator is not available inside a fused function, at {user_line()}. "
+                               "Make another with np.random.default_rng(seed).")
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0,
+               shuffle: bool = True) -> Any:
+        """Draw elements of an array along its first axis, or ints below a number; p: how likely each is."""
+        if axis or not shuffle:
+            raise UnsupportedError(f"Generator.choice(axis=, shuffle=) is not available inside a fused function, at "
+                                   f"{user_line()}")
+        given = lift(self._run, a)
+        count = given.shape[0] if given.shape else given.__index__()
+        shape = self._shape(size, [])
+        parameters = [lift(self._run, np.int64(count))]
+        if p is not None:
+            parameters.append(strong(lift(self._run, p)))
+        numbers = self._draw("choice" if replace else "sample", parameters, shape, "int64", weak=size is None
+                             and not given.shape)
+        if numbers.weak:
+            return numbers
+        indices = numbers[0] if size is None else numbers.reshape(shape)
+        if not given.shape:
+            return indices
+        chosen = given[indices]
+        return chosen.as_copy() if chosen.shape else chosen
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        """Return the elements of an array along its first axis, or the ints below a number, in a drawn order."""
+        if axis:
+            raise UnsupportedError(f"Generator.permutation(axis=) is not available inside a fused function, at "
+                                   f"{user_line()}")
+        given = lift(self._run, x)
+        count = given.shape[0] if given.shape else given.__index__()
+        order = self._draw("permutation", [lift(self._run, np.int64(count))], (count,), "int64")
+        return given[order] if given.shape else order
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        """Put the elements of an array along its first axis into a drawn order."""
+        if axis or not isinstance(x, TracedTensor) or not x.shape:
+            raise UnsupportedError(f"Generator.shuffle takes an array inside a fused function, and its first axis, not "
+                                   f"a {type(x).__name__}, at {user_line()}. Use permutation.")
+        x[...] = self.permutation(x)
+
+    def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8,
+                            *, method: str = "svd") -> Any:
+        """Draw vectors from a normal distribution."""
+        if (check_valid, tol, method) != ("warn", 1e-8, "svd"):
+            raise UnsupportedError(f"Generator.multivariate_normal takes mean, cov and size inside a fused function, "
+                                   f"at {user_line()}")
+        return self._vectors("multivariate_normal", [mean, cov], mean, size, "float64")
+
+    def dirichlet(self, alpha: Any, size: Any = None) -> Any:
+        """Draw vectors from a Dirichlet distribution."""
+        return self._vectors("dirichlet", [alpha], alpha, size, "float64")
+
+    def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
+        """Draw how often each of some outcomes comes in n trials."""
+        if lift(self._run, n).shape or lift(self._run, pvals).ndim != 1:
+            raise UnsupportedError(f"Generator.multinomial takes one number of trials and one vector inside a fused "
+                                   f"function, at {user_line()}")
+        return self._vectors("multinomial", [n, pvals], pvals, size, "int64")
+
+    def give_back(self) -> None:
+        """Write the state into the array that it came from, if it has moved on."""
+        state = self._lent
+        if state is not None and self._state._id() != state._id():
+            state[...] = self._state.call("generator_draw", method="nothing", shape=(0,), dtype="uint64")
+
+    # ------------------------------------------------------------------ draws
+    def _whole(self, method: str, low: Any, high: Any, size: Any, dtype: Any) -> Any:
+        low, high = (0, low) if high is None else (low, high)
+        bounds = [strong(lift(self._run, b)) for b in (low, high)]
+        name = dtype_name(dtype, f"{self._stands_for.__name__}.integers")
+        if name == "bool" or not all(b.dtype == "int64" for b in bounds):
+            raise UnsupportedError(f"{self._stands_for.__name__}.{method} of {name} between {low!r} and {high!r} is "
+                                   f"not available inside a fused function, at {user_line()}")
+        shape = self._shape(size, bounds)
+        one = size is None and not shape
+        numbers = self._draw(method, bounds, shape, name, weak=one and dtype is int)
+        return numbers if numbers.weak else numbers[0] if one else numbers.reshape(shape)
+
+    def _vectors(self, method: str, parameters: list[Any], like: Any, size: Any, dtype: str) -> Any:
+        operands = [strong(lift(self._run, v)) for v in parameters]
+        shape = (*self._shape(size, []), lift(self._run, like).shape[-1])
+        return self._draw(method, operands, shape, dtype).reshape(shape)
+
+    def _numbers(self, method: str, parameters: list[Any], size: Any, dtype: str) -> Any:
+        """Draw numbers of the parameters' broadcast shape, or of `size`; a Python number where neither has axes."""
+        operands = [strong(lift(self._run, v)) for v in parameters]
+        shape = self._shape(size, operands)
+        numbers = self._draw(method, operands, shape, dtype, weak=size is None and not shape)
+        return numbers if numbers.weak else numbers.reshape(shape)
+
+    def _shape(self, size: Any, operands: list[Any]) -> tuple[int, ...]:
+        lead = shape_rules.broadcast("size", [t.shape for t in operands]) if operands else ()
+        if size is None:
+            return lead
+        shape = tuple(int(n.__index__()) for n in (size if isinstance(size, list | tuple) else (size,)))
+        if any(n < 0 for n in shape):
+            raise ArgumentError(f"negative dimensions are not allowed, at {user_line()}")
+        if shape_rules.broadcast("size", [lead, shape]) != shape:
+            raise ShapeError(f"parameters of {lead} do not fit the size {shape}, at {user_line()}")
+        return shape
+
+    def _draw(self, method: str, operands: list[Any], shape: tuple[int, ...], dtype: str, weak: bool = False) -> Any:
+        """Draw and move the state on; return the numbers in one axis, or the one number as Python's."""
+        if operands:
+            refuse_in_try(f"{self._stands_for.__name__}.{method}")
+        if not self._run.alive:
+            self._state._id()  # raises
+        if self._run.session.region is not self._region:
+            raise UntraceableError(
+                f"{self._stands_for.__name__}.{method} is called at {user_line()} in the body of a loop or branch that "
+                "the generator is not of: each call of the body would move its state on. Make it there, draw before "
+                "the loop, or use jf.random."
+            )
+        self._run.draws += 1
+        if self._run.draws == _DRAWS and self._run.splitter is not None:
+            _refuse_to_draw(self._run)
+        attrs = {"method": method, "shape": shape, "dtype": dtype}
+        whole = self._state.call("generator_draw", *operands, **attrs)
+        first = generators.places(dtype, self._legacy)
+        self._state = whole[:first].as_copy()
+        if weak:
+            return as_python(whole[first].call("astype", dtype="int64" if dtypes.is_integer(dtype) else "float64"))
+        assert whole.shape == (first + math.prod(shape),)
+        return whole[first:].as_copy()
+
+
+def _refuse_to_draw(run: Recorder) -> None:
+    """Give a function up that draws number by number, with little between draws that would make up for them.
+
+    Each draw leaves the kernels for NumPy's generator, at the cost of some ten of NumPy's operators.
+    """
+    work = len(run.graph.ops) + sum(m.size for m in run.graph.metas) // _PER_OPERATOR
+    if work < _DRAWS * _WORTH:
+        assert run.splitter is not None
+        run.splitter.give_up(f"random numbers are drawn one after the other, last at {user_line()}, with little "
+                             "between them. Draw them all at once, before the loop.")
+
+
+def _distribution(generator: TracedDraws, name: str) -> Callable[..., Any]:
+    """Return the method that draws from a distribution, with NumPy's names of parameters."""
+    floats = name in generator._floats
+    dtype = "float64" if floats else "int64"
+    known = (generator._floats if floats else generator._integers)[name]
+
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        names = (*known, "size")
+        given = {**dict(zip(names, args)), **kwargs}
+        if len(args) > len(names) or not given.keys() <= set(names) or set(names[:len(args)]) & kwargs.keys():
+            raise TypeError(f"Generator.{name} takes {', '.join(names)}")
+        size = given.pop("size", None)
+        values = [given.get(k, default) for k, default in known.items()]
+        if any(v is REQUIRED for v in values):
+            raise TypeError(f"Generator.{name} takes {', '.join(names)}")
+        return generator._numbers(name, values, size, dtype)
+
+    draw.__name__ = name
+    return draw
+

@@ -1,0 +1,89 @@
+"""`np.random.RandomState` in a trace, and what it draws: NumPy's numbers of former versions, from a state as a value.
+
+`np.random.seed` and its kin are methods of such a generator, which is everybody's. Owns the methods that `RandomState`
+and `Generator` do not share. Does not own states and draws (`jitfuse.tracing.numpy_like.generators`).
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.errors import UnsupportedError, UntraceableError
+from jitfuse.ir.semantics.generators import EVERYBODYS
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.numpy_like import generators
+from jitfuse.tracing.numpy_like.generators import TracedDraws, seeded
+from jitfuse.tracing.record.recorder import active
+from jitfuse.tracing.record.rng_states import RngStates
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.lifting import lift
+
+_FLOATS: Final[dict[str, dict[str, Any]]] = {
+    **generators.FLOATS, "random_sample": {}, "random": {}, "standard_normal": {}, "standard_exponential": {},
+    "standard_gamma": {"shape": generators.REQUIRED},
+}
+
+
+def everybodys(name: str) -> Any:
+    """Return what stands for the generator behind `np.random.seed`, of which a function is called.
+
+    Raises UntraceableError where the call has not brought its state, and reports it (`RngStates.misses_global`).
+    """
+    run = active()
+    view = None if run is None else run.view
+    states = RngStates() if view is None else view.hooks.states
+    if view is None or id(EVERYBODYS.words) not in states:
+        states.misses_global = True
+        raise UntraceableError(f"np.random.{name} is called inside a fused function, at {user_line()}. "
+                               f"{generators.WAY_OUT}")
+    return view.read(Chain.object(EVERYBODYS, "np.random").attr("words"), EVERYBODYS.words)
+
+
+def random_state(seed: Any = None) -> Any:
+    """Return a RandomState with this seed, an int that may be traced."""
+    return TracedRandomState(*seeded("np.random.RandomState", seed, legacy=True))
+
+
+class TracedRandomState(TracedDraws):
+    """An np.random.RandomState that a traced function has made."""
+
+    _stands_for = np.random.RandomState
+    _legacy = True
+    _floats = _FLOATS
+
+    def seed(self, seed: Any = None) -> None:
+        """Begin anew from a seed."""
+        self._state = seeded("np.random.seed", seed, legacy=True)[1]
+
+    def rand(self, *shape: Any) -> Any:
+        """Draw from [0, 1)."""
+        return self._numbers("random_sample", [], shape or None, "float64")
+
+    def randn(self, *shape: Any) -> Any:
+        """Draw from the normal distribution around 0 of deviation 1."""
+        return self._numbers("standard_normal", [], shape or None, "float64")
+
+    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
+        """Draw integers from low to below high; from 0 to below low without high."""
+        return self._whole("randint", low, high, size, dtype)
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:  # type: ignore[override]
+        """Draw elements of a vector, or ints below a number; p: how likely each is."""
+        if lift(self._run, a).ndim > 1:
+            raise UnsupportedError(f"RandomState.choice takes a vector, at {user_line()}")
+        return super().choice(a, size, replace, p)
+
+    def permutation(self, x: Any) -> Any:  # type: ignore[override]
+        """Return the elements of an array along its first axis, or the ints below a number, in a drawn order."""
+        return super().permutation(x)
+
+    def shuffle(self, x: Any) -> None:  # type: ignore[override]
+        """Put the elements of an array along its first axis into a drawn order."""
+        super().shuffle(x)
+
+    def multivariate_normal(  # type: ignore[override]
+        self, mean: Any, cov: Any, size: Any = None, check_valid: str = "warn", tol: float = 1e-8
+    ) -> Any:
+        """Draw vectors from a normal distribution."""
+        return super().multivariate_normal(mean, cov, size, check_valid, tol)

@@ -1,0 +1,301 @@
+"""x[mask] whose mask is data: elements that are picked late, or never.
+
+How many elements a mask picks is known only when the program runs. Most programs do not need to know: they compute
+with what was picked and write it back under the same mask (`x[m] = f(x[m]) + y[m]`, `x[m] *= 2`), or reduce it. A
+`Selection` computes on all elements and remembers the mask; writing back is a choice between old and new elements, a
+sum is one of the elements where the mask holds, and a result is picked when the call ends. The places where a mask of
+one axis holds (`np.nonzero(m)[0]`) are a selection too, which picks from other arrays what its mask does. Whatever else
+is asked picks the elements first, as `jitfuse.tracing.tensor.gathering` does or refuses. Owns what is computed without
+picking. Does not own indices that are known.
+"""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.base.later import Later
+from jitfuse.errors import BoundsError, DTypeError, UnsupportedError
+from jitfuse.ir import statuses
+from jitfuse.ir.operators import ops
+from jitfuse.ir.rules import shape_rules
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.numpy_like import moments, reductions
+from jitfuse.tracing.observe.loop_counters import is_in_loop
+from jitfuse.tracing.observe.try_blocks import is_caught
+from jitfuse.tracing.record import layout
+from jitfuse.tracing.record.dtype_name import DTypeName
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import gathering, indexing
+from jitfuse.tracing.tensor.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.numpy_like import data_dependent
+else:
+    data_dependent = Later("jitfuse.tracing.numpy_like.data_dependent")
+
+_REDUCTIONS: Final = {
+    "sum": reductions.sum_, "prod": reductions.prod, "any": reductions.any_,
+    "all": reductions.all_, "mean": moments.mean, "var": moments.var,
+    "std": moments.std,
+}
+"""Reductions that NumPy defines for no elements too, by what computes them where a mask holds."""
+_EXTREMES: Final = {"max": statuses.NO_LARGEST, "min": statuses.NO_SMALLEST}
+"""Reductions that NumPy does not define for no elements, by the status that says so."""
+_DEPTH: Final = 4
+
+
+class Selection(TracedTensor):
+    """Elements of `whole` where a mask holds; the mask's axes begin at axis `place`, and are one axis of the result."""
+
+    __slots__ = ("_known_mask", "_picked", "_place", "_region", "_whole", "are_places", "line")
+
+    def __init__(self, whole: TracedTensor, mask: TracedTensor, place: int, *, are_places: bool = False) -> None:
+        self._run = whole._run
+        self._whole = whole
+        self._known_mask = mask
+        self._place = place
+        self.are_places = are_places
+        self.line = user_line()
+        self._region = self._run.session.region
+        self._picked: TracedTensor | None = None
+
+    # ------------------------------------------------------------------ picking
+    def picked(self, *_: Any) -> Any:
+        """Return the elements as a tensor; raises what indexing by a mask raises."""
+        if self._picked is None:
+            run = self._run
+            if run.session.region is not self._region:  # what is found in a loop's body is no one's outside
+                raise UnsupportedError(f"x[mask] is picked in the body of a loop, at {user_line()}. Pick it before: "
+                                       "x[mask].copy().")
+            places_ = data_dependent.places_in("nonzero" if self.are_places else "x[mask]", self._known_mask)
+            arms, run.arms = run.arms, []  # places of a mask of its own are within bounds whatever is decided
+            try:
+                self._picked = places_[0] if self.are_places else self._pick()
+            finally:
+                run.arms = arms
+        return self._picked
+
+    def _pick(self) -> TracedTensor:
+        key = (*(slice(None),) * self._place, self._known_mask)
+        found: TracedTensor = gathering.picked_by_mask(self._whole, key if self._place else self._known_mask)
+        return found
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no elements have been picked so far."""
+        return self._picked is None
+
+    @property
+    def parts(self) -> tuple[TracedTensor, TracedTensor, int]:
+        """What is picked from, the mask, and the axis where the mask's axes begin."""
+        return self._whole, self._known_mask, self._place
+
+    _meta = property(lambda self: self.picked()._meta)
+    _storage = property(lambda self: self.picked()._storage)
+    _path = property(lambda self: self.picked()._path)
+    _spot = property(lambda self: self.picked()._spot)
+    _layout = property(lambda self: self.picked()._layout)
+    _scalar = False
+    shape = property(lambda self: self.picked().shape, lambda self, new: setattr(self.picked(), "shape", new))
+
+    def _where(self) -> Any:
+        return self.picked()._where()
+
+    def laid_out(self, axes: Any) -> Any:
+        """Return the elements in this order in memory."""
+        return self.picked().laid_out(axes)
+
+    @property
+    def dtype(self) -> DTypeName:
+        """The dtype's name."""
+        return self._whole.dtype
+
+    @property
+    def weak(self) -> bool:
+        """A selection is an array."""
+        return False
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._whole.ndim - self._known_mask.ndim + 1
+
+    # ------------------------------------------------------------------ without picking
+    def as_copy(self, scalar: bool = False) -> Any:
+        """Return the same elements in memory of their own."""
+        if self._picked is not None:
+            return self.picked().as_copy()
+        return Selection(self._whole.as_copy(), self._known_mask, self._place, are_places=self.are_places)
+
+    def _of(self, whole: TracedTensor, place: int | None = None) -> Selection:
+        return Selection(whole, self._known_mask, self._place if place is None else place)
+
+    @property
+    def mask(self) -> Any:
+        """The mask with an axis for each axis of the whole."""
+        rest = self._whole.ndim - self._place - self._known_mask.ndim
+        return self._known_mask.reshape((1,) * self._place + self._known_mask.shape + (1,) * rest)
+
+    def _alike(self, other: Any) -> bool:
+        """Return whether another tensor can take part element by element: its whole, or itself along later axes."""
+        if type(other) is Selection:
+            same = other._place == self._place and other._whole.ndim == self._whole.ndim
+            return same and other._picked is None and _are_equal(self._known_mask, other._known_mask)
+        rest = self._whole.shape[self._place + self._known_mask.ndim :]
+        return other.ndim <= len(rest) and all(n in (1, m) for n, m in zip(other.shape[::-1], rest[::-1]))
+
+    def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
+        return apply(op, inputs, attrs) if inputs else self._whole._apply(op, inputs, attrs)
+
+    def _elementwise(self, op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+        if self._picked is not None or not all(map(self._alike, inputs)):
+            return None
+        wholes = tuple(t._whole if type(t) is Selection else t for t in inputs)
+        if op.raises and dtypes.kind(op.result_meta([t._meta for t in wholes], attrs).dtype) in op.raises:
+            return None  # elements that are not picked may not end the call
+        return self._of(wholes[0]._apply(op, wholes, attrs))
+
+    def _reduced(self, op: ops.Op, attrs: dict[str, Any]) -> Any:
+        axis, masked = attrs.get("axis"), self._known_mask.ndim
+        if self._picked is not None or attrs.get("keepdims"):
+            return None
+        chosen = range(self.ndim) if axis is None else shape_rules.normalize_axes(op.name, axis, self.ndim)
+        spread: dict[int, tuple[int, ...]] = {
+            a: (a if a < self._place else a + masked - 1,) for a in range(self.ndim)
+        }
+        spread[self._place] = tuple(range(self._place, self._place + masked))
+        axes = tuple(k for a in chosen for k in spread[a])
+        if self._place not in chosen:
+            whole = self._whole.call(op.name, **{**attrs, "axis": axes if len(axes) > 1 else axes[0]})
+            return self._of(whole, self._place - sum(a < self._place for a in axes))
+        if op.name in _EXTREMES and is_caught():
+            return None  # Python looks at whether there are any
+        if op.name in _EXTREMES and dtypes.kind(self.dtype) != "complex" and self.dtype != "bfloat16":
+            return self._extreme(op.name, axes) if math.prod(self._whole.shape) else None
+        if op.name not in _REDUCTIONS or self.dtype in ("float16", "bfloat16"):
+            return None
+        options = {"ddof": attrs["correction"]} if "correction" in attrs else {}
+        return _REDUCTIONS[op.name](self._whole, axis=axes, where=self.mask, **options)
+
+    def _extreme(self, name: str, axes: tuple[int, ...]) -> TracedTensor:
+        """Return the largest or smallest of the elements that the mask picks: NumPy has none of no elements."""
+        given = dtypes.numpy_dtype(self.dtype)
+        least: Any = -np.inf if given.kind == "f" else np.iinfo(given).min if given.kind in "iu" else False
+        most: Any = np.inf if given.kind == "f" else np.iinfo(given).max if given.kind in "iu" else True
+        other = self._whole.create("full", shape=(), value=least if name == "max" else most, dtype=self.dtype)
+        found: TracedTensor = self.mask.call("where", self._whole, other).call(name, axis=axes)
+        any_: TracedTensor = self._known_mask.call("any")
+        made: TracedTensor = found.call("require", any_, status=_EXTREMES[name])
+        return made
+
+    def _assign_result(self, result: TracedTensor, name: str) -> None:
+        """Take an operator's result as `y += z` does: the elements are the selection's own, a copy."""
+        if type(result) is not Selection or self._picked is not None:
+            self.picked()._assign_result(result, name)
+            return
+        if not dtypes.can_cast(str(result.dtype), str(self.dtype)):
+            raise DTypeError(f"cannot cast {name}'s result from {result.dtype} to {self.dtype} with casting rule "
+                             f"'same_kind', at {user_line()}. Write x = x.astype({result.dtype}) first.")
+        self._whole, self.are_places = indexing.cast(result._whole, self._whole), False
+
+
+def apply(op: ops.Op, inputs: tuple[Any, ...], attrs: dict[str, Any]) -> Any:
+    """Carry out an operator with selections among its operands: without picking where that is the same."""
+    first: Selection = next(t for t in inputs if type(t) is Selection)
+    result = None
+    if op.kind == ops.ELEMENTWISE:
+        result = first._elementwise(op, inputs, attrs)
+    elif op.kind == ops.REDUCTION and len(inputs) == 1:
+        result = first._reduced(op, attrs)
+    if result is not None:
+        return result
+    plain = tuple(t.picked() if type(t) is Selection else t for t in inputs)
+    return plain[0]._apply(op, plain, attrs)
+
+
+def _are_equal(a: TracedTensor, b: TracedTensor) -> bool:
+    """Return whether two tensors come from equal operators over the same tensors, as far as is soon seen."""
+    node = a._run.graph.node
+    pairs = [(a._id(), b._id(), _DEPTH)]
+    while pairs:
+        left, right, depth = pairs.pop()
+        if left == right:
+            continue
+        x, y = node(left), node(right)
+        if not depth or x is None or y is None or x.op_name != y.op_name or repr(x.attrs) != repr(y.attrs):
+            return False
+        if x.mode_sensitive or len(x.result_ids) != 1 or len(x.input_ids) != len(y.input_ids):
+            return False
+        pairs += [(i, j, depth - 1) for i, j in zip(x.input_ids, y.input_ids)]
+    return True
+
+
+# ---------------------------------------------------------------- items
+def places(mask: TracedTensor) -> Selection:
+    """Return the places where a mask of one axis holds."""
+    whole: Any = mask.create("arange", start=0, step=1, count=mask.size, dtype="int64")
+    return Selection(whole, mask.as_copy(), 0, are_places=True)
+
+
+def _as_masks(x: Any, items: list[Any]) -> list[Any]:
+    """Return the items of an index with the mask in place of places that it alone says, where the axis is as long."""
+    at = [k for k, i in enumerate(items) if type(i) is Selection]
+    if len(at) != 1 or not items[at[0]].are_places or not items[at[0]].is_open:
+        return items
+    k, mask = at[0], items[at[0]]._known_mask
+    if not all(isinstance(i, slice) or i is Ellipsis for i in (*items[:k], *items[k + 1 :])):
+        return items
+    axis = x.ndim - (len(items) - k) if Ellipsis in items[:k] else k
+    if not 0 <= axis < x.ndim or x.shape[axis] != mask.size or is_in_loop():
+        return items  # what a loop picks again and again is worth being found once
+    return [*items[:k], mask, *items[k + 1 :]]
+
+
+def _read(x: Any, index: Any) -> tuple[Any, TracedTensor, int] | None:
+    """Return the basic part of an index, its mask, and where the mask's axes begin; None without just one mask."""
+    items = _as_masks(x, list(index) if isinstance(index, tuple) else [index])
+    masks = [k for k, i in enumerate(items) if type(i) is TracedTensor and i.dtype == "bool" and i.ndim]
+    plain = all(i is None or i is Ellipsis or isinstance(i, slice) for k, i in enumerate(items) if k not in masks)
+    if len(masks) != 1 or not plain or sum(i is Ellipsis for i in items) > 1:
+        return None
+    at, mask = masks[0], items[masks[0]]
+    consuming = mask.ndim + sum(isinstance(i, slice) for i in items)
+    if consuming > x.ndim:
+        return None
+    basic = (*items[:at], *(slice(None),) * mask.ndim, *items[at + 1 :])
+    view = indexing.get_item(x, basic) if len(basic) > mask.ndim else x
+    before = sum(x.ndim - consuming if i is Ellipsis else 1 for i in items[:at])
+    found = view.shape[before : before + mask.ndim]
+    if found != mask.shape:
+        raise BoundsError(f"boolean index of shape {mask.shape} does not match the array's {found}, at {user_line()}")
+    return view, mask, before
+
+
+def get_item(x: Any, index: Any) -> Selection | None:
+    """Return `x[index]` where a mask that is data picks from it, else None."""
+    found = _read(x, index)
+    if found is None:
+        return None
+    view, mask, place = found
+    whole = view.as_copy()
+    if view.ndim > mask.ndim:  # what is picked lies in memory as the array does
+        whole = whole.laid_out(layout.order_of(view.shape, view._where().strides))
+    return Selection(whole, mask.as_copy(), place)
+
+
+def set_item(x: Any, index: Any, value: Any) -> bool:
+    """Carry out `x[index] = value` by a choice between elements; returns False where that is not the same."""
+    found = _read(x, index)
+    if found is None:
+        return False
+    view, mask, place = found
+    target = Selection(view, mask, place)
+    new = indexing.given_to(x, value)
+    if not target._alike(new):
+        return False
+    whole = new._whole if type(new) is Selection else new
+    view._assign(target.mask.call("where", indexing.cast(whole, view), view))
+    return True

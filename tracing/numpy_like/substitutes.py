@@ -1,0 +1,218 @@
+"""What user code gets in a trace in place of functions that do not dispatch on arrays, random generators and clocks.
+
+Outside a trace, and for other callers, they stay as they are. Owns the table of what takes whose place. Does not own
+the functions that make arrays (`jitfuse.tracing.numpy_like.creation`).
+"""
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.base.later import Later
+from jitfuse.tracing.numpy_like import creation as numpy_creation
+from jitfuse.tracing.numpy_like.creation import run_of_call
+from jitfuse.tracing.observe import hidden_effects
+from jitfuse.tracing.scalars import math_functions
+from jitfuse.tracing.tensor import function_table
+from jitfuse.tracing.tensor.array_class import stand_in
+from jitfuse.tracing.tensor.function_table import traced_among
+from jitfuse.tracing.tensor.lifting import lift
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.numpy_like import assembly, joiners, legacy_generators, new_generators, shapes
+    from jitfuse.tracing.observe import printing
+    from jitfuse.tracing.scalars import extremes
+    from jitfuse.tracing.tensor import gathering
+else:
+    extremes = Later("jitfuse.tracing.scalars.extremes")
+    gathering = Later("jitfuse.tracing.tensor.gathering")
+    legacy_generators = Later("jitfuse.tracing.numpy_like.legacy_generators")
+    new_generators = Later("jitfuse.tracing.numpy_like.new_generators")
+    assembly = Later("jitfuse.tracing.numpy_like.assembly")
+    joiners = Later("jitfuse.tracing.numpy_like.joiners")
+    shapes = Later("jitfuse.tracing.numpy_like.shapes")
+    printing = Later("jitfuse.tracing.observe.printing")
+
+_TABLE: dict[int, tuple[Any, Callable[..., Any]]] = {}
+_JOINERS: Final = frozenset({type(np.r_), type(np.c_)})
+SAMPLED: Final = frozenset({
+    "bartlett", "blackman", "hamming", "hanning", "kaiser", "tri", "geomspace", "tril_indices", "triu_indices",
+    "diag_indices", "mask_indices", "broadcast_shapes", "indices", "vectorize", "logspace", "fromfunction", "fftfreq",
+    "rfftfreq",
+})
+"""NumPy's functions whose substitutes are in `jitfuse.tracing.numpy_like.sampled_arrays`, which is imported where one
+is used."""
+
+
+def substitute(value: Any) -> Callable[..., Any] | None:
+    """Return what user code in a trace sees in place of a callable, or None where it stays."""
+    if _is_random(value):
+        _know_random_modules()
+    _know_scipy()
+    name = getattr(value, "__name__", None)
+    if type(name) is str and name in SAMPLED:
+        _know_samples()
+    if "torch" in sys.modules and str(getattr(value, "__module__", "")).startswith("torch"):
+        _know_torch()
+    found = _TABLE.get(id(value))
+    if found is not None and found[0] is value:
+        return found[1]
+    if type(value) in _JOINERS:
+        return joiners.Joiner(value)  # type: ignore[return-value]
+    return hidden_effects.method(value.__self__, str(name), tuple(_generators)) if isinstance(value, _BOUND) else None
+
+
+def _in_place_of(*originals: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for original in originals:
+            _TABLE[id(original)] = (original, function)
+        return function
+
+    return register
+
+
+for _original, _function in (*numpy_creation.REPLACEMENTS, *math_functions.replacements()):
+    _in_place_of(_original)(_function)
+
+
+def _always_traced(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(first: Any, *args: Any, **kwargs: Any) -> Any:
+        if traced_among(first, *args) is None:
+            run = run_of_call()
+            first = [lift(run, v) for v in first] if isinstance(first, list | tuple) else lift(run, first)
+        return function(first, *args, **kwargs)
+
+    return call
+
+
+for _original, _function in (
+    (np.copy, function_table.copy),
+    (np.stack, lambda *args, **kwargs: shapes.stack(*args, **kwargs)),
+    (np.concatenate, lambda *args, **kwargs: shapes.concatenate(*args, **kwargs)),
+    (np.lexsort, lambda keys, axis=-1: assembly.lexsort(keys, axis)),
+):
+    _in_place_of(_original)(_always_traced(_function))
+
+
+
+@_in_place_of(np.take)
+def take(a: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return elements at indices; NumPy asks only the array that they are taken of."""
+    traced = traced_among(a, indices) is not None
+    return (gathering.take if traced else np.take)(a, indices, *args, **kwargs)
+
+
+@_in_place_of(print)
+def printed(*values: Any, **options: Any) -> None:
+    """Print in each call."""
+    printing.printed(*values, **options)
+
+
+@_in_place_of(max)
+def largest(*values: Any, **options: Any) -> Any:
+    """Return the first of the largest values; computed numbers are compared when the program runs."""
+    return extremes.largest(*values, **options)
+
+
+@_in_place_of(min)
+def smallest(*values: Any, **options: Any) -> Any:
+    """Return the first of the smallest values."""
+    return extremes.smallest(*values, **options)
+
+
+# ---------------------------------------------------------------- what cannot be replayed
+_BOUND: Final = (types.BuiltinMethodType, types.MethodType)
+_RANDOM_MODULES: Final = {
+    "numpy.random": ("np.random", "Generator", "RandomState"), "random": ("random", "Random"), "secrets": ("secrets",),
+    "uuid": ("uuid",),
+}
+_RANDOM_NAMES: Final = (*_RANDOM_MODULES, "_random")
+_known_modules: set[str] = set()
+_generators: list[type] = []
+
+
+def _is_random(value: Any) -> bool:
+    """Return whether a callable may be one of a random module or a method of a generator: 200 that are not looked at
+    before one of them is called take 0.5 ms.
+    """
+    kinds = type(value.__self__).__mro__ if isinstance(value, _BOUND) else (getattr(value, "__objclass__", value),)
+    return any(str(getattr(kind, "__module__", "")).startswith(_RANDOM_NAMES) for kind in (value, *kinds))
+
+
+def _of_everybodys(name: str) -> Callable[..., Any]:
+    """Return what calls a method of the generator behind `np.random.seed`."""
+    name = "random_sample" if name in ("ranf", "sample") else name
+    return lambda *args, **kwargs: getattr(legacy_generators.everybodys(name), name)(*args, **kwargs)
+
+
+def _know_random_modules() -> None:
+    """Refuse the functions of random modules once something has imported them; a warm start should not."""
+    for module, (shown, *classes) in _RANDOM_MODULES.items():
+        if module in _known_modules or module not in sys.modules:
+            continue
+        names = vars(sys.modules[module])
+        if not all(c in names for c in classes):
+            continue  # another thread is importing it
+        for name, member in list(names.items()):
+            if not name.startswith("_") and callable(member) and (module != "uuid" or name in hidden_effects.DRAWN_IDS):
+                refused = hidden_effects.refuse(f"{shown}.{name}", hidden_effects.RANDOM_WAY_OUT)
+                _in_place_of(member)(stand_in(member, refused) if isinstance(member, type) else refused)
+        if module == "numpy.random":
+            _in_place_of(names["default_rng"])(lambda seed=None: new_generators.default_rng(seed))
+            everybodys = names["mtrand"]._rand
+            for name, member in list(names.items()):
+                if name in ("seed", "ranf", "sample") or getattr(member, "__self__", None) is everybodys:
+                    _in_place_of(member)(_of_everybodys(name))
+            legacy = names["RandomState"]
+            _in_place_of(legacy)(stand_in(legacy, lambda seed=None: legacy_generators.random_state(seed)))
+        for kind in (names[c] for c in classes):
+            _generators.append(kind)
+            for name, member in vars(kind).items():  # called with a generator of the trace, compiled ones crash
+                if not name.startswith("_") and callable(member):
+                    _in_place_of(member)(hidden_effects.refuse(f"{kind.__name__}.{name}",
+                                                               hidden_effects.RANDOM_WAY_OUT))
+        _known_modules.add(module)
+
+
+def _know_scipy() -> None:
+    """Take the place of SciPy's plain functions once something has imported them."""
+    special = sys.modules.get("scipy.special")
+    if special is None or "scipy.special" in _known_modules or not hasattr(special, "log_softmax"):
+        return
+    from jitfuse.tracing.numpy_like import scipy_functions  # for users of SciPy alone
+
+    for original, function in scipy_functions.replacements(vars(special)):
+        _in_place_of(original)(function)
+    _known_modules.add("scipy.special")
+
+
+def _know_samples() -> None:
+    """Take the place of NumPy's functions of plain numbers, and of those of np.fft once it is there."""
+    ready = "numpy.fft" in sys.modules and hasattr(sys.modules["numpy.fft"], "rfftfreq")
+    if _known_modules.issuperset({"samples", "numpy.fft"} if ready else {"samples"}):
+        return
+    from jitfuse.tracing.numpy_like import sampled_arrays
+
+    for original, function in sampled_arrays.replacements(ready):
+        _in_place_of(original)(function)
+    _known_modules.update({"samples", "numpy.fft"} if ready else {"samples"})
+
+
+def _know_torch() -> None:
+    """Take the place of torch's functions once something has imported it."""
+    torch = sys.modules["torch"]
+    if "torch" in _known_modules or not hasattr(torch, "compile") or not hasattr(torch, "nn"):
+        return
+    from jitfuse.tracing.torch_like import creation
+
+    for original, function in creation.replacements():
+        _in_place_of(original)(function)
+    _known_modules.add("torch")
+
+
+for _original, _function in hidden_effects.replacements():
+    _in_place_of(_original)(_function)

@@ -1,0 +1,118 @@
+"""What a trace cannot see, or moves on its own: clocks, drawn numbers, context variables, recorded warnings, threads.
+
+A function that asks for these is plain Python. Owns which they are and what is said; the table that they go into is in
+`jitfuse.tracing.numpy_like.substitutes`.
+"""
+from __future__ import annotations
+
+import _thread
+import contextvars
+import os
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from jitfuse.errors import UntraceableError
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor.array_class import stand_in
+
+RANDOM_WAY_OUT: Final = (
+    "Its numbers would be the same in every call. Use jf.random.uniform(shape) and jf.nn.dropout, which draw anew, "
+    "or draw outside and pass the numbers as an argument."
+)
+DRAWN_IDS: Final = frozenset({"uuid1", "uuid4", "uuid6", "uuid7", "getnode"})
+"""Functions of `uuid` that answer otherwise each time."""
+_CLOCK_WAY_OUT: Final = "The function runs once, when it is traced. Measure around the call of the fused function."
+_CONTEXT_WAY_OUT: Final = "Its value is not seen. Pass it as an argument."
+_WARNINGS_WAY_OUT: Final = "Kernels warn of nothing. Look at the results (np.isfinite)."
+_THREADS_WAY_OUT: Final = (
+    "What other threads read and draw is not seen. Compute there, call the fused function in each thread, or pass what "
+    "they make as arguments; kernels have threads of their own."
+)
+_POOLS: Final = (
+    ("concurrent.futures", "Executor"), ("multiprocessing.pool", "Pool"), ("multiprocessing.process", "BaseProcess"),
+)
+_POOL_METHODS: Final = ("submit", "map", "imap", "starmap", "apply", "start")
+_CLOCKS: Final = (
+    "time", "time_ns", "perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "process_time",
+    "process_time_ns", "thread_time", "thread_time_ns", "clock_gettime", "clock_gettime_ns",
+)
+_OF_NOW: Final = {"localtime": 0, "gmtime": 0, "ctime": 0, "asctime": 0, "strftime": 1}
+"""Functions of `time` that take the present time where no other is given, by how many arguments come before."""
+
+
+def refuse(name: str, way_out: str) -> Callable[..., Any]:
+    """Return what raises UntraceableError in a function's place."""
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        raise UntraceableError(f"{name} is called inside a fused function, at {user_line()}. {way_out}")
+
+    return refused
+
+
+def method(owner: Any, name: str, generators: tuple[type, ...]) -> Callable[..., Any] | None:
+    """Return what takes the place of a method of an object, or None where it stays."""
+    if issubclass(type(owner), generators):  # a generator of the trace pretends to be one
+        return refuse(f"{type(owner).__name__}.{name}", RANDOM_WAY_OUT)
+    if isinstance(owner, contextvars.ContextVar) and not owner.name.startswith("numpy"):  # np.errstate, np.printoptions
+        return refuse(f"ContextVar.{name}", _CONTEXT_WAY_OUT)
+    if _hands_on(owner, name):
+        return refuse(f"{type(owner).__name__}.{name}", _THREADS_WAY_OUT)
+    if isinstance(owner, type) and name in ("now", "today", "utcnow") and "datetime" in sys.modules:
+        dates = sys.modules["datetime"]
+        return refuse(f"{owner.__name__}.{name}", _CLOCK_WAY_OUT) if issubclass(owner, dates.date) else None
+    return None
+
+
+def _hands_on(owner: Any, name: str) -> bool:
+    """Return whether a method has another thread, or another process, run a function, which no trace sees there."""
+    if isinstance(owner, threading.Thread):
+        return name == "start"
+    if name.startswith(_POOL_METHODS):
+        pools = [getattr(sys.modules.get(module), kind, None) for module, kind in _POOLS]
+        return isinstance(owner, tuple(p for p in pools if p is not None))
+    return False
+
+
+def replacements() -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """Yield functions of Python's own library and what takes their places."""
+    for name in _CLOCKS:
+        if hasattr(time, name):
+            yield getattr(time, name), refuse(f"time.{name}", _CLOCK_WAY_OUT)
+    for name, before in _OF_NOW.items():
+        yield getattr(time, name), _of_now(name, before)
+    for name in ("urandom", "getrandom"):
+        if hasattr(os, name):
+            yield getattr(os, name), refuse(f"os.{name}", RANDOM_WAY_OUT)
+    yield _thread.start_new_thread, refuse("_thread.start_new_thread", _THREADS_WAY_OUT)
+    yield os.times, refuse("os.times", _CLOCK_WAY_OUT)
+    yield warnings.catch_warnings, stand_in(warnings.catch_warnings, _catch_warnings)
+    for function in (warnings.simplefilter, warnings.filterwarnings):
+        yield function, _filtering(function)
+
+
+def _of_now(name: str, before: int) -> Callable[..., Any]:
+    function, refused = getattr(time, name), refuse(f"time.{name}", _CLOCK_WAY_OUT)
+
+    def call(*args: Any) -> Any:
+        return function(*args) if len(args) > before else refused()
+
+    return call
+
+
+def _catch_warnings(*args: Any, record: bool = False, **kwargs: Any) -> Any:
+    if record or kwargs.get("action") == "error":
+        refuse("warnings.catch_warnings(record=True)" if record else "warnings.catch_warnings(action='error')",
+               _WARNINGS_WAY_OUT)()
+    return warnings.catch_warnings(*args, **kwargs)
+
+
+def _filtering(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(action: Any, *args: Any, **kwargs: Any) -> Any:
+        if action == "error":
+            refuse(f"warnings.{function.__name__}('error')", _WARNINGS_WAY_OUT)()
+        return function(action, *args, **kwargs)
+
+    return call

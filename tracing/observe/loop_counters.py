@@ -1,0 +1,155 @@
+"""Counters of loops in which Python looks at data, as run-time values.
+
+A counter (`jitfuse.tracing.interception.counters`) is a plain int until data has been looked at between two of its
+steps, in a loop that might come back to the same state but for its counters (`Recorder.repeats`). From then on it is a
+traced Python int that is kept from look to look, so that a loop which only counts comes back to the same state of
+Python. A ``for`` over a range counts in the same way. Sizes rule out that a counter leaves 64 bits. Does not own how
+states are compared (`jitfuse.tracing.observe.python_state`). Tells too whether the user's code is in a loop.
+"""
+from __future__ import annotations
+
+import contextlib
+import dis
+import sys
+import types
+import weakref
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from jitfuse.tracing.interception import reader
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.source import is_user_code
+from jitfuse.tracing.record.value_reads import may_split
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
+
+_LIMIT: Final = 1 << 40
+"""Bounds of ranges, and of ints that begin to be run-time values."""
+_RANGE: Final = -(1 << 53), 1 << 53
+"""Where a counter is that steps by at most 2**16, whatever a machine counts in some years."""
+
+
+def is_of_traced_function(frame: types.FrameType) -> bool:
+    """Return whether a frame is that of the traced function, not of a helper that it calls."""
+    return frame.f_back is not None and frame.f_back.f_code is reader.View.run.__code__
+
+
+def is_in_loop() -> bool:
+    """Return whether user code that is at work, of the traced function or what it calls, is in a loop of its source."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_user_code(frame.f_code.co_filename):
+            if any(first <= frame.f_lasti <= last for first, last in _loops(frame.f_code)):
+                return True
+            if is_of_traced_function(frame):
+                return False
+        frame = frame.f_back
+    return False
+
+
+@lru_cache(maxsize=256)
+def _loops(code: types.CodeType) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last instruction of each loop."""
+    jumps = (i for i in dis.get_instructions(code) if i.opcode in dis.hasjrel or i.opcode in dis.hasjabs)
+    return tuple((i.argval, i.offset) for i in jumps if i.argval < i.offset)
+
+
+def counted(run: Recorder, value: Any, name: str, by: int, frame: types.FrameType) -> Any:
+    """A counter of a frame is set (`by` 0) or has been counted by some number; return what it is from now on."""
+    key = frame.f_code, name
+    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
+    return stepped(run, value, by, before != run.looks, not is_of_traced_function(frame)) if by else value
+
+
+def counted_of(run: Recorder, owner: Any, value: Any, name: str, by: int) -> Any:
+    """An attribute of an object that the trace has made has been counted by some number; return what it is from now on.
+
+    Any code may use it, as it may what a helper returns.
+    """
+    key = id(owner), name
+    before, run.counted[key] = run.counted.get(key, run.looks), run.looks
+    return stepped(run, value, by, before != run.looks, True)
+
+
+def stepped(run: Recorder, value: Any, by: int, looked: bool, in_helper: bool) -> Any:
+    """Return what a counter is after a step, before which data has been looked at or not.
+
+    Without a look it is an int where it is known, lest what it is computed from gets longer with each step. One of a
+    helper is a number of Python's of data, for it may be returned to code that does more than count with it.
+    """
+    if type(value) is TracedTensor:
+        if not _is_counter(run, value._id()):
+            return value  # an item of what a loop goes over, which may be anything
+        if not looked:
+            with contextlib.suppress(UnknownValueError):
+                return known_value(run.session, value._id())
+        run.session.counters.add(value._id())
+        if in_helper:
+            run.session.ranges[value._id()] = _RANGE
+    elif looked and run.repeats and type(value) is int and abs(value) < _LIMIT and may_split(run):
+        tensor = run.emit("add", (run.literal(value - by), run.literal(by)))
+        if in_helper:
+            tensor = run.emit("python_number", (run.emit("astype", (tensor,), {"dtype": "int64"}),))
+            run.session.ranges[tensor] = _RANGE
+        run.session.counters.add(tensor)
+        return fresh(run, tensor)
+    return value
+
+
+def _is_counter(run: Recorder, tensor: int) -> bool:
+    """Return whether a tensor is a counter, or has just been counted from one."""
+    node, counters = run.graph.node(tensor), run.session.counters
+    return tensor in counters or (node is not None and not counters.isdisjoint(node.input_ids))
+
+
+class CountedRange:
+    """The iterator of a ``for`` over a range; its position becomes a run-time value like any counter."""
+
+    __slots__ = ("__weakref__", "_in_helper", "_looks", "_next", "_run", "range")
+
+    def __init__(self, run: Recorder, values: range, in_helper: bool) -> None:
+        self._run, self.range, self._in_helper = run, values, in_helper
+        self._next: Any = values.start
+        self._looks = run.looks
+        run.ranges.append(weakref.ref(self))
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        run, step = self._run, self.range.step
+        now = self._next = stepped(run, self._next, step, self._looks != run.looks, self._in_helper)
+        self._looks = run.looks
+        if not (now < self.range.stop if step > 0 else now > self.range.stop):
+            raise StopIteration
+        self._next = now + step
+        if type(self._next) is TracedTensor:
+            run.session.counters.add(self._next._id())
+        return now
+
+    @property
+    def state(self) -> Any:
+        """What decides how it goes on."""
+        return self._next
+
+
+def iterated(run: Recorder, value: Any, name: str, frame: types.FrameType) -> Any:
+    """Return what a ``for`` whose variable is a counter goes over, in place of a range."""
+    if type(value) is not range or run.splitter is None:
+        return value
+    run.counted[frame.f_code, name] = run.looks
+    small = max(abs(value.start), abs(value.stop), abs(value.step)) < _LIMIT
+    return CountedRange(run, value, not is_of_traced_function(frame)) if small else value
+
+
+def running(run: Recorder) -> list[CountedRange]:
+    """Return the ranges that are gone over, the outermost first: those on the stacks of frames that run."""
+    found = [r for ref in run.ranges if (r := ref()) is not None]
+    run.ranges[:] = [ref for ref in run.ranges if ref() is not None]
+    return found
+
+
+NEXT: Final = CountedRange.__next__.__code__
+
+

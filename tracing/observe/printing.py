@@ -1,0 +1,151 @@
+"""What a traced function prints: shown once in every call, whichever way the call is answered.
+
+Owns `print` in traces. A print is a question whose answer is always the same: the program is split there, so that known
+paths print too, and the values that it shows are no part of the path. Does not own the texts of a call
+(`jitfuse.tracing.record.output`), nor other output: what the function writes to files or logs is written when it runs.
+"""
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import opcode
+import re
+import sys
+import types
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.record import output, value_reads
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.record.value_reads import Answer, Question
+
+_SHOWN: Final = ("print()",)
+_FORMATS: Final = {opcode.opmap.get(n) for n in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")}
+"""Instructions by which f-strings format values."""
+_PLACE: Final = re.compile("\0jf([0-9]+)\0")
+
+
+def printed(
+    *values: Any, sep: str | None = None, end: str | None = None, file: Any = None, flush: bool = False
+) -> None:
+    """Print in a trace: now where nobody splits the program, else in each call, with the values that it has."""
+    run = active()
+    if run is None or not value_reads.may_split(run) or not output.is_held():
+        builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
+        return
+    stream = next((name for name in ("stdout", "stderr") if file is getattr(sys, name)), file or "stdout")
+    tensors: list[int] = []
+    shown = [_template(value, tensors, run) for value in values]
+
+    def ask(*arrays: np.ndarray[Any, Any]) -> Answer:
+        text = (" " if sep is None else sep).join(piece(arrays) for piece in shown) + ("\n" if end is None else end)
+        output.hold(text, stream, bool(flush))
+        return Answer(_SHOWN, None)
+
+    value_reads.ask(run, Question("print()", user_line(), ask), tuple(tensors))
+
+
+_Piece = Callable[[tuple[np.ndarray[Any, Any], ...]], str]
+
+
+def _template(value: Any, tensors: list[int], run: Recorder) -> _Piece:
+    """Return what makes a printed value's text of arrays; `tensors` grows by those that it needs."""
+    if isinstance(value, str):
+        return _filled(str(value), tensors, run)
+    found = _with_places(value, tensors)
+    if found is None:
+        text = str(value)
+        return lambda arrays: text
+    make = found
+    return lambda arrays: str(make(arrays))
+
+
+def _with_places(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[Any, Any], ...]], Any] | None:
+    """Return what makes a value anew with arrays in place of its traced values; None where it has none."""
+    if isinstance(value, AbstractTensor):
+        return _at(value, tensors)
+    kind = type(value)
+    if kind not in (list, tuple, dict):
+        return None
+    items = list(value.values()) if kind is dict else list(value)
+    made = [_with_places(item, tensors) for item in items]
+    if not any(made):
+        return None
+    keys = list(value) if kind is dict else []
+
+    def make(arrays: tuple[np.ndarray[Any, Any], ...]) -> Any:
+        new = [item if m is None else m(arrays) for item, m in zip(items, made, strict=True)]
+        return dict(zip(keys, new, strict=True)) if kind is dict else kind(new)
+
+    return make
+
+
+def _at(value: Any, tensors: list[int]) -> Callable[[tuple[np.ndarray[Any, Any], ...]], Any]:
+    place, weak = len(tensors), value.weak
+    tensors.append(value._id())
+    return lambda arrays: arrays[place][()].item() if weak else arrays[place][()]
+
+
+# ---------------------------------------------------------------- texts that are only printed
+def _filled(text: str, tensors: list[int], run: Recorder) -> _Piece:
+    """Return what puts values in the places that `placed` has left in a text."""
+    parts = _PLACE.split(text)
+    made = []
+    for number in parts[1::2]:
+        value, spec = run.placed[int(number)]
+        made.append((_at(value, tensors), spec))
+
+    def fill(arrays: tuple[np.ndarray[Any, Any], ...]) -> str:
+        values = [format(make(arrays), spec) for make, spec in made]
+        return "".join(a + b for a, b in zip(parts[::2], [*values, ""], strict=True))
+
+    return fill
+
+
+def placed(run: Recorder, value: Any, spec: str, frame: types.FrameType) -> str | None:
+    """Return a place for a value in a text that a frame formats only to print it, None for other texts."""
+    code = frame.f_code
+    if not output.is_held() or code.co_code[frame.f_lasti] not in _FORMATS:
+        return None
+    names = (code.co_varnames, code.co_cellvars, code.co_freevars)
+    if "print" in frame.f_globals or any("print" in n for n in names):
+        return None
+    if frame.f_lineno not in _printing_lines(code.co_filename, _size(code.co_filename)):
+        return None
+    run.placed.append((value, spec))
+    return f"\0jf{len(run.placed) - 1}\0"
+
+
+def _size(filename: str) -> int:
+    return len(linecache.getlines(filename))
+
+
+@lru_cache(maxsize=256)
+def _printing_lines(filename: str, lines: int) -> frozenset[int]:
+    """Return the lines of a file on which f-strings are made for `print` alone, as arguments of it."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError):
+        return frozenset()
+    good: set[int] = set()
+    direct: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Call):
+            continue
+        call = node.value
+        if isinstance(call.func, ast.Name) and call.func.id == "print":
+            direct.update(a for a in call.args if isinstance(a, ast.JoinedStr))
+            good.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    for text in list(direct):
+        specs = (v.format_spec for v in ast.walk(text) if isinstance(v, ast.FormattedValue) and v.format_spec)
+        direct.update(s for s in specs if not any(isinstance(v, ast.FormattedValue) for v in ast.walk(s)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and node not in direct:
+            good.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return frozenset(good)

@@ -1,0 +1,304 @@
+"""What Python's variables hold at a look at traced data, in a form that can be compared.
+
+Owns `python_state`: two looks of one run with equal states go on equally, whatever the values of what is kept, so that
+the way from the first to the second is a loop. None stands for a state that cannot be told, which equals no other: an
+iterator, a generator or an opaque object among the variables, a helper that C has called, a value on the interpreter's
+stack (as inside of a `for` loop), anything outside of the function that it has written, a generator from outside. Does
+not own what is done with loops (`jitfuse.graph_breaks`).
+"""
+from __future__ import annotations
+
+import dis
+import enum
+import sys
+import types
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.base.later import Later
+from jitfuse.tracing.interception.counters import DECIDES
+from jitfuse.tracing.interception.swap import FIRST_CALL
+from jitfuse.tracing.observe.loop_counters import NEXT, is_of_traced_function, running
+from jitfuse.tracing.record.access_paths import steps
+from jitfuse.tracing.record.dtype_name import DTypeName
+from jitfuse.tracing.record.foreign import Foreign
+from jitfuse.tracing.record.memory import Storage
+from jitfuse.tracing.record.mode import ModeFlag
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.source import is_user_code
+from jitfuse.tracing.scalars.arithmetic import is_of_data
+from jitfuse.tracing.tensor.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.numpy_like.masked_selection import Selection
+    from jitfuse.tracing.observe import call_frames
+else:
+    call_frames = Later("jitfuse.tracing.observe.call_frames")
+
+PythonState = tuple[Any, ...]
+"""A state told: the code and instruction of each frame, local variables of all, positions in ranges, storages, written
+feeds, random numbers."""
+_CONSTANT: Final = frozenset({
+    type(None), bool, int, str, bytes, range, slice, type(...), DTypeName, np.ufunc, types.ModuleType,
+    *np.sctypeDict.values(),
+}) - {np.void, np.object_}
+"""Types of values that nothing changes; instances of subclasses may have attributes."""
+_COUNTED: Final = object()
+"""Begins what is told of an attribute that only counts."""
+_LARGE: Final = 4096
+"""Parts of a state, and bytes of an array, up to which it is told."""
+
+
+class _Untold(Exception):  # noqa: N818 -- no error: the state is merely not told
+    pass
+
+
+def python_state(
+    run: Recorder, frames: Sequence[types.FrameType] | None, live: Sequence[Storage]
+) -> PythonState | None:
+    """Return the state at the look that is going on, or None.
+
+    `frames` are those of the traced function and of the helpers that run (`looking_frames`), `live` the storages that
+    Python still holds. Equal states have equal numbers of live storages, and correspond storage by storage.
+    """
+    view = run.view
+    if frames is None or run.lent or any(w.chain is not None for w in view.written.values()):
+        return None
+    ranges = running(run)
+    hidden = [_at_call(frame) for frame in frames[:-1]] + [_others(frames[-1])]
+    if None in hidden or sum(hidden) != len(ranges):  # type: ignore[arg-type]
+        return None
+    if any(shadow.changed() for shadow in view.shadows.values()):
+        return None
+    telling = _Telling(run, live)
+    try:
+        told = tuple(((f.f_code, name), telling.told(value)) for f in frames for name, value in f.f_locals.items())
+        positions = tuple((r.range, telling.told(r.state)) for r in ranges)
+        storages = tuple(telling.storage(s) for s in live)
+        written = tuple(sorted((feed, telling.tensor(s.value)) for feed, s in run.storages.items()))
+    except (_Untold, RecursionError):
+        return None
+    where = tuple((frame.f_code, frame.f_lasti) for frame in frames)
+    return where, told, positions, storages, written, run.random_calls, run.random_base
+
+
+def repeats(before: PythonState | None, now: PythonState, counters: Collection[tuple[types.CodeType, str]]) -> bool:
+    """Return whether two states at one instruction are alike but for counters and for what arrays are computed from."""
+    if before is None or before[5:] != now[5:] or len(before[1]) != len(now[1]):
+        return False
+    return all(
+        a[0] == b[0] and (a[0] in counters or _alike(a[1], b[1])) for a, b in zip(before[1], now[1], strict=True)
+    )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if type(a) is not tuple or type(b) is not tuple or a == b:
+        return bool(a == b)
+    if a[:1] == b[:1] == ("traced",) or a[:1] == b[:1] == (_COUNTED,):
+        return True
+    return len(a) == len(b) and all(map(_alike, a, b))
+
+
+def looking_frames() -> list[types.FrameType] | None:
+    """Return the frames from that of the traced function to the one that asks for a truth: of user code that has called
+    one another, without anything in between. None where there is something in between.
+
+    Their mappings of local variables, which CPython keeps and which may hold values of earlier, are brought up to date.
+    """
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not TracedTensor.__bool__.__code__:
+        frame = frame.f_back
+    frame = frame.f_back if frame is not None else None
+    if frame is not None and frame.f_code in (NEXT, Foreign.__bool__.__code__):
+        frame = frame.f_back
+    found: list[types.FrameType] = []
+    while frame is not None and is_user_code(frame.f_code.co_filename):
+        assert frame.f_locals is not None
+        found.append(frame)
+        if is_of_traced_function(frame):
+            return found[::-1]
+        frame = _caller(frame)
+    return None
+
+
+def _caller(frame: types.FrameType) -> types.FrameType | None:
+    """Return the frame that has called a frame without anything in between, None where something is."""
+    if frame.f_back is not None and frame.f_back.f_code is FIRST_CALL:  # of which a stub has called what rewrites it
+        stub = frame.f_back.f_back
+        return stub.f_back if stub is not None and call_frames.called_directly(stub) else None
+    return frame.f_back if call_frames.called_directly(frame) else None
+
+
+class _Telling:
+    """One state being told. Objects are numbered in the order in which they are met, so that sharing is told too."""
+
+    def __init__(self, run: Recorder, live: Sequence[Storage]) -> None:
+        self.run = run
+        self.numbers: dict[int, int] = {}
+        self.met: list[Any] = []
+        self.places = {id(s): k for k, s in enumerate(live)}
+        self.values: dict[int, int] = {}
+        for s in live:
+            self.values.setdefault(s.value, len(self.values))
+
+    def storage(self, storage: Storage) -> Hashable:
+        """Tell what a storage holds and what may be done with it."""
+        feed = None if storage.feed is None else storage.feed.id
+        return self.tensor(storage.value), storage.meta, feed, self._rivals(storage)
+
+    def _rivals(self, storage: Storage) -> Hashable:
+        """Tell which arrays it may be one with, by what branches chose."""
+        if storage.rivals is None:
+            return None
+        others = [s for s in storage.rivals.alive() if s is not storage]
+        return tuple(sorted((self.places.get(id(s), -1), -1 if s.feed is None else s.feed.id) for s in others))
+
+    def tensor(self, tensor: int) -> Hashable:
+        """Tell a tensor: a feed or a Python scalar by its id, which is the same as long as it lives, else its place."""
+        meta = self.run.graph.metas[tensor]
+        counter = tensor in self.run.session.counters or is_of_data(self.run.session, tensor)
+        if (meta.weak and not counter) or tensor in self.run.session.feeds:
+            return "id", tensor
+        place = self.values.setdefault(tensor, len(self.values))
+        mixed = self.run.mixed.get(tensor)
+        return "kept", place, meta, self._count(tensor), mixed and (self.tensor(mixed.truth), mixed.python)
+
+    def _count(self, tensor: int) -> int | None:
+        """Tell how many elements are not zero, where Python has looked at that."""
+        places = self.run.session.places.get(tensor)
+        return None if places is None else self.run.graph.metas[places].shape[1]
+
+    def told(self, value: Any) -> Hashable:
+        """Tell any value."""
+        kind = type(value)
+        if kind in (float, complex):
+            return kind.__name__, repr(value)
+        if kind is TracedTensor:
+            return self._traced(value)
+        if issubclass(kind, TracedTensor):
+            return self._selection(value)
+        if kind is ModeFlag:
+            return "mode"
+        if kind in _CONSTANT or isinstance(value, type | np.dtype):
+            return kind, _told_constant(value)
+        known = self.numbers.get(id(value))
+        if known is not None:
+            return "again", known
+        self.numbers[id(value)] = len(self.numbers)
+        self.met.append(value)
+        if len(self.met) > _LARGE:
+            raise _Untold
+        if id(value) in self.run.view.origin:
+            return "outside", self.run.view.origin[id(value)][1]
+        return self._object(value)
+
+    def _traced(self, value: TracedTensor) -> Hashable:
+        place = self.places.get(id(value._storage))
+        storage = ("place", place) if place is not None else self.storage(value._storage)
+        path = steps(value._path)
+        if any(t not in self.values for step in path for t in step.others):
+            raise _Untold  # an index that nobody holds is not kept
+        told = tuple((s.name, repr(s.attrs), s.before, tuple(map(self.tensor, s.others))) for s in path)
+        return "traced", storage, value._meta, told, value._layout, value._scalar, self._number(value)
+
+    def _selection(self, value: Selection) -> Hashable:
+        whole, mask, axis = value.parts
+        picked = None if value.is_open else self._traced(value.picked())
+        return "selection", self._traced(whole), self._traced(mask), axis, value.are_places, picked
+
+    def _number(self, value: Any) -> int:
+        self.met.append(value)
+        return self.numbers.setdefault(id(value), len(self.numbers))
+
+    def _object(self, value: Any) -> Hashable:
+        kind = type(value)
+        if issubclass(kind, Foreign):
+            return kind, self._traced(value.tensor)
+        if kind in (list, tuple):
+            return kind.__name__, tuple(map(self.told, value))
+        if isinstance(value, tuple) and kind.__dictoffset__ == 0:  # a named tuple
+            return kind, tuple(map(self.told, tuple.__iter__(value)))
+        if kind is dict:
+            return "dict", tuple((self.told(k), self.told(v)) for k, v in value.items())
+        if kind is np.ndarray and value.base is None and value.nbytes <= _LARGE and not value.dtype.hasobject:
+            return "ndarray", value.dtype.str, value.shape, value.strides, value.tobytes()
+        if kind is types.FunctionType:
+            cells = tuple(self.told(c.cell_contents) for c in value.__closure__ or ())
+            told = self.told(vars(value)), self.told(value.__defaults__), self.told(value.__kwdefaults__)
+            return "function", value.__code__, id(value.__globals__), cells, told
+        if isinstance(value, enum.Enum):
+            return kind, tuple((k, self.told(v)) for k, v in vars(value).items())
+        if kind is types.BuiltinFunctionType:  # what it is bound to may change: the append of a list
+            return "builtin", value.__name__, self.told(value.__self__)
+        if kind is types.MethodType:
+            return "method", self.told(value.__func__), self.told(value.__self__)
+        fields = getattr(value, "__dict__", None)
+        plain = kind.__flags__ & (1 << 9) and kind.__basicsize__ == _PLAIN_SIZE and kind.__itemsize__ == 0
+        if plain and isinstance(fields, dict):  # an instance of a Python class without slots or a built-in base
+            counted = self.run.counted
+            return "instance", kind, tuple(
+                (k, (_COUNTED, self.told(v)) if (id(value), k) in counted else self.told(v)) for k, v in fields.items())
+        raise _Untold
+
+
+_CALLED: Final = -dis.stack_effect(dis.opmap["CALL"], 0) + 1 if "CALL" in dis.opmap else 0
+"""What lies on the stack for a call, once its arguments are taken: the function, and an object or nothing."""
+
+
+class _Plain:
+    pass
+
+
+_PLAIN_SIZE: Final = _Plain.__basicsize__
+
+
+def _told_constant(value: Any) -> Hashable:
+    if isinstance(value, np.generic):
+        return value.dtype.str, value.tobytes()
+    return repr(value) if isinstance(value, slice | range) else value  # empty ranges are equal
+
+
+@lru_cache(maxsize=256)
+def _stacks(code: types.CodeType) -> Mapping[int, tuple[str, int]]:
+    """Return the name of each instruction that code reaches without an exception, and how many values lie on the stack
+    before it."""
+    listed = list(dis.get_instructions(code))
+    number = {step.offset: k for k, step in enumerate(listed)}
+    stacks: dict[int, tuple[str, int]] = {}
+    todo = [(0, 0)]
+    while todo:
+        k, depth = todo.pop()
+        while k < len(listed) and listed[k].offset not in stacks:
+            step = listed[k]
+            stacks[step.offset] = step.opname, depth
+            operand = step.arg if step.opcode >= dis.HAVE_ARGUMENT else None
+            if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+                todo.append((number[step.argval], depth + dis.stack_effect(step.opcode, operand, jump=True)))
+            if step.opname in ("RETURN_VALUE", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
+                               "JUMP_BACKWARD_NO_INTERRUPT", "RETURN_CONST"):
+                break
+            depth += dis.stack_effect(step.opcode, operand, jump=False)
+            k += 1
+    return stacks
+
+
+def _at_call(frame: types.FrameType) -> int | None:
+    """Return how many values lie on the stack of a frame beside what it calls; None where it does something else."""
+    stacks = _stacks(frame.f_code)
+    at = frame.f_lasti
+    while at >= 0 and at not in stacks:  # in what an instruction keeps for itself
+        at -= 2
+    name, depth = stacks.get(at, ("", 0))
+    return depth - _CALLED if name == "CALL" else None
+
+
+def _others(frame: types.FrameType) -> int | None:
+    """Return how many values lie on a frame's stack beside the one whose truth it asks for, or the range that it asks
+    for its next value counted in; None where it does neither."""
+    name, depth = _stacks(frame.f_code).get(frame.f_lasti, ("", 0))
+    if name == "FOR_ITER":
+        return depth
+    return depth - 1 if name in DECIDES else None

@@ -1,0 +1,1 @@
+"""One run of the traced function and all that it notes: its graph of steps, memory, literals, the user's lines."""

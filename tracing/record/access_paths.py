@@ -1,0 +1,118 @@
+"""Paths: how views read the memory of arrays, each made once in a run.
+
+A view is a step further than another view, or than the whole of a storage: a slice, a reshape and so on. Equal views
+are one object, so that what a storage holds at them is found without comparing; but for those at traced places, which
+are made anew (`Paths.anew`). Does not own what is read and written
+along them (`jitfuse.tracing.record.memory`), nor what an index means (`jitfuse.tracing.tensor.indexing`).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.ir.program import Attrs, make_attrs
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.tensor.indexing import Place
+
+_SPECIAL: Final = frozenset({"broadcast_to", "diagonal", "windows", "real", "imag"})
+"""Views of another dtype than their memory, or that not everybody may write into."""
+_MERGED: Final = frozenset({"transpose", "broadcast_to"})
+"""Further views of which two in a row are one."""
+
+
+class Path:
+    """A step that a view takes: `before` and `shape` are those of what it is of and of itself.
+
+    `of` is what the step is taken from, None for the whole of a storage; `others` are the tensors it reads besides.
+    `is_special` says that a step on the way is among those with rules of their own for writing.
+    """
+
+    __slots__ = ("attrs", "before", "is_special", "name", "of", "others", "shape")
+
+    def __init__(
+        self, of: Path | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],
+        others: tuple[int, ...],
+    ) -> None:
+        self.of, self.before = of, before
+        self.name, self.attrs = name, attrs
+        self.shape, self.others = shape, others
+        self.is_special: bool = name in _SPECIAL or (of is not None and of.is_special)
+
+
+def steps(path: Path | None) -> list[Path]:
+    """Return the steps from the whole of a storage to a view."""
+    found = []
+    while path is not None:
+        found.append(path)
+        path = path.of
+    return found[::-1]
+
+
+class Paths:
+    """The paths of one run."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, Path] = {}
+        self.places: dict[Any, Place] = {}
+        """What indices mean, by what they index (a path, or a shape for the whole of a storage) and the index."""
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._made.clear()
+        self.places.clear()
+
+    def step(
+        self, of: Path | None, before: tuple[int, ...], name: str, attrs: Attrs, shape: tuple[int, ...],
+        others: tuple[int, ...] = (),
+    ) -> Path:
+        """Return the path of a view of `shape` that is one step further than a path that gives the shape `before`."""
+        key = before if of is None else of, name, attrs, others
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Path(of, before, name, attrs, shape, others)
+        return found
+
+    def anew(self, path: Path) -> Path:
+        """Return another path of the same view, which is the one that is found from now on."""
+        key = path.before if path.of is None else path.of, path.name, path.attrs, path.others
+        found = self._made[key] = Path(path.of, path.before, path.name, path.attrs, path.shape, path.others)
+        return found
+
+    def sliced(
+        self, of: Path | None, before: tuple[int, ...], starts: tuple[int, ...], steps: tuple[int, ...],
+        counts: tuple[int, ...],
+    ) -> Path:
+        """Return the path of a region; that of a region of a region is a region."""
+        if of is not None and of.name == "slice":
+            attrs: Any = dict(of.attrs)
+            starts = tuple([a + b * s for a, b, s in zip(attrs["starts"], starts, attrs["steps"])])
+            steps = tuple([s * t for s, t in zip(attrs["steps"], steps)])
+            before, of = of.before, of.of
+        key = before if of is None else of, starts, steps, counts
+        found = self._made.get(key)
+        if found is None:
+            attrs = ("counts", counts), ("starts", starts), ("steps", steps)
+            found = self._made[key] = Path(of, before, "slice", attrs, counts, ())
+        return found
+
+    def reshaped(self, of: Path | None, before: tuple[int, ...], shape: tuple[int, ...]) -> Path:
+        """Return the path of a view of another shape; only the last of several in a row counts."""
+        if of is not None and of.name == "reshape":
+            before, of = of.before, of.of
+        return self.step(of, before, "reshape", (("shape", shape),), shape)
+
+    def further(
+        self, of: Path | None, before: tuple[int, ...], name: str, attrs: Mapping[str, Any], shape: tuple[int, ...]
+    ) -> Path:
+        """Return the path of a view, merged into the step before it where both are of one kind."""
+        if name == "slice":
+            return self.sliced(of, before, attrs["starts"], attrs["steps"], shape)
+        if name == "reshape":
+            return self.reshaped(of, before, shape)
+        if of is not None and of.name == name and name in _MERGED:
+            if name == "transpose":
+                axes: Any = dict(of.attrs)["axes"]
+                attrs = {"axes": tuple([axes[a] for a in attrs["axes"]])}
+            before, of = of.before, of.of
+        return self.step(of, before, name, make_attrs(attrs), shape)

@@ -1,0 +1,162 @@
+"""What happens when Python looks at the value of a traced tensor.
+
+Owns the evaluation of values that are known while tracing (constants, and Python scalars, whose values then
+become guards) and the error for all others.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from jitfuse.errors import TracedValueError
+from jitfuse.ir.operators import ops
+from jitfuse.tracing.interception.chain import Chain
+from jitfuse.tracing.record.graph import OpNode
+from jitfuse.tracing.record.session import Feed, Session
+from jitfuse.tracing.record.source import user_line
+
+MAX_TABLE: Final = 64
+"""Elements of an array from a global, a closure or an attribute whose values Python may look at: all are compared at
+each call."""
+
+MAX_KNOWN_BYTES: Final = 2**26
+"""Bytes of the values that a trace keeps because Python has asked for them, or for what is computed of them."""
+
+_PYTHON: Final[dict[str, Callable[..., Any]]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow,
+    "negative": operator.neg, "positive": operator.pos, "abs": abs, "bitwise_invert": operator.invert,
+    "bitwise_and": operator.and_, "bitwise_or": operator.or_, "bitwise_xor": operator.xor,
+    "bitwise_left_shift": operator.lshift, "bitwise_right_shift": operator.rshift,
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge,
+}
+"""What operators among Python scalars mean in Python."""
+
+
+class UnknownValueError(Exception):
+    """The value depends on an array, so it is known only when the program runs."""
+
+
+def python_operator(name: str) -> Callable[..., Any] | None:
+    """Return what an operator among Python scalars does in Python."""
+    return _PYTHON.get(name)
+
+
+def known_value(session: Session, tensor: int) -> Any:
+    """Return the value of a tensor that depends on constants, Python scalars and small tables alone.
+
+    The scalars and tables that it depends on are guarded from now on. Raises UnknownValueError otherwise.
+    """
+    stack = [tensor]
+    entered: set[int] = set()  # what of the stack leads to its top
+    try:
+        value = _evaluated(session, stack, entered)
+    except UnknownValueError:
+        session.unknown.update(entered.intersection(stack))
+        raise
+    session.asked.add(tensor)
+    return value.copy() if isinstance(value, np.ndarray) else value  # it is kept
+
+
+def _evaluated(session: Session, stack: list[int], entered: set[int]) -> Any:
+    """Return the value of the tensor on the stack; each is computed once, however often Python asks for it."""
+    guards: dict[int, Any] = {}
+    values: dict[int, Any] = {}
+    known = session.known
+    tensor = stack[0]
+    while stack:
+        t = stack[-1]
+        if t in values:
+            stack.pop()
+            continue
+        if t in session.varying or t in session.unknown:
+            raise UnknownValueError
+        if t in known:
+            values[t] = known[t]
+            continue
+        entered.add(t)
+        node = session.graph.node(t)
+        if node is None:
+            feed = session.feeds.get(t)
+            if feed is None:  # what a loop carries
+                raise UnknownValueError
+            if feed.meta.weak:
+                guards[t] = values[t] = feed.value
+            elif _is_table(session, feed):
+                guards[t], values[t] = feed.value.tobytes(), feed.value.copy()
+            else:
+                raise UnknownValueError
+            continue
+        missing = [i for i in node.input_ids if i not in values]
+        if missing:
+            stack.extend(missing)
+        else:
+            values[t] = _evaluate(session, node, [values[i] for i in node.input_ids])
+            if not node.input_ids:
+                _keep(session, {t: values[t]})  # also where the rest turns out to be unknown
+    session.guarded_values.update(guards)
+    _keep(session, values)
+    return values[tensor]
+
+
+def _keep(session: Session, values: dict[int, Any]) -> None:
+    """Keep values for later looks, as far as there is room; what they depend on is guarded."""
+    for t, value in values.items():
+        if t not in session.known:
+            size = getattr(value, "nbytes", 32)
+            if session.known_bytes + size <= MAX_KNOWN_BYTES:
+                session.known[t] = value
+                session.known_bytes += size
+
+
+def _is_table(session: Session, feed: Feed) -> bool:
+    """Return whether a feed is a small array that the function has found for itself: it will hardly change."""
+    found = isinstance(feed.source, Chain) and feed.source.root.kind != "arg"
+    plain = type(feed.value) is np.ndarray and not (session.eager or session.torch or session.on_device)
+    return found and plain and feed.meta.size <= MAX_TABLE
+
+
+def _evaluate(session: Session, node: OpNode, inputs: list[Any]) -> Any:
+    if node.mode_sensitive or len(node.result_ids) != 1:
+        raise UnknownValueError
+    weak = bool(inputs) and all(session.graph.metas[i].weak for i in node.input_ids)
+    if weak and session.graph.metas[node.result_ids[0]].weak and node.op_name in _PYTHON:
+        return _PYTHON[node.op_name](*inputs)
+    row = ops.get(node.op_name)
+    assert row is not None
+    if row.kind == ops.CONTROL:
+        raise UnknownValueError
+    with np.errstate(all="ignore"):
+        result = row.numpy(*inputs, **dict(node.attrs))
+    return result.item() if session.graph.metas[node.result_ids[0]].weak and hasattr(result, "item") else result
+
+
+_WAY_OUT: Final = {
+    "bool()": "Choose between values with np.where(condition, a, b), or np.maximum and np.minimum in place of max and "
+    "min; take decisions by shapes, which are plain ints, or by Python scalars.",
+    "float()": "Keep it an array: use the function of arrays (scipy.special.gamma, not math.gamma), and return what "
+    "you want to see.",
+    "int()": "Use x.astype(int) for the values, and Python ints or shapes for extents, indices and loop bounds.",
+    "round()": "Write np.floor(x * 100 + 0.5) / 100 for two digits, or round outside the fused function.",
+    "iter()": "It has rank 0: there is nothing to iterate over.",
+    "len()": "It has rank 0, and so no length; its size is 1.",
+    "np.asarray()": "Stay with traced arrays: NumPy functions and jf functions take them as they are; cast "
+    "with x.astype(np.float32), not np.float32(x); return what you want to see.",
+}
+
+
+def way_out(what: str) -> str:
+    """Return what to write instead of a look at a value."""
+    return _WAY_OUT.get(what, "Return the value and look at it outside the fused function.")
+
+
+def look_error(description: str, what: str) -> TracedValueError:
+    """Return the error for a look at a value that is not known while tracing."""
+    return TracedValueError(
+        f"{what} at {user_line()} looks at the value of a traced array, which is known only when the compiled "
+        f"program runs: {description}. {way_out(what)}"
+    )

@@ -1,0 +1,224 @@
+"""Where an array's elements lie: byte offset and strides of views, and the order of axes of new arrays, as in NumPy.
+
+Owns the question whether a reshape is a view or a copy, and the strides of views of arguments. Which operator keeps
+the order of its operands is in `jitfuse.tracing.record.memory_order`. Everything here is arithmetic on tuples.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from jitfuse.base.records import NamedTuple
+
+
+class Layout(NamedTuple):
+    """Byte offset of the first element, and bytes from one element to the next along each axis."""
+
+    offset: int
+    strides: tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def contiguous(shape: tuple[int, ...], itemsize: int) -> Layout:
+    """Return the layout of a fresh array in C order."""
+    strides = []
+    step = itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return Layout(0, tuple(reversed(strides)))
+
+
+def is_contiguous(shape: tuple[int, ...], layout: Layout, itemsize: int) -> bool:
+    """Return whether elements follow each other in C order; strides of axes of extent 1 do not matter."""
+    plain = contiguous(shape, itemsize).strides
+    return 0 in shape or all(n == 1 or s == p for n, s, p in zip(shape, layout.strides, plain, strict=True))
+
+
+def sliced(layout: Layout, starts: tuple[int, ...], steps: tuple[int, ...]) -> Layout:
+    """Return the layout of a strided region."""
+    strides = layout.strides
+    offset = layout.offset + sum([a * s for a, s in zip(starts, strides, strict=True)])
+    return Layout(offset, tuple([k * s for k, s in zip(steps, strides, strict=True)]))
+
+
+def rearranged(layout: Layout, shape: tuple[int, ...], axes: tuple[int | None, ...]) -> Layout:
+    """Return the layout of these axes of an array of a shape, None for a new one; those left out have extent 1."""
+    strides = layout.strides
+    return Layout(layout.offset, tuple([0 if a is None or shape[a] == 1 else strides[a] for a in axes]))
+
+
+def transposed(layout: Layout, axes: tuple[int, ...]) -> Layout:
+    """Return the layout under permuted axes."""
+    return Layout(layout.offset, tuple(layout.strides[a] for a in axes))
+
+
+def broadcast(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...]) -> Layout:
+    """Return the layout of a broadcast view: stride 0 along repeated axes."""
+    lead = len(new) - len(shape)
+    kept = tuple(
+        0 if n == 1 and m != 1 else s for n, m, s in zip(shape, new[lead:], layout.strides, strict=True)
+    )
+    return Layout(layout.offset, (0,) * lead + kept)
+
+
+def reshaped(layout: Layout, shape: tuple[int, ...], new: tuple[int, ...], itemsize: int) -> Layout | None:
+    """Return the layout of a reshape that copies nothing, or None where NumPy copies.
+
+    Old and new axes are matched in groups of equal products; a group is a view if its old axes lie in one
+    run (the algorithm of NumPy's `_attempt_nocopy_reshape`).
+    """
+    found = _reshaped_strides(layout.strides, shape, new, itemsize)
+    return None if found is None else Layout(layout.offset, found)
+
+
+@lru_cache(maxsize=4096)
+def _reshaped_strides(
+    given: tuple[int, ...], shape: tuple[int, ...], new: tuple[int, ...], itemsize: int
+) -> tuple[int, ...] | None:
+    if 0 in shape:
+        return contiguous(new, itemsize).strides
+    old = [(n, s) for n, s in zip(shape, given, strict=True) if n != 1]
+    strides: list[int] = []
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if new[j] == 1:
+            strides.append(0)
+            j += 1
+            continue
+        first, group = i, j
+        a, b = old[i][0], new[j]
+        while a != b:
+            if a < b:
+                i += 1
+                a *= old[i][0]
+            else:
+                j += 1
+                b *= new[j]
+        if any(old[k][1] != old[k + 1][0] * old[k + 1][1] for k in range(first, i)):
+            return None
+        step = old[i][1]
+        run = []
+        for extent in reversed(new[group : j + 1]):
+            run.append(step)
+            step *= extent
+        strides += reversed(run)
+        i += 1
+        j += 1
+    strides += [itemsize] * (len(new) - len(strides))
+    return tuple(strides)
+
+
+def is_identity(name: str, attrs: dict[str, Any]) -> bool:
+    """Return whether a view operator that keeps the shape shows the very same elements, writably."""
+    if name == "transpose":
+        return tuple(attrs["axes"]) == tuple(range(len(attrs["axes"])))
+    if name == "slice":
+        return not any(attrs["starts"]) and all(s == 1 for s in attrs["steps"])
+    return name == "reshape"
+
+
+def diagonal(layout: Layout, offset: int) -> Layout:
+    """Return the layout of a diagonal of the last two axes."""
+    *outer, row, column = layout.strides
+    return Layout(layout.offset + max(-offset, 0) * row + max(offset, 0) * column, (*outer, row + column))
+
+
+def windows(layout: Layout, steps: tuple[int, ...], dilations: tuple[int, ...]) -> Layout:
+    """Return the layout of windows over the last axes: axes of the places in a window before those of the windows."""
+    lead = len(layout.strides) - len(steps)
+    outer, inner = layout.strides[:lead], layout.strides[lead:]
+    places = tuple([d * s for d, s in zip(dilations, inner, strict=True)])
+    return Layout(layout.offset, (*outer, *places, *[k * s for k, s in zip(steps, inner, strict=True)]))
+
+
+def viewed(layout: Layout, name: str, attrs: dict[str, Any], shape: tuple[int, ...], new: tuple[int, ...],
+           itemsize: int) -> Layout | None:
+    """Return the layout of a view operator's result, or None where NumPy copies."""
+    if name == "reshape":
+        return reshaped(layout, shape, new, itemsize)
+    if name == "transpose":
+        return transposed(layout, attrs["axes"])
+    if name == "slice":
+        return sliced(layout, attrs["starts"], attrs["steps"])
+    if name == "diagonal":
+        return diagonal(layout, attrs["offset"])
+    if name == "windows":
+        return windows(layout, attrs["steps"], attrs["dilations"])
+    return broadcast(layout, shape, new)
+
+
+# ---------------------------------------------------------------- new arrays
+@lru_cache(maxsize=4096)
+def in_order(shape: tuple[int, ...], axes: tuple[int, ...], itemsize: int) -> Layout | None:
+    """Return the layout of a fresh array whose axes lie in memory in this order, slowest first; None for C order."""
+    if is_c_order(shape, axes):
+        return None
+    strides = contiguous(tuple(shape[a] for a in axes), itemsize).strides
+    return Layout(0, tuple(strides[axes.index(k)] for k in range(len(axes))))
+
+
+def is_c_order(shape: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+    """Return whether a fresh array with its axes in this order has its elements in C order."""
+    long = [a for a in axes if shape[a] != 1]
+    return 0 in shape or long == sorted(long)
+
+
+def order_of(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes from the largest stride to the smallest: the order of a copy (`PyArray_NewLikeArray`)."""
+    return tuple(sorted(range(len(shape)), key=lambda a: -abs(strides[a])))
+
+
+def common_order(shape: tuple[int, ...], operands: Sequence[tuple[tuple[int, ...], Layout]]) -> tuple[int, ...]:
+    """Return the order of axes in which NumPy's iterator goes over operands that are broadcast to a shape.
+
+    Axes are inserted one by one from the last to the first; an axis goes inside another where its strides are smaller.
+    Where operands disagree, C order wins (`npyiter_find_best_axis_ordering`).
+    """
+    return _common_order(shape, tuple([(own, lay.strides) for own, lay in operands]))
+
+
+@lru_cache(maxsize=4096)
+def _common_order(
+    shape: tuple[int, ...], operands: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+) -> tuple[int, ...]:
+    ndim = len(shape)
+    known = []
+    for own, given in operands:
+        strides = tuple(0 if n == 1 else abs(s) for n, s in zip(own, given, strict=True))
+        known.append((0,) * (ndim - len(own)) + strides)
+    inner_first: list[int] = []
+    for axis in reversed(range(ndim)):
+        place = len(inner_first)
+        for k in reversed(range(len(inner_first))):
+            compared = [(s[axis], s[inner_first[k]]) for s in known if s[axis] and s[inner_first[k]]]
+            if not compared:
+                continue
+            if any(inner <= outer for outer, inner in compared):
+                break
+            place = k
+        inner_first.insert(place, axis)
+    return tuple(reversed(inner_first))
+
+
+def joined_order(operands: Sequence[tuple[tuple[int, ...], Layout]]) -> tuple[int, ...]:
+    """Return the order of axes of arrays that are joined (`PyArray_CreateMultiSortedStridePerm`).
+
+    Axes are inserted from the first to the last; an axis goes outside another where its strides are larger in all
+    arrays in which both are longer than 1.
+    """
+    order: list[int] = []
+    for axis in range(len(operands[0][0])):
+        place = len(order)
+        for k in reversed(range(len(order))):
+            other = order[k]
+            compared = [(abs(lay.strides[axis]), abs(lay.strides[other])) for shape, lay in operands
+                        if shape[axis] != 1 and shape[other] != 1]
+            if not compared:
+                continue
+            if any(own <= outer for own, outer in compared):
+                break
+            place = k
+        order.insert(place, axis)
+    return tuple(order)

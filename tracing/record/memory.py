@@ -1,0 +1,205 @@
+"""Memory of a run: the storages behind arrays and their views, and what reading and writing a view records.
+
+Owns what a name's memory holds now. Does not own the tensor class (`jitfuse.tracing.tensor.traced`).
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse import dtypes
+from jitfuse.base.later import Later
+from jitfuse.base.records import made
+from jitfuse.errors import ReadOnlyError, UnsupportedError, UntraceableError
+from jitfuse.ir.program import Attrs, Meta
+from jitfuse.tracing.record.access_paths import Path, Paths, steps
+from jitfuse.tracing.record.literals import Literals
+from jitfuse.tracing.record.session import Feed, Region, Session
+from jitfuse.tracing.record.source import user_line
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.scalars import branch_values
+else:
+    branch_values = Later("jitfuse.tracing.scalars.branch_values")
+
+_READ_ONLY: Final = frozenset({"broadcast_to", "diagonal", "windows"})
+"""Views that NumPy lets nobody write into."""
+_SHARED_PLACES: Final = frozenset({"broadcast_to", "windows"})
+"""Views with several elements at one place of memory, into which torch lets nobody write either."""
+_NOTHING: Final[dict[Path, int]] = {}
+"""What is known of views of a storage of which nobody has a view: most are those of numbers. Nobody writes into it."""
+_PARTS: Final = frozenset({"real", "imag"})
+"""Views of complex numbers: every other number of their memory."""
+
+
+class Storage:
+    """The memory behind one array and its views: the tensor it holds now, and what views of it hold."""
+
+    __slots__ = ("__weakref__", "cache", "feed", "frozen", "itemsize", "meta", "region", "rivals", "value")
+
+    def __init__(self, value: int, meta: Meta, feed: Feed | None = None, region: Region | None = None) -> None:
+        self.value = value
+        self.region = region
+        """The body of a loop or branch in which the array was made, and outside of which nobody may write into it."""
+        self.meta = meta
+        self.feed = feed
+        self.cache: dict[Path, int] = _NOTHING
+        """What views of it hold now, as far as that is known."""
+        self.frozen = ""
+        """The function whose result would show what is written here, or show here what is written there; or none."""
+        self.rivals: Any = None
+        """The storages (`branch_values.Rivals`) that it may be one with in another call, by what branches chose."""
+
+
+class Memory(Literals):
+    """The storages of one run."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.storages: dict[int, Storage] = {}
+        self.paths = Paths()
+        self._views: dict[tuple[int, ...], Meta] = {}
+        """The meta of the last view of each shape: many are alike, and what is alike had better be one object."""
+
+    def feed_storage(self, feed: Feed) -> Storage:
+        """Return the storage of a feed in this run; all ways to the same array share it."""
+        found = self.storages.get(feed.id)
+        if found is None:
+            found = self.storages[feed.id] = Storage(feed.id, feed.meta, feed)
+        return found
+
+    def read(self, storage: Storage, path: Path | None) -> int:
+        """Return the tensor that a view of a storage holds now; without a path, the storage."""
+        if path is None:
+            return storage.value
+        cache = storage.cache
+        found = cache.get(path)
+        if found is not None:
+            return found
+        missing = [path]
+        while (path := path.of) is not None:
+            found = cache.get(path)
+            if found is not None:
+                break
+            missing.append(path)
+        if found is None:
+            found = storage.value
+        if cache is _NOTHING:
+            cache = storage.cache = {}
+        line = self.line(5)
+        for path in missing[::-1]:
+            name, others = path.name, path.others
+            moved = None
+            if name == "slice" or name == "reshape":  # which were checked when the view was made
+                held, moved = self.graph.metas[found], self._views.get(path.shape)
+                if moved is None or moved[1] != held[1] or moved[2] != held[2]:
+                    moved = self._views[path.shape] = made(Meta, (path.shape, held[1], held[2], False, None))
+            found = cache[path] = self.emit(name, (found, *others) if others else (found,), path.attrs, moved, line)
+        return found
+
+    def write(self, storage: Storage, path: Path | None, value: int, shape: tuple[int, ...]) -> None:
+        """Make a view of `shape` hold `value`, cast to its dtype and broadcast; every other view sees it.
+
+        Views are undone from the last to the first: reshape and transpose have an inverse, a slice updates
+        the region of what it was taken from, a part of complex numbers is put beside the other. Raises ReadOnlyError
+        for read-only arguments, broadcasts, windows and NumPy's diagonals.
+        """
+        dtype = storage.meta.dtype
+        if path is not None and path.is_special:
+            dtype = self._check_special(storage, path)
+        self._check_written(storage)
+        new = value if path is not None and path.name == "slice" else self.fit(value, shape, dtype)
+        if path is None:
+            storage.value, storage.cache = new, _NOTHING
+            return
+        last = self.graph.metas[new]
+        cache = {path: new} if last.shape == shape and last.dtype == dtype and not last.weak else _NOTHING
+        line = self.line(5)
+        while True:
+            new = self._undone(storage, path, new, line)
+            path = path.of
+            if path is None:
+                break
+            if cache is _NOTHING:
+                cache = {}
+            cache[path] = new
+        storage.value, storage.cache = new, cache
+
+    def _check_special(self, storage: Storage, path: Path) -> str:
+        """Return the dtype of what a view holds; raises where nobody may write into it."""
+        names = {step.name for step in steps(path)}
+        if not names.isdisjoint(_SHARED_PLACES if self.session.torch else _READ_ONLY):
+            raise self._read_only(storage)
+        return storage.meta.dtype if names.isdisjoint(_PARTS) else dtypes.component(storage.meta.dtype)
+
+    def _read_only(self, storage: Storage) -> ReadOnlyError:
+        return ReadOnlyError(f"assignment destination is read-only, at {user_line()}: "
+                             f"{self.graph.describe(storage.value)}. Write into a copy: x = x.copy().")
+
+    def _check_written(self, storage: Storage) -> None:
+        """Raise where nobody may write into a storage; refuse branches by which it may be one with others."""
+        if storage.frozen:
+            raise UnsupportedError(f"a write at {user_line()} changes what {storage.frozen} has given another shape or "
+                                   "dtype: inside a fused function they share no memory. Write into a copy.")
+        if storage.feed is not None and not storage.feed.writeable:
+            raise self._read_only(storage)
+        region = self.session.region
+        while region is not storage.region and region is not None and region.is_python:
+            region = region.outer
+        if storage.region is not region:
+            raise UntraceableError(
+                f"{region.name if region is not None else 'the function'} writes at {user_line()} into an array from "
+                f"outside of it: {self.graph.describe(storage.value)}. What it changes must be among its arguments, "
+                "and returned."
+            )
+        if storage.rivals is not None:
+            branch_values.written(self, storage)  # type: ignore[arg-type]
+
+    def _undone(self, storage: Storage, path: Path, new: int, line: str) -> int:
+        """Return what a view is taken from, with the view holding `new`."""
+        name, attrs, metas = path.name, path.attrs, self.graph.metas
+        if name == "slice":
+            base = storage.value if path.of is None else self.read(storage, path.of)
+            held = metas[base]
+            fits = metas[new].shape in ((), path.shape) and not held.weak
+            return self.emit("update_slice", (base, new), attrs, held if fits else None, line)
+        if name == "reshape":
+            held = metas[new]
+            return self.emit("reshape", (new,), (("shape", path.before),), Meta(path.before, held.dtype, held.device),
+                             line)
+        if name == "gather":
+            scatter = {**dict(attrs), "combine": "set"}
+            return self.emit("scatter", (self.read(storage, path.of), new, *path.others), scatter)
+        if name == "diagonal":
+            return self._with_diagonal(self.read(storage, path.of), new, attrs, path.before)
+        if name in _PARTS:
+            other = self.emit("imag" if name == "real" else "real", (self.read(storage, path.of),))
+            return self.emit("make_complex", (new, other) if name == "real" else (other, new))
+        axes: Any = dict(attrs)["axes"]
+        inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+        return self.emit("transpose", (new,), {"axes": inverse})
+
+    def _with_diagonal(self, matrix: int, diagonal: int, attrs: Attrs, shape: tuple[int, ...]) -> int:
+        """Return matrices with a diagonal replaced: every (columns + 1)-th of their elements in a row."""
+        offset: Any = dict(attrs)["offset"]
+        *outer, rows, columns = shape
+        count = self.graph.metas[diagonal].shape[-1]
+        if not count:
+            return matrix
+        flat = self.emit("reshape", (matrix,), {"shape": (*outer, rows * columns)})
+        start = max(-offset, 0) * columns + max(offset, 0)
+        region = {"starts": (*(0,) * len(outer), start), "steps": (*(1,) * len(outer), columns + 1),
+                  "counts": (*outer, count)}
+        return self.emit("reshape", (self.emit("update_slice", (flat, diagonal), region),), {"shape": shape})
+
+    def fit(self, value: int, shape: tuple[int, ...], dtype: str) -> int:
+        """Return a tensor cast to a dtype and broadcast to a shape; a literal becomes a filled array."""
+        meta = self.graph.metas[value]
+        node = self.graph.node(value)
+        if meta.weak and node is not None and node.op_name == "full":
+            number = dtypes.numpy_dtype(dtype).type(dict(node.attrs)["value"]).item()
+            return self.emit("full", (), {"shape": shape, "value": number, "dtype": dtype, "weak": False})
+        if meta.dtype != dtype or meta.weak:
+            value = self.emit("astype", (value,), {"dtype": dtype})
+        if meta.shape != shape:
+            value = self.emit("broadcast_to", (value,), {"shape": shape})
+        return value

@@ -1,0 +1,99 @@
+"""The training flag inside a trace.
+
+Owns `ModeFlag`, what a traced function gets for `training` and from `jf.is_training()`: reading it as a bool
+makes the trace run once per mode. Operators that look at the mode themselves take it without reading it.
+"""
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from jitfuse.errors import LeakedTracerError
+from jitfuse.tracing.record.recorder import Recorder, active
+from jitfuse.tracing.record.source import user_line
+
+
+class ModeFlag:
+    """The training flag of one run: behaves like a bool, and knows whether Python has read it."""
+
+    __slots__ = ("_run",)
+
+    def __init__(self, run: Recorder) -> None:
+        self._run = run
+
+    def __bool__(self) -> bool:
+        if not self._run.alive:
+            raise LeakedTracerError(f"the training flag is used at {user_line()} after its trace has ended")
+        self._run.mode_read = True
+        return self._run.mode
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Answer isinstance(training, bool) as in a plain call."""
+        return bool
+
+    def __int__(self) -> int:
+        return int(bool(self))
+
+    def __index__(self) -> int:
+        return int(bool(self))
+
+    def __float__(self) -> float:
+        return float(bool(self))
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other
+
+    def __hash__(self) -> int:
+        return hash(bool(self))
+
+    def __and__(self, other: Any) -> Any:
+        return bool(self) & other
+
+    def __or__(self, other: Any) -> Any:
+        return bool(self) | other
+
+    def __repr__(self) -> str:
+        return f"<training flag, {self._run.mode} in this run>"
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+
+class ModeMattersSignal(BaseException):
+    """Python looks at data in a run whose mode is not the call's: the trace starts over in the call's mode alone.
+
+    No Exception, so that user code does not catch it by accident.
+    """
+
+
+class _Eager(threading.local):
+    training: bool = False
+    plain: bool = False
+
+
+_eager = _Eager()
+
+
+def is_training() -> Any:
+    """Return the training flag: in a trace the flag of the run, else that of the plain call going on."""
+    run = active()
+    return _eager.training if run is None else ModeFlag(run)
+
+
+@contextlib.contextmanager
+def eager_mode(training: bool, arrays: bool = True) -> Iterator[None]:
+    """Have `is_training()` answer `training` while a fused function runs as plain Python, over NumPy's `arrays`."""
+    before = _eager.training, _eager.plain
+    _eager.training, _eager.plain = training, arrays
+    try:
+        yield
+    finally:
+        _eager.training, _eager.plain = before
+
+
+def runs_plain() -> bool:
+    """Return whether a fused function is running as plain Python, over NumPy arrays, in this thread."""
+    return _eager.plain

@@ -1,0 +1,136 @@
+"""What the runs of one trace share, one for each mode: the graph, feeds by source, literals, guarded values.
+
+Owns `Session`, and what it holds: feeds, and the bodies of loops and branches that are being traced. Does not own the
+runs (`jitfuse.tracing.record.recorder`).
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from jitfuse.base.records import Record
+from jitfuse.dtypes import WEAK_DTYPE
+from jitfuse.errors import WideIntError
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.record import layout as layouts
+from jitfuse.tracing.record.dtype_name import dtype_name
+from jitfuse.tracing.record.graph import ProcessGraph
+
+_INT64 = (-(2**63), 2**63 - 1)
+
+
+class Feed(Record, frozen=True, eq=False):
+    """A value bound at call time: where it comes from, and what it was in the call that is traced."""
+
+    id: int
+    meta: Meta
+    source: Any
+    value: Any
+    layout: layouts.Layout
+    kind: str
+    writeable: bool = False
+
+
+class Region:
+    """The body of a loop or branch while it is traced: where its ops begin in the graph, and its parameters."""
+
+    __slots__ = ("is_python", "name", "outer", "parameters", "start")
+
+    def __init__(self, name: str, start: int, outer: Region | None, *, is_python: bool = False) -> None:
+        self.is_python = is_python
+        """Whether it is that of a loop of Python: what it writes into arrays from outside is carried."""
+        self.name = name
+        self.start = start
+        self.outer = outer
+        self.parameters: list[int] = []
+
+
+class Session:
+    """What all runs of one trace share: the graph, feeds by source, literals, guarded values."""
+
+    def __init__(self) -> None:
+        self.graph = ProcessGraph()
+        self.feeds: dict[int, Feed] = {}
+        self.feed_of_source: dict[Any, int] = {}
+        self.feed_of_array: dict[int, int] = {}
+        self.literals: dict[Any, int] = {}
+        self.guarded_values: dict[int, bool | int | float | complex | bytes] = {}
+        """What Python looked at and each call must have again: numbers, and the bytes of small arrays."""
+        self.loops = 0
+        """How many loops of the program have been traced, those in others aside."""
+        self.in_order: set[Any] = set()
+        """The sites of loops whose iterations could not be computed side by side, and are not tried again."""
+        self.int_ranges: dict[int, tuple[int, int]] = {}
+        self.ranges: dict[int, tuple[int, int] | None] = {}
+        """What Python ints may be, where that has been asked for."""
+        self.met: dict[int, tuple[Any, Feed]] = {}
+        """Real tensors of torch's by id, and their feeds."""
+        self.torch = False
+        """Whether the function has seen tensors of torch's: then its results are."""
+        self.random_feed: int | None = None
+        self.region: Region | None = None
+        """The innermost body that is being traced."""
+        self.parameters: dict[int, Region] = {}
+        """The bodies that the tensors standing for carried values belong to."""
+        self.closed: list[tuple[int, int]] = []
+        """The ops (from, below) of bodies that have been traced."""
+        self.eager = self.on_device = False
+        """Whether an eager array, or one on another device, is among the feeds."""
+        self.places: dict[int, int] = {}
+        """The places of elements that are not zero, for tensors of which Python has looked at how many there are."""
+        self.known: dict[int, Any] = {}
+        """Values that Python has asked for, and what they were computed from: constants and what is guarded alone."""
+        self.known_bytes = 0
+        self.asked: set[int] = set()
+        """The tensors whose values were known when Python has asked for them."""
+        self.unknown: set[int] = set()
+        """Tensors that have turned out to depend on data."""
+        self.of_data: dict[int, bool] = {}
+        """Whether Python's numbers are computed from data, as far as somebody has asked."""
+        self.counters: set[int] = set()
+        """Python ints that are run-time values, though nothing but constants went into them."""
+        self.kept: dict[int, int] = {}
+        """What is at hand where the program was split last, instead of being computed: tensor -> place."""
+        self.varying: set[int] = set()
+        """What was kept at looks that a loop may come back to, with other values: data, whatever it was made of."""
+
+    def add_feed(self, source: Any, name: str, value: Any, meta: Meta, layout: layouts.Layout, kind: str,
+                 writeable: bool = False) -> Feed:
+        """Add a feed under its source; `kind` is "array", "python", "numpy" or "state"."""
+        tensor = self.graph.add_feed(meta, name)
+        feed = Feed(tensor, meta, source, value, layout, kind, writeable)
+        self.feeds[tensor] = feed
+        self.feed_of_source[source] = tensor
+        return feed
+
+    def array_feed(self, source: Any, name: str, value: np.ndarray[Any, Any], wrapped: bool = False) -> Feed:
+        """Return the feed of an array; one array reached on two ways is one feed, and the ways are aliases.
+
+        `wrapped`: another object leads to the array, which is a feed of its own: aliases compare objects.
+        """
+        known = self.feed_of_source.get(source)
+        if known is None and not wrapped:
+            known = self.feed_of_array.get(id(value))
+        if known is not None:
+            return self.feeds[known]
+        meta = Meta(value.shape, dtype_name(value.dtype, name))
+        layout = layouts.Layout(0, value.strides)
+        feed = self.add_feed(source, name, value, meta, layout, "array", bool(value.flags.writeable))
+        if not wrapped:
+            self.feed_of_array[id(value)] = feed.id
+        return feed
+
+    def scalar_feed(self, source: Any, name: str, value: Any) -> Feed:
+        """Return the feed of a Python scalar (weak) or a NumPy scalar (strong)."""
+        known = self.feed_of_source.get(source)
+        if known is not None:
+            return self.feeds[known]
+        weak = type(value) in WEAK_DTYPE
+        dtype = WEAK_DTYPE[type(value)] if weak else dtype_name(value.dtype, name)
+        if type(value) is int and not _INT64[0] <= value <= _INT64[1]:
+            raise WideIntError(
+                f"{name} is {value}: a Python int that is an argument travels as int64. Pass np.uint64(...) or a float"
+            )
+        kind = "python" if weak else "numpy"
+        return self.add_feed(source, name, value, Meta((), dtype, weak=weak), layouts.Layout(0, ()), kind)

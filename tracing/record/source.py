@@ -1,0 +1,163 @@
+"""Where in the user's code something happens: the innermost frame outside libraries.
+
+Owns the search for the user's line. Does not own what is done with it: op nodes carry it, errors show it.
+"""
+from __future__ import annotations
+
+import opcode
+import os
+import sys
+import types
+from bisect import bisect_right
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from jitfuse.tracing.interception.folders import PACKAGES, STANDARD
+from jitfuse.tracing.interception.tracebacks import hide_frames
+
+_HERE: Final = os.path.dirname(os.path.abspath(sys.modules["jitfuse"].__file__ or "")) + os.sep
+_OWN: Final = tuple(
+    {_HERE} | {os.path.realpath(_HERE + part) + os.sep for part in ("tracing", "backends", "cache")}
+)
+_LIBRARIES: Final = tuple(
+    {os.path.dirname(np.__file__) + os.sep}
+    | {p + os.sep for p in (STANDARD[0], *PACKAGES)}
+)
+_APPLICATIONS: Final = tuple(os.path.join(_HERE, "cli", name) for name in ("demo.py", "doctor.py"))
+"""Code of ours that uses jitfuse as users do."""
+_RAISE: Final = opcode.opmap["RAISE_VARARGS"]
+_FILES: Final = 4096
+_SEARCHES: Final = 16
+"""Searches for lines that take as long as reading the whole table of a function."""
+_is_library: dict[str, bool] = {}
+"""What is known of files; forgotten at that many, because notebooks and generated code have no end of names."""
+
+
+def _classify(filename: str) -> bool:
+    found = filename.startswith((*_OWN, *_LIBRARIES, "<frozen")) and filename not in _APPLICATIONS
+    if len(_is_library) >= _FILES:
+        _is_library.clear()
+    _is_library[filename] = found
+    return found
+
+
+def is_user_code(filename: str) -> bool:
+    """Tell whether a file is neither jitfuse's, NumPy's nor installed."""
+    known = _is_library.get(filename)
+    return not (_classify(filename) if known is None else known)
+
+
+def is_own_code(filename: str) -> bool:
+    """Tell whether a file is jitfuse's."""
+    return filename.startswith(_OWN)
+
+
+def hide_own_frames(error: BaseException) -> None:
+    """Take jitfuse's frames out of a traceback; those of the user and of libraries stay in order."""
+    hide_frames(error, _OWN)
+
+
+def line_of(error: BaseException) -> str | None:
+    """Return ``file:line`` of the innermost user frame that an error passed, or None."""
+    found = None
+    trace = error.__traceback__
+    while trace is not None:
+        if is_user_code(trace.tb_frame.f_code.co_filename):
+            found = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found
+
+
+def was_caught(errors: Iterable[BaseException]) -> BaseException | None:
+    """Return the first of errors of ours that user code has seen pass, or None."""
+    return next((error for error in errors if line_of(error) is not None), None)
+
+
+def raised_by_user(error: BaseException) -> bool:
+    """Tell whether a `raise` or `assert` of user code has made an error, not a library or Python itself."""
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    return is_user_code(code.co_filename) and code.co_code[trace.tb_lasti] == _RAISE
+
+
+@lru_cache(maxsize=1024)
+def _line(name: str, number: int) -> str:
+    return f"{name}:{number}"
+
+
+class Lines:
+    """The user's lines of one run, by code and instruction.
+
+    Python searches a function from its beginning for each line. Where many are asked for, its table is read once.
+    """
+
+    __slots__ = ("_met",)
+
+    def __init__(self) -> None:
+        self._met: dict[int, _Met] = {}
+        """By the id of code, which `_Met` keeps."""
+
+    def at_work(self, depth: int) -> str:
+        """Return `user_line`, looking from so many frames above this one on."""
+        frame: types.FrameType | None = sys._getframe(depth)
+        known = self._met.get
+        while frame is not None:
+            code = frame.f_code
+            met = known(id(code))
+            if met is None:
+                met = self._met[id(code)] = _Met(code)
+            if met.is_users:
+                found = met.lines.get(frame.f_lasti)
+                return met.line(frame) if found is None else found
+            frame = frame.f_back
+        return "<unknown>:0"
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._met.clear()
+
+
+class _Met:
+    """Code whose lines have been asked for: those found, by instruction, and the first instruction of each line."""
+
+    __slots__ = ("_numbers", "_starts", "code", "is_users", "lines")
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.code = code
+        self.is_users = is_user_code(code.co_filename)
+        self.lines: dict[int, str] = {}
+        self._starts: list[int] = []
+        self._numbers: list[int | None] = []
+
+    def line(self, frame: types.FrameType) -> str:
+        """Find the line of a frame of the code."""
+        at = frame.f_lasti
+        if len(self.lines) < _SEARCHES:
+            number: int | None = frame.f_lineno
+        else:
+            if not self._starts:
+                lines = list(self.code.co_lines())
+                self._starts = [start for start, _, _ in lines]
+                self._numbers = [number for _, _, number in lines]
+            number = self._numbers[bisect_right(self._starts, at) - 1]
+        found = self.lines[at] = f"{self.code.co_filename}:{number}"
+        return found
+
+
+def user_line() -> str:
+    """Return ``file:line`` of the innermost frame outside jitfuse, NumPy and installed libraries."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        known = _is_library.get(name)
+        if not (_classify(name) if known is None else known):
+            return _line(name, frame.f_lineno)
+        frame = frame.f_back  # type: ignore[assignment]
+    return "<unknown>:0"

@@ -1,0 +1,277 @@
+"""Leaves of what a traced function returns, in one run of it: which kind each is, and what of the program it is.
+
+Owns this classification, what leaves that are picked when a call ends need beside them, the order of results in memory,
+and the merging of the leaves of two modes. Does not own the kinds themselves (`jitfuse.tracing.results.returned`), nor
+programs.
+"""
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse.base.later import Later
+from jitfuse.dtypes import numpy_dtype
+from jitfuse.errors import ArgumentError
+from jitfuse.ir.operators import ops
+from jitfuse.ir.program import Meta
+from jitfuse.tracing.record import layout
+from jitfuse.tracing.record.access_paths import Path, steps
+from jitfuse.tracing.record.dtype_name import DTypeName
+from jitfuse.tracing.record.foreign import Foreign, is_torch_constant
+from jitfuse.tracing.record.mode import ModeFlag
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.results.returned import ConstantLeaf, PickedCopy, PickedView, Place, RawLeaf, SameLeaf, ViewLeaf
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.numpy_like.masked_selection import Selection
+    from jitfuse.tracing.record import value_reads
+else:
+    value_reads = Later("jitfuse.tracing.record.value_reads")
+
+_NOBODYS: Final = -(1 << 48)
+"""Identities of leaves that are no object of the user's count down from here."""
+_PLAIN: Final = (
+    type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, enum.Enum, type, types.FunctionType,
+    types.BuiltinFunctionType, types.ModuleType, range, slice, type(...),
+)
+
+
+def classify(run: Recorder, value: Any, path: str, is_external: Callable[[Any], bool]) -> RawLeaf:
+    """Return what a leaf is; raises ArgumentError for objects that would be frozen in the program."""
+    if type(value) is ModeFlag:
+        value = bool(value)
+    if type(value) is DTypeName:
+        value = numpy_dtype(str(value))
+    if isinstance(value, Foreign):
+        run.session.torch, value = True, value.tensor
+    if type(value) is np.ndarray:
+        value = lift(run, value)
+    if is_selection(value) and value.is_open:
+        return RawLeaf(ConstantLeaf(None), None, "object", id(value))  # elements are picked when a call ends
+    if isinstance(value, TracedTensor):
+        return _classify_tensor(run, value)
+    if type(value) in (bool, int, float, complex):
+        return RawLeaf(ConstantLeaf(value), None, "python", id(value))
+    if isinstance(value, _PLAIN) or is_torch_constant(value) or is_external(value):
+        return RawLeaf(ConstantLeaf(value), None, "object", id(value))
+    raise ArgumentError(
+        f"{path} is a {type(value).__name__}: a fused function returns arrays, numbers, and lists, tuples, dicts, "
+        "namedtuples and dataclasses of them"
+    )
+
+
+def _classify_tensor(run: Recorder, x: TracedTensor) -> RawLeaf:
+    tensor = x._id()
+    feed = x._storage.feed
+    kind = "python" if x.weak else "scalar" if x._scalar else "array"
+    leaf: SameLeaf | ViewLeaf | None = None
+    if feed is not None:
+        if x is run.feed_tensors.get(feed.id) or (x._path is None and not isinstance(feed.value, np.ndarray)):
+            leaf = SameLeaf(feed.id)
+        elif not x._scalar and _is_view(run, x) and not any(step.name == "gather" for step in steps(x._path)):
+            lay = x._where()
+            leaf = ViewLeaf(feed.id, x.shape, lay.strides, lay.offset)
+    moved = leaf is None and x._layout is not None and not run.session.on_device
+    return RawLeaf(leaf, tensor, kind, id(x), _order_in_memory(x) if moved else None)
+
+
+def settle_selections(run: Recorder, values: list[Any], returned: int) -> None:
+    """Have the elements that masks pick be picked by the program where a call cannot pick them when it ends.
+
+    It can where they are results, each one object; `values` are these and then what is put into places of Python's, and
+    hold what is picked from then on.
+    """
+    found = [(k, x) for k, x in enumerate(map(_tensor, values)) if is_selection(x)]
+    ids = [id(x) for _, x in found]
+    for k, x in found:
+        if k >= returned or ids.count(id(x)) > 1 or not value_reads.may_split(run):
+            before, run.fixed_source = run.fixed_source, x.line  # no line of the user's is at work
+            try:
+                x.picked()
+            finally:
+                run.fixed_source = before
+        if not x.is_open and x is values[k]:
+            values[k] = x.picked()
+
+
+def is_selection(value: Any) -> bool:
+    """Return whether a value is what a mask picks: the other kind of traced tensors, whose module few programs need."""
+    return type(value) is not TracedTensor and isinstance(value, TracedTensor)
+
+
+def _tensor(value: Any) -> Any:
+    return value.tensor if isinstance(value, Foreign) else value
+
+
+def picked(
+    run: Recorder, values: Sequence[Any], leaves: list[RawLeaf], paths: list[str]
+) -> tuple[PickedView | PickedCopy, ...]:
+    """Return which of a result's values are picked from arrays at computed places, and add what they need as leaves."""
+    found: list[PickedView | PickedCopy] = []
+    for at, x in enumerate(map(_tensor, values)):
+        if is_selection(x) and x.is_open:
+            found.append(_selected(run, at, x, leaves, paths))
+        if type(x) is not TracedTensor or x._scalar or leaves[at].leaf is not None or x._storage.feed is None:
+            continue
+        way = steps(x._path)
+        if not any(step.name == "gather" for step in way) or not _is_view(run, x):
+            continue
+        whole = len(leaves)
+        leaves.append(RawLeaf(SameLeaf(x._storage.feed.id), None, "object", _NOBODYS - whole))
+        paths.append(f"{paths[at]}: array")
+        found.append(PickedView(at, whole, tuple([_step(step, leaves, paths) for step in way])))
+    return tuple(found)
+
+
+def _selected(run: Recorder, at: int, x: Selection, leaves: list[RawLeaf], paths: list[str]) -> PickedCopy:
+    """Return a leaf that holds what a mask picks; the array and the mask become leaves."""
+    whole, mask, axis = x.parts
+    number, writes = len(leaves), any(held.value != feed for feed, held in run.storages.items())
+    for name, part in ("array", whole), ("mask", mask):
+        tensor = part._id()
+        feed, identity = run.session.feeds.get(tensor), 2 * _NOBODYS - tensor
+        is_held = feed is not None and type(feed.value) is np.ndarray
+        if is_held and name == "array" and not writes:  # a mask that another thread writes would be two
+            leaves.append(RawLeaf(SameLeaf(tensor), tensor, "array", identity))
+        else:
+            axes = _order_in_memory(part) if part._layout is not None else None
+            leaves.append(RawLeaf(None, tensor, "array", identity, axes))
+        paths.append(f"{paths[at]}: {name}")
+    return PickedCopy(at, number, number + 1, axis, str(whole.dtype), mask.size, mask.ndim == whole.ndim)
+
+
+def _step(step: Path, leaves: list[RawLeaf], paths: list[str]) -> tuple[str, tuple[Any, ...]]:
+    """Return how arrays go a step of a path; places that it goes to become leaves."""
+    attrs: Any = dict(step.attrs)
+    if step.name == "slice":
+        bounds = zip(attrs["starts"], attrs["steps"], step.shape, strict=True)
+        return "index", tuple([_slice(start, by, count) for start, by, count in bounds])
+    if step.name != "gather":
+        return step.name, tuple(attrs["shape" if step.name == "reshape" else "axes"])
+    index: list[Any] = [slice(None)] * len(step.before)
+    for place, axis in zip(step.others, attrs["axes"], strict=True):
+        index[axis] = Place(len(leaves))
+        paths.append(f"{paths[0]}: place {len(leaves)}")
+        leaves.append(RawLeaf(None, place, "python", _NOBODYS - len(leaves)))
+    while type(index[-1]) is slice:
+        index.pop()
+    if not step.shape:
+        index.append(...)  # an array of rank 0, not a number
+    return "index", tuple(index)
+
+
+def _slice(start: int, step: int, count: int) -> slice:
+    if not count:
+        return slice(0, 0)
+    end = start + count * step
+    return slice(start, end if end >= 0 else None, step)
+
+
+def _order_in_memory(x: TracedTensor) -> tuple[int, ...] | None:
+    axes = layout.order_of(x.shape, x._where().strides)
+    return None if layout.is_c_order(x.shape, axes) else axes
+
+
+def in_memory_order(run: Recorder, tensor: int, axes: tuple[int, ...] | None, taken: set[int]) -> int:
+    """Return an array's tensor as a view of its elements in the order in which they lie in memory.
+
+    `axes` are the array's, from the slowest to the fastest; None for C order. The plan stores what is copied here, in C
+    order, and delivers the view of it. What is such a view of a computed array that nobody else gets (`taken`) stays
+    as it is.
+    """
+    node = run.graph.node(tensor)
+    moved = None if node is None or node.op_name != "transpose" else dict(node.attrs)["axes"]
+    if axes is None:
+        return tensor if moved is None else run.emit("copy", (tensor,))
+    back = tuple(axes.index(k) for k in range(len(axes)))
+    if node is not None and moved == back:
+        whole = run.graph.node(node.input_ids[0])
+        if whole is not None and not taken & set(whole.result_ids) and not _may_lie_elsewhere(whole.op_name):
+            taken.update(whole.result_ids)
+            return tensor
+    stored = run.emit("copy", (run.emit("transpose", (tensor,), {"axes": axes}),))
+    return run.emit("transpose", (stored,), {"axes": back})
+
+
+def _may_lie_elsewhere(name: str) -> bool:
+    op = ops.get(name)
+    return op is None or op.kind in (ops.VIEW, ops.CREATION, ops.UPDATE, ops.CONTROL)
+
+
+def _is_view(run: Recorder, x: TracedTensor) -> bool:
+    """Return whether calls return a view of an argument's memory where NumPy and torch do.
+
+    Results that NumPy makes read-only (diagonals, broadcasts, windows) are memory of their own; so are other views than
+    slices of eager arrays and of those on other devices.
+    """
+    anywhere = not (run.session.eager or run.session.on_device)
+    return all(_is_basic(step) or (anywhere and step.name in _VIEWS) for step in steps(x._path))
+
+
+_VIEWS: Final = ("reshape", "transpose", "gather")
+"""Steps to views of arguments besides slices; a `gather` on a path is by numbers, one for each axis."""
+
+
+def _is_basic(step: Path) -> bool:
+    if step.name == "slice":
+        return True
+    return step.name == "reshape" and [n for n in step.before if n != 1] == [n for n in step.shape if n != 1]
+
+
+# ---------------------------------------------------------------- two modes
+def merge(training: RawLeaf, evaluation: RawLeaf, path: str, run: Recorder) -> RawLeaf:
+    """Return the leaf that is one run's in training and the other's in evaluation.
+
+    Raises ArgumentError where they are not of one kind, shape and dtype.
+    """
+    a, b = training, evaluation
+    if a.leaf is not None and b.leaf is not None and _same_leaf(a.leaf, b.leaf):
+        return a
+    ids = [leaf.tensor if leaf.tensor is not None else _number(leaf, run) for leaf in (a, b)]
+    if a.kind == b.kind and None not in ids:
+        metas = [run.graph.metas[i] for i in ids]  # type: ignore[index]
+        if ids[0] == ids[1]:
+            return RawLeaf(None, ids[0], a.kind, a.identity, a.axes)
+        if _agree(*metas):
+            merged = run.emit("mode_select", (ids[0], ids[1]))  # type: ignore[arg-type]
+            return RawLeaf(None, merged, a.kind, a.identity, a.axes if a.axes == b.axes else None)
+    raise ArgumentError(
+        f"{path} differs between the modes: training returns {_shown(a, run)}, evaluation returns {_shown(b, run)}. "
+        "Both must return the same tree with the same shapes and dtypes."
+    )
+
+
+def _agree(a: Meta, b: Meta) -> bool:
+    return (a.shape, a.dtype, a.weak) == (b.shape, b.dtype, b.weak)
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    if isinstance(a, ConstantLeaf) and isinstance(b, ConstantLeaf):
+        x, y = a.value, b.value
+        return x is y or (type(x) is type(y) and repr(x) == repr(y) if isinstance(x, float | complex) else _equal(x, y))
+    return bool(a == b)
+
+
+def _equal(x: Any, y: Any) -> bool:
+    try:
+        return type(x) is type(y) and bool(x == y)
+    except Exception:
+        return False
+
+
+def _number(leaf: RawLeaf, run: Recorder) -> int | None:
+    if leaf.kind == "python" and isinstance(leaf.leaf, ConstantLeaf):
+        return run.literal(leaf.leaf.value)
+    return None
+
+
+def _shown(leaf: RawLeaf, run: Recorder) -> str:
+    if leaf.tensor is not None:
+        return run.graph.describe(leaf.tensor)
+    return repr(leaf.leaf.value) if isinstance(leaf.leaf, ConstantLeaf) else str(leaf.leaf)

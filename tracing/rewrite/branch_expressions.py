@@ -1,0 +1,158 @@
+"""Expressions of branches as both ways, and the small trees that they and statements are made of.
+
+Owns ``a if c else b``, the truths of tests (``and``, ``or``, ``not``, comparisons in a row), and which functions arms
+call. Does not own statements (`jitfuse.tracing.rewrite.branch_statements`).
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any, Final
+
+NAME: Final = "_jitfuse_both"
+MARK: Final = "jitfuse gate: "
+FORBIDDEN: Final = (
+    ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr, ast.Lambda, ast.Starred, ast.ListComp, ast.SetComp,
+    ast.DictComp, ast.GeneratorExp,
+)
+"""What no arm holds: its order of evaluation or its scope is another."""
+
+
+_SCOPES: Final = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+class Context:
+    """What the parts of one function have in common while it is rewritten."""
+
+    def __init__(self, filename: str) -> None:
+        self.filename = filename
+        self.count = 0
+        """How many branches have been rewritten."""
+        self.loops: set[int] = set()
+        """The lines of loops that may be loops of the program."""
+        self.temporaries = 0
+        """How many names have been made for what tests found."""
+
+    def temporary(self) -> str:
+        """Return a new name."""
+        self.temporaries += 1
+        return f"{NAME}{self.temporaries}"
+
+    def place(self, node: ast.expr | ast.stmt) -> ast.expr:
+        """Return where a branch is."""
+        return constant((self.filename, node.lineno, node.col_offset))
+
+
+class Expressions(ast.NodeTransformer):
+    """Expressions: ``a if c else b`` goes both ways; what arms call is asked for."""
+
+    def __init__(self, context: Context, in_arm: bool = False) -> None:
+        self.context, self.in_arm = context, in_arm
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Have an arm ask for the function that it calls."""
+        self.generic_visit(node)
+        if self.in_arm:
+            named = constant(tuple(k.arg or "" for k in node.keywords))
+            node.func = located(call("called", node.func, named), node)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        """Go both ways in ``a if c else b``."""
+        if has(node, *FORBIDDEN):
+            return node
+        arms = Expressions(self.context, in_arm=True)
+        return self._chosen("choose", node, self.truth(node.test), arms.visit(node.body), arms.visit(node.orelse))
+
+    def visit(self, node: ast.AST) -> Any:
+        """Rewrite an expression; in a comprehension, a name that a test sets would be the comprehension's own."""
+        return node if isinstance(node, _SCOPES) else super().visit(node)
+
+    def truth(self, node: ast.expr) -> ast.expr:
+        """Rewrite an expression of which only the truth is asked."""
+        arms = Expressions(self.context, in_arm=True)
+        if isinstance(node, ast.BoolOp):
+            *before, made = node.values
+            made = arms.truth(made) if before else self.truth(made)
+            for value in reversed(before):
+                first = self.truth(value) if value is node.values[0] else arms.truth(value)
+                ways = (made, ast.Constant(False)) if isinstance(node.op, ast.And) else (ast.Constant(True), made)
+                made = self._chosen("choose_truth", value, first, *ways)
+            return made
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self._chosen("choose_truth", node, self.truth(node.operand), ast.Constant(False), ast.Constant(True))
+        if isinstance(node, ast.Compare) and len(node.ops) > 1:
+            return self.truth(self._apart(node))
+        found: ast.expr = self.visit(node)
+        return found
+
+    def _apart(self, node: ast.Compare) -> ast.expr:
+        """Return ``a < b < c`` as ``a < (t := b) and t < c``."""
+        parts: list[ast.expr] = []
+        left = node.left
+        for k, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+            given: ast.expr = right
+            following = right
+            if k + 1 < len(node.ops) and not isinstance(right, ast.Name | ast.Constant):
+                t = self.context.temporary()
+                given = ast.NamedExpr(ast.Name(t, ast.Store()), right)
+                following = load(t)
+            parts.append(located(ast.Compare(left, [op], [given]), node))
+            left = following
+        made: ast.expr = located(ast.BoolOp(ast.And(), parts), node)
+        return made
+
+    def _chosen(self, gate_name: str, node: ast.expr, test: ast.expr, body: ast.expr, orelse: ast.expr) -> ast.expr:
+        self.context.count += 1
+        t = self.context.temporary()
+        place = self.context.place(node)
+        asked = ast.NamedExpr(ast.Name(t, ast.Store()), call("ask", place, test))
+        known = ast.IfExp(load(t), ast.Constant(True), ast.Constant(False))
+        either = ast.NamedExpr(ast.Name(t, ast.Store()), ast.IfExp(call("plain", asked), known, load(t)))
+        nothing = ast.Constant(None)
+        made: ast.expr = located(call(
+            gate_name, either, ast.IfExp(call("then", load(t), constant(())), body, nothing),
+            ast.IfExp(call("otherwise", load(t)), orelse, nothing),
+        ), node)
+        return made
+
+
+def constant(value: Any) -> ast.expr:
+    """Return a constant; tuples are among them."""
+    return ast.Constant(value)
+
+
+def load(name: str) -> ast.expr:
+    """Return the value of a name."""
+    return ast.Name(name, ast.Load())
+
+
+def call(name: str, *values: ast.expr) -> ast.expr:
+    """Return a call of the trace, which code that is compiled has a gate for."""
+    return ast.Call(ast.Constant(MARK + name), list(values), [])
+
+
+def assign(names: Sequence[str], value: ast.expr) -> ast.stmt:
+    """Return an assignment to one name, or to a tuple of any other number of them."""
+    targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
+    return ast.Assign([targets[0] if len(targets) == 1 else ast.Tuple(targets, ast.Store())], value)
+
+
+def targets(target: ast.expr) -> list[ast.expr]:
+    """Return the parts of what is assigned to."""
+    if isinstance(target, ast.Tuple | ast.List):
+        return list(target.elts)
+    return [target]
+
+
+def has(node: ast.AST, *kinds: type[ast.AST]) -> bool:
+    """Return whether there is one of these in a tree."""
+    return any(isinstance(n, kinds) for n in ast.walk(node))
+
+
+def located(node: Any, like: ast.AST) -> Any:
+    """Give a new tree the place of the statement or expression that it stands for."""
+    for n in ast.walk(node):
+        if isinstance(n, ast.stmt | ast.expr) and not hasattr(n, "lineno"):
+            ast.copy_location(n, like)
+    return node

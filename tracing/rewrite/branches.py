@@ -1,0 +1,266 @@
+"""Branches as both ways: a function's code again, with an ``if`` that only computes and assigns asking the trace first.
+
+Where Python decides by traced data what to assign, both arms can be computed and chosen between. The bytecode does not
+say where arms end and what they assign, so the function is compiled anew from its source, if compiling that source
+gives the function's very code. Owns which code that is, and what it calls. How statements are rewritten is in
+`jitfuse.tracing.rewrite.branch_statements`, what the calls do in `jitfuse.tracing.control.if_conversion`.
+"""
+from __future__ import annotations
+
+import ast
+import opcode
+import sys
+import types
+import warnings
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+from jitfuse.base.later import Later
+from jitfuse.tracing.interception import probes
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.rewrite import branch_statements, independence, loop_statements, parsing
+else:
+    independence = Later("jitfuse.tracing.rewrite.independence")
+    branch_statements = Later("jitfuse.tracing.rewrite.branch_statements")
+    loop_statements = Later("jitfuse.tracing.rewrite.loop_statements")
+    parsing = Later("jitfuse.tracing.rewrite.parsing")
+
+_Place = tuple[str, int]
+_STORE_ITEM: Final = opcode.opmap["STORE_SUBSCR"]
+_ADD_TO: Final = opcode.opmap["BINARY_OP"], 13
+_REFLECTS: Final = frozenset({"locals", "vars", "eval", "exec", "dir", "id"})
+_wanted: Final[dict[_Place, frozenset[int]]] = {}
+"""File and first line of code in which branches go both ways; the lines of its loops over ranges that are data."""
+_long: Final[dict[_Place, frozenset[int]]] = {}
+"""The same for the lines of its loops over ranges that are known, and long."""
+_inner: Final[dict[_Place, bool]] = {}
+"""By file and first line, whether functions that loops of the program call may be part of these."""
+_apart: Final[dict[int, tuple[Any, frozenset[int]]]] = {}
+"""By the id of a function's own code: a weak reference to it, and the lines of its loops that may be computed side by
+side."""
+_made: Final[dict[int, tuple[Any, types.CodeType | None]]] = {}
+"""By the id of a function's own code: a weak reference to it, and the code that goes both ways, if there is any."""
+
+
+class Gate:
+    """What compiled code calls for a step of a branch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *values: Any) -> Any:
+        """Have the trace that is going on take the step, or what does it outside of traces."""
+        view = probes.current.get()
+        if view is not None:
+            return view.hooks.branch(self.name, sys._getframe(1), values)
+        from jitfuse.tracing.control.if_conversion import (
+            STEPS,  # in another thread, or in a function that outlives the trace
+        )
+
+        return STEPS[self.name](None, sys._getframe(1), *values)
+
+
+def want(code: types.CodeType, line: int) -> bool:
+    """Have branches in a frame's code go both ways from now on. False where they do already, or cannot."""
+    return _want(code, None)
+
+
+def want_loop(code: types.CodeType, line: int) -> bool:
+    """Have the loop over a range at a line be one of the program. False as for `want`."""
+    return _want(code, line)
+
+
+def want_end(code: types.CodeType, line: int) -> bool:
+    """Have the loop that ends by what a line of its looks at be one of the program. False as for `want`."""
+    node = _function(code.co_filename, code.co_firstlineno)
+    loops = [n for n in ast.walk(node) if isinstance(n, ast.For | ast.While)
+             and n.lineno <= line <= (n.end_lineno or line)] if node is not None else []
+    inner = max(loops, key=lambda n: n.lineno, default=None)
+    if inner is None or not (isinstance(inner, ast.While) or loop_statements.breaks(inner.body)):
+        return False
+    return _want(code, inner.lineno)
+
+
+def _want(code: types.CodeType, line: int | None) -> bool:
+    place = code.co_filename, code.co_firstlineno
+    known = _wanted.get(place)
+    if known is not None and (line is None or line in known):
+        return False
+    lines = (known or frozenset()) | ({line} if line is not None else set())
+    if not _sites_in(*place, lines, line):
+        return False
+    _wanted[place] = lines
+    _made.clear()
+    return True
+
+
+def want_long(code: types.CodeType, line: int) -> bool:
+    """Have a loop at a line of a frame's code, and those in it, be loops of the program from now on, known as they are.
+
+    False where that is so already, or cannot be.
+    """
+    place = code.co_filename, code.co_firstlineno
+    known = _long.get(place, frozenset())
+    if line in known or not _sites_in(*place, _wanted.get(place, frozenset()), line, known | {line}):
+        return False
+    _long[place] = known | {line}
+    _wanted.setdefault(place, frozenset())
+    _made.clear()
+    return True
+
+
+def want_inner(code: types.CodeType) -> bool:
+    """Have a function be part of the loops of the program that call it. False where it is already, or cannot be."""
+    place = code.co_filename, code.co_firstlineno
+    if place in _inner:
+        return False
+    found = _read(code)
+    _inner[place] = found is not None and branch_statements.Rewriter(code.co_filename).inner(found[1])
+    if _inner[place]:
+        _made.clear()
+    return _inner[place]
+
+
+def is_inner(code: types.CodeType) -> bool:
+    """Return whether a function may be part of loops of the program that call it."""
+    return _inner.get((code.co_filename, code.co_firstlineno), False)
+
+
+def loops_around(code: types.CodeType, line: int) -> list[int]:
+    """Return the lines of the loops that a line of a frame's code is in, from the outside in."""
+    found = _function(code.co_filename, code.co_firstlineno)
+    loops = [n for n in ast.walk(found) if isinstance(n, ast.For)] if found is not None else []
+    return sorted({n.lineno for n in loops if n.lineno <= line <= (n.end_lineno or n.lineno)})
+
+
+def both_ways(code: types.CodeType) -> types.CodeType | None:
+    """Return a function's code with branches that go both ways, where that is wanted, and with loops whose iterations
+    may be computed side by side; None where it has neither."""
+    if not _wanted and not _inner and not _may_be_apart(code):
+        return None
+    known = _made.get(id(code))
+    if known is not None and known[0]() is code:
+        return known[1]
+    made = _compiled(code) if _is_wanted(code) or _lines_apart(code) else None
+    key = id(code)
+    _made[key] = weakref.ref(code, lambda _: _made.pop(key, None)), made
+    return made
+
+
+def _may_be_apart(code: types.CodeType) -> bool:
+    """Return whether a function has loops over ranges, and assigns items or adds to something."""
+    if "range" not in code.co_names:
+        return False
+    steps = code.co_code
+    return _STORE_ITEM in steps[::2] or any(pair == _ADD_TO for pair in zip(steps[::2], steps[1::2]))
+
+
+def _lines_apart(code: types.CodeType) -> frozenset[int]:
+    """Return the lines of a function's loops that may be computed side by side."""
+    if not _may_be_apart(code):
+        return frozenset()
+    known = _apart.get(id(code))
+    if known is None or known[0]() is not code:
+        key, found = id(code), _function(code.co_filename, code.co_firstlineno)
+        lines = frozenset[int]() if found is None else independence.lines_of(found)
+        known = _apart[key] = weakref.ref(code, lambda _: _apart.pop(key, None)), lines
+    return known[1]
+
+
+def _function(filename: str, line: int) -> ast.FunctionDef | None:
+    """Return the function of a file that begins at a line."""
+    tree = parsing.parsed(filename, line)
+    return None if tree is None else parsing.function_at(tree, line)
+
+
+def _is_wanted(code: types.CodeType) -> bool:
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return (code.co_filename, code.co_firstlineno) in _wanted or is_inner(code) or any(map(_is_wanted, inner))
+
+
+def _sites_in(
+    filename: str, line: int, lines: frozenset[int], loop: int | None, long: frozenset[int] = frozenset()
+) -> bool:
+    """Return whether a function of a file has branches that can go both ways, or such a loop at a line."""
+    found = _function(filename, line)
+    if found is None:
+        return False
+    rewriter = branch_statements.Rewriter(filename, lines, long)
+    rewriter.function(found)
+    return rewriter.count > 0 if loop is None else loop in rewriter.loops
+
+
+def _compiled(code: types.CodeType) -> types.CodeType | None:
+    """Compile a function again from its source; None where the source is not that of the code."""
+    found = _read(code)
+    if found is None:
+        return None
+    tree, node = found
+    place = code.co_filename, code.co_firstlineno
+    lines, long = _wanted.get(place, frozenset()), _long.get(place, frozenset())
+    rewriter = branch_statements.Rewriter(code.co_filename, lines, long, _lines_apart(code), _is_wanted(code))
+    if is_inner(code):
+        rewriter.inner(node)
+    else:
+        rewriter.function(node)
+    made = _code_of(ast.fix_missing_locations(tree), code) if rewriter.count else None
+    return None if made is None or made.co_freevars != code.co_freevars else _with_gates(made)
+
+
+def source_of(code: types.CodeType) -> ast.FunctionDef | None:
+    """Return a function's source; None where the file's is not that of the code, or the function reflects."""
+    found = _read(code)
+    return None if found is None else found[1]
+
+
+def _read(code: types.CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
+    """Return the part of its module that a function's code is from, and the function in it."""
+    tree = parsing.parsed(code.co_filename, code.co_firstlineno)
+    node = None if tree is None else parsing.function_at(tree, code.co_firstlineno)
+    if tree is None or node is None or not _REFLECTS.isdisjoint(code.co_names):
+        return None
+    same = _code_of(tree, code)
+    return (tree, node) if same is not None and _are_equal(same, code) else None
+
+
+def _code_of(tree: ast.Module, like: types.CodeType) -> types.CodeType | None:
+    """Compile a module and return the code of the function that is where `like` is."""
+    with warnings.catch_warnings(action="ignore"):
+        whole = compile(tree, like.co_filename, "exec", dont_inherit=True)
+    todo = [whole]
+    while todo:
+        code = todo.pop()
+        if (code.co_qualname, code.co_firstlineno) == (like.co_qualname, like.co_firstlineno):
+            return code
+        todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+    return None
+
+
+def _are_equal(one: types.CodeType, other: types.CodeType) -> bool:
+    fields = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_name", "co_linetable")
+    if any(getattr(one, f) != getattr(other, f) for f in fields) or len(one.co_consts) != len(other.co_consts):
+        return False
+    for a, b in zip(one.co_consts, other.co_consts):
+        if isinstance(a, types.CodeType):
+            if not isinstance(b, types.CodeType) or not _are_equal(a, b):
+                return False
+        elif type(a) is not type(b) or repr(a) != repr(b):
+            return False
+    return True
+
+
+def _with_gates(code: types.CodeType) -> types.CodeType:
+    """Put gates, and what takes no trace, where their marks are among the constants."""
+    from jitfuse.tracing.control.loop_capture import is_loop
+    from jitfuse.tracing.scalars.branch_values import TESTS  # which imports the tracer
+
+    def exchanged(value: Any) -> Any:
+        if isinstance(value, types.CodeType):
+            return _with_gates(value)
+        if not (isinstance(value, str) and value.startswith(branch_statements.MARK)):
+            return value
+        name = value.removeprefix(branch_statements.MARK)
+        return is_loop if name == "is_loop" else TESTS.get(name) or Gate(name)
+
+    return code.replace(co_consts=tuple(map(exchanged, code.co_consts)))

@@ -1,0 +1,103 @@
+"""Loops over ranges each round of which writes elements of its own: found in a function's source.
+
+Such loops may be computed side by side (`jitfuse.tracing.control.vectorise.vectorised_loop`). What is found here is a
+guess that saves the others an attempt: every array that the body writes is read and written, in the whole body, at one
+place along some axis, which the loop's variable says. A name that each round adds to is no obstacle, one that it hands
+on is.
+"""
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from jitfuse.tracing.rewrite.loop_names import assignments, begun_in, chain_of, names_in
+from jitfuse.tracing.rewrite.loop_statements import breaks
+from jitfuse.tracing.rewrite.uniform_loops import METHODS
+
+_MODULES: Final = frozenset({("np",), ("numpy",), ("math",), ("jf",), ("jitfuse",), ("scipy",), ("special",)})
+_NO: Final = (ast.Return, ast.Raise, ast.Try, ast.With, ast.FunctionDef, ast.Lambda, ast.ListComp)
+
+
+def lines_of(function: ast.FunctionDef) -> frozenset[int]:
+    """Return the lines of the outermost loops that may be computed side by side."""
+    return frozenset(loop.lineno for loop in _outermost(function.body))
+
+
+def _outermost(body: Sequence[ast.stmt]) -> Iterator[ast.For]:
+    for s in body:
+        if isinstance(s, ast.For) and _is_apart(s):
+            yield s
+        elif isinstance(s, ast.If | ast.For | ast.While | ast.With | ast.Try):
+            yield from _outermost(s.body)
+            if not isinstance(s, ast.With):
+                yield from _outermost(s.orelse)
+
+
+def _is_apart(loop: ast.For) -> bool:
+    if not isinstance(loop.target, ast.Name) or any(isinstance(n, _NO) for n in ast.walk(loop)) or breaks(loop.body):
+        return False
+    variable, body = loop.target.id, loop.body
+    if not all(map(_may_be_called, (n.func for s in body for n in ast.walk(s) if isinstance(n, ast.Call)))):
+        return False
+    slices = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Slice)]
+    if any(not names_in(n).isdisjoint(_changing(loop)) for n in slices):
+        return False  # their extents would have to be the same in all rounds
+    items = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Subscript)]
+    written = {_name(n) for n in items if isinstance(n.ctx, ast.Store)}
+    made = begun_in(body)
+    arrays = written - made
+    if "" in arrays or not all(_has_own_part(name, variable, body, items) for name in arrays):
+        return False
+    added = {t.id for _, t in assignments(body)} - made
+    return bool(arrays or added) and all(_only_added_to(name, body) for name in added)
+
+
+def _may_be_called(function: ast.expr) -> bool:
+    """Return whether what is called is a function, or a method that arrays have: others may keep a state."""
+    if isinstance(function, ast.Name) or (isinstance(function, ast.Attribute) and function.attr in METHODS):
+        return True
+    return chain_of(function)[:1] in _MODULES
+
+
+def _changing(loop: ast.For) -> set[str]:
+    """Return the names that a loop assigns, and the variables of loops in it."""
+    return {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _name(item: ast.Subscript) -> str:
+    return item.value.id if isinstance(item.value, ast.Name) else ""
+
+
+def _has_own_part(name: str, variable: str, body: Sequence[ast.stmt], items: Sequence[ast.Subscript]) -> bool:
+    """Return whether an array is met only at one place along some axis, which the variable says."""
+    own = [n for n in items if _name(n) == name]
+    if len(own) != sum(_uses(s, name) for s in body):
+        return False
+    keys = [list(n.slice.elts) if isinstance(n.slice, ast.Tuple) else [n.slice] for n in own]
+    for axis in range(min(map(len, keys))):
+        places = {ast.dump(key[axis]) for key in keys}
+        one = keys[0][axis]
+        if len(places) == 1 and variable in names_in(one) and not isinstance(one, ast.Slice):
+            return True
+    return False
+
+
+def _uses(node: ast.AST, name: str) -> int:
+    """Return how often a name is met, but for where only the shape of what it holds is asked for."""
+    if isinstance(node, ast.Name):
+        return node.id == name
+    if isinstance(node, ast.Attribute) and node.attr in ("shape", "size", "ndim", "dtype"):
+        return 0
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        return 0
+    return sum(_uses(child, name) for child in ast.iter_child_nodes(node))
+
+
+def _only_added_to(name: str, body: Sequence[ast.stmt]) -> bool:
+    """Return whether a name is met where something is added to it, or subtracted, and nowhere else."""
+    steps = [n for s in body for n in ast.walk(s) if isinstance(n, ast.AugAssign)]
+    added = [n for n in steps if isinstance(n.target, ast.Name) and n.target.id == name]
+    met = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == name]
+    return len(added) == len(met) and all(
+        isinstance(n.op, ast.Add | ast.Sub) and name not in names_in(n.value) for n in added)

@@ -1,0 +1,101 @@
+"""Functions that return at their end alone: what loops of the program call has to come out of them in one place.
+
+``if c: return a`` with more after it becomes a choice of what a name holds; ``return`` in a loop, if the function
+returns a value right after it that is known before it, becomes that value, another one, and ``break``. Owns this form.
+Does not own what becomes of it (`jitfuse.tracing.rewrite.branch_statements`).
+"""
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import Final
+
+from jitfuse.tracing.rewrite.branch_expressions import NAME, assign, load, located
+from jitfuse.tracing.rewrite.loop_names import names_in
+
+_RESULT: Final = f"{NAME}_result"
+
+
+def rewritten(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
+    """Return a function's statements with one ``return``, the last of them; None where there is no such form."""
+    body = list(body)
+    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:]  # what the function says of itself
+    if not body:
+        return None
+    if isinstance(body[-1], ast.Return) and not any(map(_returns, body[:-1])):
+        return body if body[-1].value is not None else None
+    made = _ended(body)
+    return None if made is None else [*made, located(ast.Return(load(_RESULT)), body[-1])]
+
+
+def _returns(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Return) for n in ast.walk(node))
+
+
+def _always(body: Sequence[ast.stmt]) -> bool:
+    """Return whether statements return in whatever way they go."""
+    last = body[-1] if body else None
+    if isinstance(last, ast.If):
+        return _always(last.body) and _always(last.orelse)
+    return isinstance(last, ast.Return)
+
+
+def _ended(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
+    """Return statements that name what the function returns; None where they may come to an end without it."""
+    for k, s in enumerate(body):
+        rest = list(body[k + 1 :])
+        if isinstance(s, ast.Return):
+            return None if s.value is None else [*body[:k], _named(s)]
+        if isinstance(s, ast.If) and _returns(s):
+            if not (_always(s.body) or _always(s.orelse) or not rest):
+                return None  # what follows would be there twice
+            arms = [arm if _always(arm) else [*arm, *rest] for arm in (s.body, s.orelse)]
+            first, other = map(_ended, arms)
+            if first is None or other is None:
+                return None
+            return [*body[:k], located(ast.copy_location(ast.If(s.test, first, other), s), s)]
+        if isinstance(s, ast.For | ast.While) and _returns(s):
+            return _left(list(body[:k]), s, rest)
+        if _returns(s):
+            return None
+    return None
+
+
+def _left(before: list[ast.stmt], loop: ast.For | ast.While, rest: Sequence[ast.stmt]) -> list[ast.stmt] | None:
+    """Return a loop that is left where it returned, with what the function returns after it as its result before."""
+    stored = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    end = rest[0] if len(rest) == 1 else None
+    if not isinstance(end, ast.Return) or end.value is None or loop.orelse:
+        return None
+    if not stored.isdisjoint(names_in(end.value)) or any(isinstance(n, ast.Call) for n in ast.walk(end.value)):
+        return None
+    made = copy.deepcopy(loop)
+    body = _with_breaks(made.body)
+    if body is None:
+        return None
+    made.body = body
+    return [*before, _named(end), made]
+
+
+def _with_breaks(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
+    made: list[ast.stmt] = []
+    for s in body:
+        if isinstance(s, ast.Return):
+            return None if s.value is None else [*made, _named(s), located(ast.Break(), s)]
+        if isinstance(s, ast.If) and _returns(s):
+            first, other = _with_breaks(s.body), _with_breaks(s.orelse)
+            if first is None or other is None:
+                return None
+            s.body, s.orelse = first, other
+        elif _returns(s):
+            return None  # in a loop within
+        made.append(s)
+    return made
+
+
+def _named(s: ast.Return) -> ast.stmt:
+    assert s.value is not None
+    named: ast.stmt = located(assign([_RESULT], s.value), s)
+    return named

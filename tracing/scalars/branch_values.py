@@ -1,0 +1,255 @@
+"""What is chosen where a branch of Python has gone both ways: numbers and arrays of either arm.
+
+Owns branches that are going on, what of two values a tensor stands for, and that nobody writes into an array that may
+be one with another. Does not own the steps of a branch (`jitfuse.tracing.control.if_conversion`).
+"""
+from __future__ import annotations
+
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import numpy as np
+
+from jitfuse.tracing.record.memory import Storage
+from jitfuse.tracing.record.recorder import Mixed, Recorder
+from jitfuse.tracing.record.source import is_user_code
+from jitfuse.tracing.record.value_reads import exact
+from jitfuse.tracing.scalars import arithmetic
+from jitfuse.tracing.tensor.lifting import lift
+from jitfuse.tracing.tensor.traced import TracedTensor, fresh
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.record.value_reads import Site
+
+UNBOUND: Final = object()
+"""What a name holds that holds nothing."""
+_PYTHON: Final = frozenset({bool, int, float})
+
+
+class Both:
+    """A condition of the trace that branches both ways, and how far the branch has come."""
+
+    __slots__ = ("condition", "place", "saved", "values")
+
+    def __init__(self, place: Site, condition: TracedTensor) -> None:
+        self.place, self.condition = place, condition
+        self.saved: dict[str, Any] = {}
+        """What the names held before."""
+        self.values: dict[str, Any] = {}
+        """What they held after the first arm."""
+
+
+def _is_both(value: Any) -> bool:
+    return type(value) is Both
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) is not Both
+
+
+def _is_unbound(value: Any) -> bool:
+    return value is UNBOUND
+
+
+TESTS: Final[dict[str, Callable[[Any], bool]]] = {"is_both": _is_both, "plain": _is_plain, "is_unbound": _is_unbound}
+"""What compiled code asks of a value, whatever is going on."""
+
+
+class Arm:
+    """An arm that is being computed: its branch, whether it is the first, and the arm around it."""
+
+    __slots__ = ("_around", "_condition", "_first", "both")
+
+    def __init__(self, both: Both, first: bool, around: Arm | None) -> None:
+        self.both, self._first, self._around = both, first, around
+        self._condition: TracedTensor | None = None
+
+    @property
+    def condition(self) -> TracedTensor:
+        """The condition of all arms around it and of its own, recorded when somebody asks: few arms need it."""
+        if self._condition is None:
+            own = self.both.condition if self._first else self.both.condition.call("logical_not")
+            self._condition = own if self._around is None else self._around.condition.call("logical_and", own)
+        return self._condition
+
+
+def refuse(run: Recorder, place: Site | None = None) -> NoReturn:
+    """Have Python decide at the innermost branch, or one at a place, in no loop of the program; does not return."""
+    assert run.splitter is not None
+    if run.loops:
+        run.splitter.decide([loop.place for loop in run.loops])
+    run.splitter.decide((place,) if place is not None else (run.arms[-1].both.place,))
+
+
+def truth(run: Recorder, both: Both, value: Any) -> TracedTensor:
+    """Return the truth of a value as a traced bool."""
+    if type(value) is not TracedTensor:
+        return fresh(run, run.scalar(bool(value), "bool"))
+    if value._meta.size != 1:
+        refuse(run, both.place)
+    return truth_of(value)
+
+
+def truth_of(value: TracedTensor) -> TracedTensor:
+    """Return the truth of one traced value, which nobody can write into."""
+    if value._scalar and value._meta.dtype == "bool" and not value._meta.weak:
+        return value
+    flat = value if not value.shape else value.call("reshape", shape=())
+    made: TracedTensor = flat.call("astype", dtype="bool")
+    return made
+
+
+class Rivals:
+    """Arrays of which any two may be one, by what branches chose."""
+
+    __slots__ = ("members", "places")
+
+    def __init__(self, storages: Iterable[Storage], places: Iterable[Site]) -> None:
+        found = {id(s): s for s in storages}
+        self.members = [weakref.ref(s) for s in found.values()]
+        self.places = set(places)
+        """The branches."""
+
+    def alive(self) -> list[Storage]:
+        """Return those that are in use."""
+        return [s for ref in self.members if (s := ref()) is not None]
+
+
+class ApartError(Exception):
+    """Two values that no tensor stands for."""
+
+
+def all_chosen(run: Recorder, both: Both, pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """Return what is chosen of each pair; where one cannot be, Python looks at the condition."""
+    try:
+        return [chosen(run, both, both.condition, a, b) for a, b in pairs]
+    except ApartError:
+        if run.arms or run.loops:
+            refuse(run)
+        first = bool(both.condition)
+        return [a if first else b for a, b in pairs]
+
+
+def chosen(run: Recorder, both: Both, condition: TracedTensor, a: Any, b: Any) -> Any:
+    """Return the value that is `a` where a condition holds, else `b`."""
+    if a is b:
+        return a
+    if a is UNBOUND or b is UNBOUND:
+        if not run.arms and not run.loops:
+            raise ApartError
+        return UNBOUND  # a use of it raises, and then the branch is refused
+    if is_number(a) and is_number(b):
+        return _chosen_number(run, condition, a, b)
+    if isinstance(a, tuple) and type(a) is type(b) is tuple and len(a) == len(b):
+        return tuple(chosen(run, both, condition, x, y) for x, y in zip(a, b))
+    if type(a) is type(b) is TracedTensor and a._meta == b._meta and a.shape:
+        return _chosen_array(both, condition, a, b)
+    if type(a) is type(b) and type(a) in (str, bytes, type(None)) and a == b:
+        return a
+    raise ApartError
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, traced or not."""
+    if type(value) is TracedTensor:
+        return not value.shape and (value._scalar or value.weak)
+    return type(value) in _PYTHON or isinstance(value, np.generic)
+
+
+def _chosen_number(run: Recorder, condition: TracedTensor, a: Any, b: Any) -> TracedTensor:
+    if type(a) is type(b) and type(a) is not TracedTensor and exact(a) == exact(b):
+        return a  # type: ignore[no-any-return]
+    if any(type(v) is int and not -(2**63) <= v < 2**63 for v in (a, b)):
+        raise ApartError
+    one, two = lift(run, a), lift(run, b)
+    kinds = {one._meta.dtype, two._meta.dtype}
+    if len(kinds) > 1 and any(v.weak and not _is_exact(run, v) for v in (one, two)):
+        raise ApartError
+    if one.weak and two.weak:
+        if len(kinds) > 1 or not kinds <= {"bool", "int64", "float64"}:
+            raise ApartError
+        return as_python(condition.call("where", one, two))
+    dtype = next(v._meta.dtype for v in (one, two) if not v.weak)
+    if not all(v._meta.dtype == dtype if not v.weak else holds(dtype, v._meta.dtype) for v in (one, two)):
+        raise ApartError
+    return either(condition, one, two, dtype)
+
+
+def either(condition: TracedTensor, one: TracedTensor, two: TracedTensor, dtype: str) -> TracedTensor:
+    """Return one of two scalars as one of a dtype, Python's where it is; raises ApartError for two types of these."""
+    run = condition._run
+    mixed = [Mixed(run.scalar(True, "bool"), v._meta.dtype) if v.weak else run.mixed.get(v._id()) for v in (one, two)]
+    pythons = {m.python for m in mixed if m is not None}
+    if len(pythons) > 1:
+        raise ApartError
+    cast = [run.emit("astype", (v._id(),), {"dtype": dtype}) if v.weak else v._id() for v in (one, two)]
+    made = run.emit("where", (condition._id(), *cast))
+    if pythons:
+        truths = [run.scalar(False, "bool") if m is None else m.truth for m in mixed]
+        run.mixed[made] = Mixed(run.emit("where", (condition._id(), *truths)), pythons.pop())
+    return fresh(run, made)
+
+
+def holds(dtype: str, python: str) -> bool:
+    """Return whether a NumPy scalar stands for a Python number: its value is that, and so is what is computed of it."""
+    return (dtype == python and dtype != "bool") or (dtype == "float64" and python == "int64")
+
+
+def _is_exact(run: Recorder, value: TracedTensor) -> bool:
+    """Return whether a double holds a Python number, whichever it is."""
+    return value._meta.dtype != "int64" or arithmetic.is_exact(run, value._id())
+
+
+def as_python(value: TracedTensor) -> TracedTensor:
+    """Return a traced bool, int64 or float64 as a number of Python's."""
+    return fresh(value._run, value._run.emit("python_number", (value._id(),)))
+
+
+def _chosen_array(both: Both, condition: TracedTensor, a: TracedTensor, b: TracedTensor) -> TracedTensor:
+    """Return an array that is one of two; none of the three may be written while another one is in use.
+
+    Nor may what each of these may be one with: of two that were chosen from the same, none need live on for these to be
+    one.
+    """
+    made: TracedTensor = condition.call("where", a, b)
+    if made._meta != a._meta:
+        raise ApartError
+    storages = [v._storage for v in (a, b, made)]
+    before: list[Rivals] = [s.rivals for s in storages if s.rivals is not None]
+    places = [both.place, *(p for r in before for p in r.places)]
+    rivals = Rivals([*storages, *(s for r in before for s in r.alive())], places)
+    for s in rivals.alive():
+        s.rivals = rivals
+    return made.laid_out(None)
+
+
+def written(run: Recorder, storage: Storage) -> None:
+    """Hear that a storage is to be written that may be one with others: refuse the branches where these are in use."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_user_code(frame.f_code.co_filename):
+            frame.f_locals  # noqa: B018 -- brings it up to date: it may hold values of earlier
+        frame = frame.f_back
+    rivals: Rivals = storage.rivals
+    storage.rivals = None
+    if any(s is not storage for s in rivals.alive()):
+        assert run.splitter is not None
+        run.splitter.decide(rivals.places)
+
+
+def returned(run: Recorder, values: Iterable[Any]) -> None:
+    """Hear what a function returns: refuse branches by which it may be an argument, or two results may be one."""
+    met: set[int] = set()
+    storages = {id(v._storage): v._storage for v in values if type(v) is TracedTensor and v.shape}
+    for storage in storages.values():
+        rivals: Rivals | None = storage.rivals
+        if rivals is None:
+            continue
+        is_argument = storage.feed is None and any(s.feed is not None for s in rivals.alive())
+        if is_argument or id(rivals) in met:
+            assert run.splitter is not None
+            run.splitter.decide(rivals.places)
+        met.add(id(rivals))

@@ -1,0 +1,243 @@
+"""ILPScheduler: assigns a level to every op of a scheduling problem.
+
+Owns the problem's form and the methods `asap`, `alap` and `slack`. Sizes enter only as published size
+classes (`size_class`), so that a schedule does not depend on which of two sizes is the larger one. Does not
+know graphs or programs (`jitfuse.tracing.schedule.translator`): kernel groups are scheduled by the same code.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.errors import ArgumentError
+
+METHODS: Final = ("asap", "alap", "slack", "ilp")
+BY_BYTES: Final = frozenset({"slack", "ilp"})
+"""The methods that look at bytes; the others go by what needs what alone."""
+SIZE_CLASSES: Final = ((1 << 16, 1 << 12), (1 << 24, 1 << 20), (None, 1 << 28))
+"""(upper bound in bytes, bytes that stand for the class): in a core's cache, in a shared cache, in memory."""
+
+
+def size_class(ndim: int, nbytes: int) -> int:
+    """Return the bytes by which a tensor counts: 0 for rank 0, else a power of two for its class."""
+    if ndim == 0:
+        return 0
+    for bound, stands_for in SIZE_CLASSES:
+        if bound is None or nbytes <= bound:
+            return stands_for
+    raise AssertionError("the last size class has no bound")
+
+
+class SchedulingProblem(Record, frozen=True):
+    """What is scheduled: ops by ascending id, the tensors each reads and makes, and what these weigh.
+
+    `inputs` and `results` are in the order of `ids`; a tensor that no op makes is a feed, always there and
+    never freed. `kept` are the tensors that stay until the end.
+    """
+
+    ids: tuple[int, ...]
+    inputs: tuple[tuple[int, ...], ...]
+    results: tuple[tuple[int, ...], ...]
+    nbytes: Mapping[int, int]
+    kept: frozenset[int]
+
+    def places(self) -> Places:
+        """Return what reads what, by numbers: an op's first result has the op's position, others come behind."""
+        number = {made[0]: k for k, made in enumerate(self.results) if made}
+        owners = list(range(len(self.results)))
+        if len(number) != sum(map(len, self.results)):
+            for k, made in enumerate(self.results):
+                for t in made[1:]:
+                    number[t] = len(owners)
+                    owners.append(k)
+        reads = []
+        readers: list[list[int]] = [[] for _ in owners]
+        place_of = number.get
+        for k, read in enumerate(self.inputs):
+            found = [p for t in read if (p := place_of(t)) is not None]
+            if len(found) > 1:
+                found = list(dict.fromkeys(found))
+            reads.append(found)
+            for place in found:
+                readers[place].append(k)
+        return Places(number, owners, reads, readers)
+
+
+class Places(NamedTuple):
+    """The tensors that ops make, numbered, and the positions of ops by them.
+
+    `number` tells a tensor's place, `owners` a place's op, `reads` what places an op reads, once each, `readers` what
+    ops read a place, in order.
+    """
+
+    number: dict[int, int]
+    owners: list[int]
+    reads: list[list[int]]
+    readers: list[list[int]]
+
+    def before(self) -> list[list[int]]:
+        """Return for each op the ops whose results it reads; one of several results may be there more than once."""
+        if len(self.owners) == len(self.reads):
+            return self.reads
+        return [[self.owners[p] for p in read] for read in self.reads]
+
+
+class Load(NamedTuple):
+    """What an order asks of memory: the most bytes live at once, then their sum over all ops."""
+
+    peak: int
+    over_time: int
+
+
+def load_of(problem: SchedulingProblem, order: Sequence[int]) -> Load:
+    """Return the load of running the ops in this order of ids."""
+    position = {op: k for k, op in enumerate(problem.ids)}
+    number, owners, reads, readers = problem.places()
+    left = list(map(len, readers))
+    freed = _freed(problem, number, len(owners))
+    live = peak = over_time = 0
+    for op in order:
+        k = position[op]
+        live += sum(problem.nbytes[t] for t in problem.results[k])
+        peak = max(peak, live)
+        over_time += live
+        for place in reads[k]:
+            left[place] -= 1
+            if not left[place]:
+                live -= freed[place]
+    return Load(peak, over_time)
+
+
+class ILPScheduler:
+    """Assigns levels by one method; two ops of which one needs the other never share a level.
+
+    asap    as soon as the inputs are there
+    alap    as late as the consumers allow
+    slack   a greedy list schedule by bytes allocated minus bytes freed, then slack (alap minus asap level),
+            then id; every op gets a level of its own
+    ilp     the best order that an integer program finds (`jitfuse.tracing.schedule.integer_schedule`), starting from
+    the
+            better of asap and slack; for warming and offline use
+    """
+
+    def __init__(self, method: str = "slack") -> None:
+        if method not in METHODS:
+            raise ArgumentError(
+                f"schedule={method!r} is not available; use one of {', '.join(map(repr, METHODS))}"
+            )
+        self.method = method
+
+    def levels(self, problem: SchedulingProblem) -> dict[int, int]:
+        """Return op id -> level, deterministically and in time n log n."""
+        places = problem.places()
+        if self.method == "asap":
+            found = _asap(places.before())
+        elif self.method == "alap":
+            found = _alap(places.before(), _asap(places.before()))
+        elif self.method == "slack":
+            found = _slack(problem, places)
+        else:
+            return _by_integer_program(problem, places)
+        return dict(zip(problem.ids, found, strict=True))
+
+
+def _by_integer_program(problem: SchedulingProblem, places: Places) -> dict[int, int]:
+    from jitfuse.tracing.schedule.integer_schedule import improved
+
+    starts = [linear(problem.ids, found) for found in (_asap(places.before()), _slack(problem, places))]
+    order = improved(problem, min(starts, key=lambda order: load_of(problem, order)))
+    return {op: level for level, op in enumerate(order)}
+
+
+def linear(ids: Sequence[int], levels: Sequence[int]) -> list[int]:
+    """Return ids in the order of (level, id)."""
+    return [op for _, op in sorted(zip(levels, ids, strict=True))]
+
+
+def _asap(before: list[list[int]]) -> list[int]:
+    level: list[int] = []
+    for needed in before:
+        latest = -1
+        for p in needed:
+            at = level[p]
+            if at > latest:
+                latest = at
+        level.append(latest + 1)
+    return level
+
+
+def _alap(before: list[list[int]], early: list[int]) -> list[int]:
+    """Return the levels as late as consumers allow; `early` are the earliest."""
+    level = [max(early, default=0)] * len(before)
+    for k in range(len(before) - 1, -1, -1):
+        below = level[k] - 1
+        for p in before[k]:
+            if level[p] > below:
+                level[p] = below
+    return level
+
+
+def _freed(problem: SchedulingProblem, number: Mapping[int, int], places: int) -> list[int]:
+    """Return the bytes that are free when the last reader of a place has run."""
+    freed = [0] * places
+    for t, place in number.items():
+        freed[place] = problem.nbytes[t]
+    for t in problem.kept:
+        if t in number:
+            freed[number[t]] = 0
+    return freed
+
+
+def _slack(problem: SchedulingProblem, places: Places) -> list[int]:
+    """Take the ready op with the least (allocated - freed, slack, id), one after the other.
+
+    An op frees an input when it is its last reader. For that each place keeps the sum of its remaining
+    readers' positions: with one reader left, the sum is that reader.
+    """
+    number, owners, reads, readers = places
+    n = len(reads)
+    before = places.before()
+    early = _asap(before)
+    slack = [late - soon for late, soon in zip(_alap(before, early), early, strict=True)]
+    nbytes, freed = problem.nbytes, _freed(problem, number, len(owners))
+    left, remaining = list(map(len, readers)), list(map(sum, readers))
+    cost = [nbytes[made[0]] if len(made) == 1 else sum([nbytes[t] for t in made]) for made in problem.results]
+    for place, count in enumerate(left):
+        if count == 1:
+            cost[remaining[place]] -= freed[place]
+    after = _after(places)
+    waiting = list(map(len, reads))
+    ready = [(cost[k], slack[k], k) for k in range(n) if not waiting[k]]
+    heapify(ready)
+    level = [-1] * n
+    for at in range(n):
+        k = heappop(ready)[2]
+        while level[k] >= 0:  # an entry from before its cost fell
+            k = heappop(ready)[2]
+        level[k] = at
+        for place in reads[k]:
+            remaining[place] = last = remaining[place] - k
+            left[place] = count = left[place] - 1
+            if count == 1 and freed[place]:
+                cost[last] -= freed[place]
+                if not waiting[last]:
+                    heappush(ready, (cost[last], slack[last], last))
+        for reader in after[k]:
+            waiting[reader] = count = waiting[reader] - 1
+            if not count:
+                heappush(ready, (cost[reader], slack[reader], reader))
+    return level
+
+
+def _after(places: Places) -> list[list[int]]:
+    """Return for each op what reads its results, once for each result."""
+    _, owners, reads, readers = places
+    n = len(reads)
+    if len(owners) == n:
+        return readers
+    after = [list(found) for found in readers[:n]]
+    for place in range(n, len(owners)):
+        after[owners[place]] += readers[place]
+    return after

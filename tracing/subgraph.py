@@ -1,0 +1,128 @@
+"""Parts of a trace: what computes some of its tensors from what is at hand, as a program of its own.
+
+Owns `cut`. A tensor is at hand where a place for it is kept (`Session.kept`) or where it is a feed; everything else
+is computed, again if need be. Parts that compute the same in the same way have equal keys, wherever in the trace they
+stand. Does not own what is kept or when a program is split (`jitfuse.graph_breaks`).
+"""
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from jitfuse.base.records import NamedTuple, Record
+from jitfuse.dtypes import itemsize
+from jitfuse.errors import UntraceableError
+from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.tracing.control.reroll.long_runs import roll_long
+from jitfuse.tracing.record import layout
+from jitfuse.tracing.record.graph import OpNode, ProcessGraph
+from jitfuse.tracing.record.session import Session
+from jitfuse.tracing.schedule.translator import Boundary, schedule
+
+
+class Place(NamedTuple):
+    """Where a value is: "kept" (at a number among what is kept), "feed" (its id) or "made" (a result of the part)."""
+
+    kind: str
+    number: int
+
+
+class Input(NamedTuple):
+    """A feed of a part: "array", "python" or "numpy" as in `FeedSource`, and what it looks like."""
+
+    kind: str
+    meta: Meta
+    strides: tuple[int, ...]
+    name: str
+
+
+class Part(Record, frozen=True):
+    """A part of a trace: its graph with the feeds first, in the order of `inputs`; not scheduled yet."""
+
+    key: Hashable
+    graph: ProcessGraph
+    boundary: Boundary
+    inputs: tuple[Input, ...]
+    places: tuple[Place, ...]
+
+    def program(self, method: str, *, many: bool = False) -> FusedProgram:
+        """Return the part as a program; its outputs are named by their order. `many`: it is one of many parts."""
+        return schedule(*roll_long(self.graph, self.boundary, on_host=True, many=many), method)
+
+
+def cut(session: Session, outputs: Mapping[str, int], writes: Mapping[int, int], *, kept: bool = False) -> Part:
+    """Return the part that computes these outputs, and what written feeds hold in the end.
+
+    `kept`: the outputs are what later parts take in, which they do in C order; a transpose is delivered as a view.
+    """
+    nodes, leaves = _needed(session, (*outputs.values(), *writes.values()))
+    leaves |= set(writes)
+    places = sorted((_place(session, tensor) for tensor in leaves), key=lambda p: (p.kind != "kept", p.number))
+    at_hand = {_place(session, tensor): tensor for tensor in leaves}
+    graph = ProcessGraph()
+    ids: dict[int, int] = {}
+    inputs: list[Input] = []
+    for place in places:
+        tensor = at_hand[place]
+        made = _input(session, place, tensor, f"kept[{len(inputs)}]")
+        inputs.append(made)
+        ids[tensor] = graph.add_feed(made.meta, made.name)
+    steps = []
+    for op in nodes:
+        operands = tuple(ids[t] for t in op.input_ids)
+        metas = [session.graph.metas[t] for t in op.result_ids]
+        if len(metas) == 1:
+            made_ids: tuple[int, ...] = (graph.add_op(
+                op.op_name, operands, op.attrs, metas[0], mode_sensitive=op.mode_sensitive, source=op.source
+            ),)
+        else:
+            made_ids = graph.add_op_of_many(op.op_name, operands, op.attrs, metas, source=op.source)
+        ids.update(zip(op.result_ids, made_ids, strict=True))
+        steps.append((op.op_name, operands, repr(op.attrs), op.mode_sensitive, op.source))  # repr: 0.0 is not -0.0
+    for tensor in outputs.values() if kept else ():
+        made_by = graph.producer[ids[tensor]]
+        if made_by is not None and graph.ops[made_by].op_name == "transpose":
+            of = graph.ops[made_by]
+            steps.append(("copy", (ids[tensor],), "()", of.mode_sensitive, of.source))
+            ids[tensor] = graph.add_op(
+                "copy", (ids[tensor],), (), graph.metas[ids[tensor]], mode_sensitive=of.mode_sensitive, source=of.source
+            )
+    boundary = Boundary(
+        {name: ids[t] for name, t in outputs.items()}, writes={ids[f]: ids[t] for f, t in writes.items()}
+    )
+    key = (
+        tuple(inputs), tuple(steps), tuple(boundary.outputs.items()), tuple(boundary.writes.items()),
+    )
+    return Part(key, graph, boundary, tuple(inputs), tuple(places))
+
+
+def _place(session: Session, tensor: int) -> Place:
+    kept = session.kept.get(tensor)
+    return Place("feed", tensor) if kept is None else Place("kept", kept)
+
+
+def _needed(session: Session, wanted: Iterable[int]) -> tuple[list[OpNode], set[int]]:
+    """Return the ops between what is at hand and what is wanted, in order, and what is at hand of it."""
+    graph, needed, leaves = session.graph, set(), set()
+    stack = list(wanted)
+    while stack:
+        tensor = stack.pop()
+        op_id = graph.producer[tensor]
+        if tensor in session.kept or (op_id is None and tensor in session.feeds):
+            leaves.add(tensor)
+        elif op_id is None:
+            raise UntraceableError(f"{graph.describe(tensor)} is needed after it was given up")
+        elif op_id not in needed:
+            needed.add(op_id)
+            stack.extend(graph.ops[op_id].input_ids)
+    return [graph.ops[k] for k in sorted(needed)], leaves
+
+
+def _input(session: Session, place: Place, tensor: int, name: str) -> Input:
+    if place.kind == "kept":
+        meta = session.graph.metas[tensor]
+        strides = layout.contiguous(meta.shape, itemsize(meta.dtype)).strides
+        return Input("array", meta, strides, name)
+    feed = session.feeds[tensor]
+    if feed.kind == "state":
+        return Input("array", feed.meta, (8,), "numbers drawn")
+    return Input(feed.kind, feed.meta, feed.layout.strides, session.graph.feed_names[tensor])

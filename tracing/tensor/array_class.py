@@ -1,0 +1,62 @@
+"""Classes as user code in a trace sees them where calling them must make something else.
+
+Everything else that such a class is asked (isinstance, issubclass, its methods and attributes) is the original's own.
+np.ndarray, called, creates an array that takes traced values.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from jitfuse.errors import UnsupportedError
+from jitfuse.tracing.record.source import user_line
+
+
+class _StandIn(type):
+    original: type
+    create: Callable[..., Any]
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.create(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.original)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.original)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.original, name)
+
+    def __eq__(cls, other: object) -> bool:
+        return cls.original is original(other)
+
+    def __hash__(cls) -> int:
+        return hash(cls.original)
+
+    def __repr__(cls) -> str:
+        return repr(cls.original)
+
+
+def original(value: Any) -> Any:
+    """Return the class that a value stands in for; others as they are."""
+    return value.original if type(value) is _StandIn else value
+
+
+def stand_in(original: type, create: Callable[..., Any]) -> type:
+    """Return what stands in for a class; `create` is what calling it does."""
+    return _StandIn(original.__name__, (), {"original": original, "create": staticmethod(create)})
+
+
+def array_class(create: Callable[..., Any]) -> type:
+    """Return what stands in for np.ndarray; `create(shape, dtype, order)` makes its arrays."""
+    def made(shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None,
+             order: Any = None) -> Any:
+        if buffer is not None or strides is not None:
+            raise UnsupportedError(f"np.ndarray(buffer=, strides=) is not available inside a fused function, at "
+                                   f"{user_line()}. Pass the array as an argument.")
+        return create(shape, dtype, order or "C")
+
+    return stand_in(np.ndarray, made)

@@ -1,0 +1,235 @@
+"""Python looks at traced values: numbers, truth, texts, items, what they answer isinstance and getattr with.
+
+Owns which look asks for the value. What a look gives is in `jitfuse.tracing.record.known_values`, where it splits the
+program in `jitfuse.tracing.record.value_reads`.
+"""
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.base.later import Later
+from jitfuse.errors import UnsupportedAttributeError
+from jitfuse.tracing.record.known_values import UnknownValueError, known_value, look_error
+from jitfuse.tracing.record.source import is_user_code, user_line
+from jitfuse.tracing.tensor import numpy_protocol
+from jitfuse.tracing.tensor.array_methods import ArrayMethods
+
+if TYPE_CHECKING:
+    from jitfuse.ir.program import Meta
+    from jitfuse.tracing.observe import printing
+    from jitfuse.tracing.record import value_reads
+    from jitfuse.tracing.record.memory import Storage
+    from jitfuse.tracing.record.recorder import Recorder
+    from jitfuse.tracing.scalars import arithmetic, conversions, mixed_numbers
+else:
+    conversions = Later("jitfuse.tracing.scalars.conversions")
+    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    value_reads = Later("jitfuse.tracing.record.value_reads")
+    printing = Later("jitfuse.tracing.observe.printing")
+    arithmetic = Later("jitfuse.tracing.scalars.arithmetic")
+
+_TAKES_NUMBERS: Final = (bool, int, float, complex, operator.index)
+_SAME: Final = ("bool()", "float()", "complex()", "np.asarray()", "tolist()")
+"""Looks that see the same in a number of Python's and one of NumPy's."""
+_PYTHON_TYPE: Final = {"bool": bool, "int64": int, "uint64": int, "float64": float, "complex128": complex}
+
+
+class Looks(ArrayMethods):
+    """The looks of Python at a traced value, which a subclass holds."""
+
+    __slots__ = ()
+
+    _run: Recorder
+    _storage: Storage
+    _meta: Meta
+    _scalar: bool
+
+    def _id(self) -> int:
+        """Return the id of the tensor that this holds now; raises LeakedTracerError after the trace."""
+        raise NotImplementedError
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError
+
+    def _look(self, what: str, convert: Callable[[Any], Any] = lambda value: value) -> Any:
+        """Return `convert` of the value; where only data knows it, the program is split here, or TracedValueError."""
+        if self._run.mixed and what not in _SAME:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return known._look(what, convert)
+        tensor = self._id()
+        try:
+            value = known_value(self._run.session, tensor)
+        except UnknownValueError:
+            if self._meta.size != 1:
+                convert(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype)))  # raises where NumPy does
+            elif self._meta.weak and convert not in _TAKES_NUMBERS:
+                python = _PYTHON_TYPE[self._meta.dtype]  # Python sees a number of its own
+                return value_reads.look(self._run, tensor, what, lambda value: convert(python(value)))
+            elif convert is bool and self._meta.dtype != "bool" and value_reads.may_split(self._run):
+                tensor = self.call("astype", dtype="bool")._id()  # native code reads it, and it has two values
+            return value_reads.look(self._run, tensor, what, convert)
+        return convert(value)
+
+    def __bool__(self) -> bool:
+        return bool(self._look("bool()", bool))
+
+    def __int__(self) -> int:
+        return int(self._look("int()", int))
+
+    def __float__(self) -> float:
+        return float(self._look("float()", float))
+
+    def __complex__(self) -> complex:
+        return complex(self._look("complex()", complex))
+
+    def __index__(self) -> int:
+        if self._run.mixed:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return int(known.__index__())
+        if not self._meta.weak and not dtypes.is_integer(self._meta.dtype):
+            operator.index(np.empty(self.shape, dtypes.numpy_dtype(self._meta.dtype))[()])  # raises
+        return int(self._look("int()", operator.index))
+
+    def __hash__(self) -> int:
+        if not self._meta.weak and not self._scalar:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._look("hash()"))
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if not self._meta.weak and not self._scalar:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        return round(self._look("round()"), digits)
+
+    def __floor__(self) -> int:
+        return math.floor(self._number())
+
+    def __ceil__(self) -> int:
+        return math.ceil(self._number())
+
+    def __trunc__(self) -> int:
+        if not self._meta.weak and self._meta.dtype != "float64":  # which is a Python float
+            raise TypeError(f"type numpy.{self._meta.dtype} doesn't define __trunc__ method")
+        return math.trunc(self._number())
+
+    def __divmod__(self, other: Any) -> Any:
+        return _divmod(self, other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return _divmod(other, self)
+
+    def _number(self) -> int | float:
+        """Return the value for what `math` rounds: of a Python int itself, which a float may not hold."""
+        return int(self) if self._meta.weak and dtypes.is_integer(self._meta.dtype) else float(self)
+
+    def __format__(self, spec: str) -> str:
+        if not self._is_shown():
+            return format(self._description(), spec)
+        if self._run.mixed:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return format(known, spec)
+        if not self._meta.weak or arithmetic.is_of_data(self._run.session, self._id()):
+            place = printing.placed(self._run, self, spec, sys._getframe(1))
+            if place is not None:
+                return place
+        return format(self._look("format()"), spec)
+
+    def __str__(self) -> str:
+        return str(self._look("str()") if self._is_shown() else self._description())
+
+    def _is_shown(self) -> bool:
+        """Return whether texts show the value: where it is a Python number or the program may be split."""
+        return self._meta.weak or (self._run.alive and value_reads.may_split(self._run))
+
+    def __repr__(self) -> str:
+        """Return what NumPy's `repr` does for the user's code, and what the tensor is for ours."""
+        asked = is_user_code(sys._getframe(1).f_code.co_filename) and self._is_shown()
+        if not asked:
+            return self._description()
+        if self._run.mixed:
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return repr(known._look("repr()"))
+        value = self._look("repr()")
+        return repr(value if self._scalar or self._meta.weak else np.asarray(value))
+
+    def _description(self) -> str:
+        return f"<traced {self._meta}: {self._run.graph.describe(self._storage.value)}>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        return np.array(self._look("np.asarray()"), dtype)
+
+    def item(self, *index: Any) -> Any:
+        """Return the value as a Python scalar, where it is known while tracing."""
+        if index or self._meta.size != 1:
+            zeros = np.zeros(self.shape, bool)  # raises where NumPy does
+            zeros.item(*index)
+            at = index[0] if len(index) == 1 else index
+            chosen = self[at] if isinstance(at, tuple) else self.call("reshape", shape=(-1,))[at]
+            return chosen.item()
+        made = conversions.item(self)  # type: ignore[arg-type]
+        return self._look("item()", _item) if made is None else made
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists, where they are known while tracing."""
+        return np.asarray(self._look("tolist()")).tolist()
+
+    def known(self) -> Any:
+        """Return the value where constants and Python scalars give it; raises TracedValueError otherwise."""
+        try:
+            return known_value(self._run.session, self._id())
+        except UnknownValueError:
+            raise look_error(self._run.graph.describe(self._id()), "the use of its value") from None
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise look_error(self._run.graph.describe(self._id()), "len()")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.shape:
+            raise look_error(self._run.graph.describe(self._id()), "iter()")
+        return map(self.__getitem__, range(self.shape[0]))  # each element as it is when its turn comes
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Answer isinstance as the plain run would: float for a Python float, np.ndarray for an array."""
+        if self.weak:
+            return _PYTHON_TYPE[self._meta.dtype]
+        if self._run.mixed and is_user_code(sys._getframe(1).f_code.co_filename):
+            known = mixed_numbers.settled(self)
+            if known is not self:
+                return known.__class__  # type: ignore[no-any-return]
+        return dtypes.numpy_dtype(self._meta.dtype).type if self._scalar else np.ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        if self.weak and not name.startswith("__") and hasattr(_PYTHON_TYPE[self._meta.dtype], name):
+            return getattr(self._look(name), name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnsupportedAttributeError(
+            f"traced arrays have no attribute {name!r}, at {user_line()}. "
+            f"{numpy_protocol.alternatives(name)}"
+        )
+
+
+def _divmod(a: Any, b: Any) -> Any:
+    try:
+        return a // b, a % b
+    except ZeroDivisionError as error:
+        if str(error).startswith("float"):
+            divmod(1.0, 0.0)  # says so in other words
+        raise
+
+
+def _item(value: Any) -> Any:
+    return np.asarray(value).item()

@@ -1,0 +1,452 @@
+"""TracedTensor: the AbstractTensor that records instead of computing.
+
+Owns views (storage, path, layout) and writes through them. Looks at values are in
+`jitfuse.tracing.tensor.python_protocol`, in-place operators in `...in_place`, what other values are as tensors in
+`...lifting`, NumPy's methods in `...array_methods`, its protocols in `...numpy_protocol`, indexing in `...indexing`.
+"""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from jitfuse import dtypes
+from jitfuse.base.later import Later
+from jitfuse.base.records import NamedTuple, made
+from jitfuse.errors import ArgumentError, DTypeError, LeakedTracerError, UnsupportedAttributeError
+from jitfuse.ir.operators import ops
+from jitfuse.ir.program import Meta, make_attrs
+from jitfuse.tracing.abstract import AbstractTensor
+from jitfuse.tracing.record import layout
+from jitfuse.tracing.record.access_paths import Path
+from jitfuse.tracing.record.dtype_name import DTYPES, DTypeName, dtype_name
+from jitfuse.tracing.record.foreign import bare
+from jitfuse.tracing.record.known_values import python_operator
+from jitfuse.tracing.record.memory import Storage
+from jitfuse.tracing.record.recorder import Recorder
+from jitfuse.tracing.record.session import Feed
+from jitfuse.tracing.record.source import user_line
+from jitfuse.tracing.tensor import numpy_protocol, weak
+from jitfuse.tracing.tensor.operators import Operators
+
+if TYPE_CHECKING:
+    from jitfuse.tracing.numpy_like import complex_numbers, masked_selection
+    from jitfuse.tracing.record import memory_order
+    from jitfuse.tracing.scalars import arithmetic, mixed_numbers
+    from jitfuse.tracing.tensor import gathering, indexing, lifting
+else:
+    gathering = Later("jitfuse.tracing.tensor.gathering")
+    indexing = Later("jitfuse.tracing.tensor.indexing")
+    lifting = Later("jitfuse.tracing.tensor.lifting")
+    memory_order = Later("jitfuse.tracing.record.memory_order")
+    mixed_numbers = Later("jitfuse.tracing.scalars.mixed_numbers")
+    complex_numbers = Later("jitfuse.tracing.numpy_like.complex_numbers")
+    arithmetic = Later("jitfuse.tracing.scalars.arithmetic")
+    masked_selection = Later("jitfuse.tracing.numpy_like.masked_selection")
+
+_VIEWS: Final = frozenset({"reshape", "transpose", "slice", "broadcast_to", "diagonal", "windows"})
+
+
+class _Part(NamedTuple):
+    """Where a part of an array lies, by where the array lies, its meta and the index; nobody asks for most of them.
+
+    `in_order` says that the axes lie in C order as those of the array do, for a basic index does not change that.
+    """
+
+    whole: layout.Layout | _Part | None
+    meta: Meta
+    region: indexing.Region
+    in_order: bool
+
+    def layout(self) -> layout.Layout:
+        """Return the layout."""
+        whole = self.whole.layout() if isinstance(self.whole, _Part) else self.whole
+        where = whole or layout.contiguous(self.meta.shape, dtypes.itemsize(self.meta.dtype))
+        part = layout.sliced(where, self.region.starts, self.region.steps)
+        return layout.rearranged(part, self.region.counts, self.region.axes) if self.region.moves_axes else part
+
+
+class TracedTensor(Operators):
+    """A value of the trace: a view (path, layout) of a storage in one run.
+
+    `_spot` is None for a fresh array in C order. `_scalar` marks rank-0 results, which are immutable
+    scalars in NumPy, unlike arrays of rank 0.
+    """
+
+    __slots__ = ("_meta", "_path", "_run", "_scalar", "_spot", "_storage")
+
+    def __init__(self, run: Recorder, storage: Storage, meta: Meta, path: Path | None = None,
+                 place: layout.Layout | _Part | None = None, scalar: bool = False) -> None:
+        self._run = run
+        self._storage = storage
+        self._meta = meta
+        self._path = path
+        self._spot = place
+        self._scalar = scalar
+
+    # ------------------------------------------------------------------ AbstractTensor's contract
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents as plain ints."""
+        return self._meta.shape
+
+    @shape.setter
+    def shape(self, new: Any) -> None:
+        """Give the array another shape in place, as long as it is a view of the same memory."""
+        if self._storage.feed is not None or self._scalar:
+            raise UnsupportedAttributeError(
+                f"the shape of an array that the function has not made is set at {user_line()}: "
+                f"{self._run.graph.describe(self._id())}. Write x = x.reshape(shape)."
+            )
+        view: TracedTensor = self.reshape(new)
+        if view._storage is not self._storage:
+            raise AttributeError(
+                "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+            )
+        self._meta, self._path, self._spot = view._meta, view._path, view._spot
+
+    @property
+    def dtype(self) -> DTypeName:
+        """The dtype's name, which user code may treat as np.dtype."""
+        return DTYPES[self._meta.dtype]
+
+    @property
+    def weak(self) -> bool:
+        """Whether this stands for a Python scalar."""
+        return self._meta.weak
+
+    def _apply(self, op: ops.Op, inputs: tuple[AbstractTensor, ...], attrs: dict[str, Any]) -> Any:
+        if attrs:
+            attrs = {k: plain(v) for k, v in attrs.items()}
+            if attrs.get("dtype") is not None:
+                attrs["dtype"] = dtype_name(attrs["dtype"], op.name)
+        if op.loop is None:
+            if op.name in _VIEWS:
+                return self._view(op, attrs)
+            if op.kind == ops.CONTROL:
+                raise ArgumentError(f"use jf.{op.name}, which takes functions, at {user_line()}")
+        in_order, found = True, []
+        for t in inputs:
+            if type(t) is not TracedTensor:
+                return masked_selection.apply(op, inputs, attrs)
+            place = t._spot
+            if place is not None and not (type(place) is _Part and place.in_order):
+                in_order = False
+            found.append(t._id())
+        run, ids, meta = self._run, tuple(found), None
+        if op.is_of_many:
+            return tuple(fresh(run, made) for made in run.emit_all(op.name, ids, attrs))
+        if run.mixed and found:
+            made = mixed_numbers.apply(op, inputs, attrs)  # type: ignore[arg-type]
+            if made is not None:
+                return made
+        if op.loop is not None:
+            known = run.graph.metas
+            metas = tuple([known[i] for i in found])
+            operands = weak.operands(op, metas)
+            if operands[0]:  # all are Python's numbers
+                return self._apply_among_numbers(op, ids, metas, attrs)
+            for k, dtype in operands[1]:
+                weak.check_fits(run, ids[k], dtype)
+            meta = operands[2]
+        if op.name == "power" and not inputs[0]._scalar:  # type: ignore[attr-defined]
+            result = fresh(run, arithmetic.power_of_array(run, ids))
+        else:
+            result = fresh(run, run.record(op, ids, make_attrs(attrs) if attrs else (), meta), op.kind != ops.CREATION)
+        if in_order or len(result._meta.shape) < 2:
+            return result
+        return result.laid_out(memory_order.of_result(op, attrs, inputs, result.shape))
+
+    def _apply_among_numbers(
+        self, op: ops.Op, ids: tuple[int, ...], metas: tuple[Meta, ...], attrs: dict[str, Any]
+    ) -> Any:
+        """Record an operator among Python numbers, or carry it out where its values must be known."""
+        run = self._run
+        python = python_operator(op.name)
+        if python is not None:
+            look = weak.needs_values(run, op.name, ids, metas)
+            if look or arithmetic.leave_their_range(run, op.name, ids, metas):
+                return python(*[weak.number(run, i) for i in ids])
+            ids = arithmetic.checked(run, op.name, ids, metas)
+        for k, dtype in weak.operands(op, metas).cast:
+            weak.check_fits(run, ids[k], dtype)
+        made = run.emit(op.name, ids, make_attrs(attrs))
+        return fresh(run, arithmetic.delivered(run, op.name, ids, metas, made) if python is not None else made)
+
+    def _lift(self, value: Any) -> TracedTensor:
+        if self.weak and isinstance(value, list | tuple):
+            raise ArgumentError("a Python number repeats a sequence")  # as an operator; see as_tensor
+        return lifting.operand(self._run, value)
+
+    def as_tensor(self, value: Any) -> TracedTensor:
+        """Return anything that NumPy functions take for an array as a tensor of this trace."""
+        return lifting.lift(self._run, value)
+
+    def laid_out(self, axes: tuple[int, ...] | None) -> TracedTensor:
+        """Give a fresh array its place in memory: its axes from the slowest to the fastest; None for C order."""
+        if self._run.session.torch:  # it has orders of its own
+            axes = None
+        self._spot = None if axes is None else layout.in_order(self.shape, axes, self.itemsize)
+        return self
+
+    def laid_out_by(self, rule: Callable[..., tuple[int, ...] | None], *operands: Any) -> TracedTensor:
+        """Give a fresh array the order of axes that a rule finds."""
+        return self.laid_out(rule(*operands))
+
+    def ordered(self, name: str, order: Any, like: Any = None) -> Any:
+        """Give a fresh array the order of axes that `name` was asked for; "A" and "K" look at `like`."""
+        plain = order != "F" and self._spot is None and getattr(like, "_layout", None) is None
+        return self if plain else self.laid_out(memory_order.asked_for(name, order, self, like))
+
+    # ------------------------------------------------------------------ views and writes
+    def _id(self) -> int:
+        """Return the id of the tensor that this holds now; raises LeakedTracerError after the trace."""
+        if not self._run.alive:
+            raise LeakedTracerError(
+                f"a traced value is used at {user_line()} after its trace has ended: it is "
+                f"{self._run.graph.describe(self._storage.value)}. A fused function must return what it computes; "
+                "do not keep traced values in globals, attributes or containers."
+            )
+        path = self._path
+        if path is None:
+            return self._storage.value
+        found = self._storage.cache.get(path)
+        return self._run.read(self._storage, path) if found is None else found
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie one after the other in C order, as far as the program knows."""
+        where = self._layout
+        return where is None or layout.is_contiguous(self.shape, where, self.itemsize)
+
+    @property
+    def _layout(self) -> layout.Layout | None:
+        """Where the elements lie, which is found out when somebody asks; None for a fresh array in C order."""
+        place = self._spot
+        if type(place) is _Part:
+            place = self._spot = place.layout()
+        return place  # type: ignore[return-value]
+
+    def _where(self) -> layout.Layout:
+        return self._layout or layout.contiguous(self.shape, dtypes.itemsize(self._meta.dtype))
+
+    def _view(self, op: ops.Op, attrs: dict[str, Any]) -> TracedTensor:
+        """Return a view where NumPy returns one, else a fresh array (a reshape that must copy)."""
+        source = self._id()
+        meta = op.infer([self._meta], attrs)
+        if meta.shape == self.shape and layout.is_identity(op.name, attrs):
+            if self._scalar:
+                return self  # it never changes
+            return TracedTensor(self._run, self._storage, meta, self._path, self._spot)
+        lay = None
+        if not self._meta.weak and not self._scalar:
+            lay = layout.viewed(self._where(), op.name, attrs, self.shape, meta.shape, self.itemsize)
+        if lay is None:
+            return fresh(self._run, self._run.emit(op.name, (source,), make_attrs(attrs)), scalar=False)
+        path = self._run.paths.further(self._path, self._meta.shape, op.name, attrs, meta.shape)
+        view = TracedTensor(self._run, self._storage, meta, path, lay)
+        view._id()
+        return view
+
+    def at(self, place: indexing.Place) -> TracedTensor:
+        """Return the view at a basic index, which is a scalar where every axis is dropped."""
+        run, storage = self._run, self._storage
+        if not run.alive:
+            self._id()  # raises
+        region, path = place.region, place.view(run.paths)
+        tensor = run.read(storage, path)
+        if not region.shape and not region.has_ellipsis:
+            return fresh(run, tensor)
+        lies = self._spot
+        in_order = lies is None or (type(lies) is _Part and lies.in_order)
+        if type(lies) is _Part and type(lies.whole) is _Part:
+            lies = self._layout  # parts of parts of parts: as deep as a loop is long
+        part = made(_Part, (lies, self._meta, region, in_order))
+        return TracedTensor(run, storage, run.graph.metas[tensor], path, part)
+
+    def with_ones(self, shape: tuple[int, ...]) -> TracedTensor:
+        """Return the value under a shape that differs in axes of extent 1, for writing it elsewhere."""
+        path = self._run.paths.reshaped(self._path, self._meta.shape, shape)
+        made = TracedTensor(self._run, self._storage, Meta(shape, self._meta.dtype, self._meta.device), path)
+        made._id()
+        return made
+
+    def picked(self, indices: Sequence[TracedTensor], attrs: dict[str, Any]) -> TracedTensor:
+        """Return the view at traced scalars along some axes: writing into it writes at that place.
+
+        What has been read there is read again, so that equal loops over the same places have equal ops; equal ops
+        of one program are one in the end.
+        """
+        ids = tuple(tensor_id(i) for i in indices)
+        row = ops.get("gather")
+        assert row is not None
+        meta = row.infer([self._meta, *(i._meta for i in indices)], attrs)
+        path = self._run.paths.step(self._path, self._meta.shape, "gather", make_attrs(attrs), meta.shape, ids)
+        held = self._storage.cache.get(path)
+        node = None if held is None else self._run.graph.node(held)
+        if node is not None and node.op_name == "gather":
+            path = self._run.paths.anew(path)
+        place = self._where()  # of the first of them; which one it is makes no difference to what is a view
+        rest = layout.Layout(place.offset, tuple(s for k, s in enumerate(place.strides) if k not in attrs["axes"]))
+        view = TracedTensor(self._run, self._storage, meta, path, rest)
+        view._id()
+        return view
+
+    def _part(self, name: str) -> TracedTensor:
+        """Return the real or imaginary part: a view of complex numbers, whose parts lie beside each other."""
+        if self._scalar or dtypes.kind(self._meta.dtype) != "complex":
+            made: TracedTensor = self.call(name)
+            return made if self._scalar else made.as_copy()
+        whole, dtype = self._where(), dtypes.component(self._meta.dtype)
+        place = layout.Layout(whole.offset + (dtypes.itemsize(dtype) if name == "imag" else 0), whole.strides)
+        path = self._run.paths.step(self._path, self._meta.shape, name, (), self._meta.shape)
+        view = TracedTensor(self._run, self._storage, Meta(self.shape, dtype, self._meta.device), path, place)
+        view._id()
+        return view
+
+    def as_copy(self, scalar: bool = False) -> TracedTensor:
+        """Return the same value in memory of its own; `scalar`: as NumPy's scalar where it has rank 0."""
+        return fresh(self._run, self._id(), scalar=scalar)
+
+    def copy(self, order: str = "C") -> Any:
+        """Return a copy in memory of its own; a scalar itself, for it never changes."""
+        return self if self._scalar else self.as_copy().ordered("copy", order, None if order == "C" else self)
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
+               copy: bool = True) -> Any:
+        """Return the elements cast to a dtype: an array of rank 0 of one."""
+        made = super().astype(dtype, order, casting, subok, copy)
+        return made.as_copy() if made._scalar and not (self._scalar or self._meta.weak) else made
+
+    def ravel(self, order: str = "C") -> Any:
+        """Return all elements as one axis: a view where they lie in memory in this order, else a copy."""
+        if order not in ("A", "K"):
+            return super().ravel(order)
+        axes = None if self._spot is None else memory_order.of_ravel(order, self)
+        return AbstractTensor.transpose(self, axes).ravel() if axes is not None else super().ravel()
+
+    def _assign(self, value: TracedTensor) -> None:
+        """Write into this tensor's memory by NumPy's rules of item assignment."""
+        self.assign_at(value, self._path, self._meta.shape)
+
+    def assign_at(self, value: TracedTensor, path: Path | None, shape: tuple[int, ...]) -> None:
+        """Write into a part of this tensor's memory, a path to a view of a shape."""
+        if self._scalar or self._meta.weak:
+            raise ArgumentError(
+                f"a scalar cannot be written into, at {user_line()}: {self._run.graph.describe(self._id())}. "
+                "Assign the name instead: x = value."
+            )
+        if not self._run.alive:
+            self._id()  # raises
+        dtype = self._meta.dtype
+        if value._meta.dtype != dtype:
+            value = self._check_assigned(value, of_scalars=True)
+            complex_numbers.warn_of_lost_part(value._meta.dtype, dtype)
+        self._run.write(self._storage, path, value._id(), shape)
+
+    def _check_assigned(self, value: TracedTensor, of_scalars: bool = False) -> TracedTensor:
+        """Refuse a Python number that this tensor's dtype does not hold; `of_scalars`: NumPy's scalars too."""
+        if value._meta.dtype == self._meta.dtype or not (value._meta.weak or (of_scalars and value._scalar)):
+            return value
+        given = tensor_id(value)
+        checked = weak.check_assigned(self._run, given, self._meta.dtype)
+        return value if checked == given else fresh(self._run, checked)
+
+    # ------------------------------------------------------------------ items and NumPy
+    def __getitem__(self, index: Any) -> Any:
+        if self._run.slices is not None:
+            indexing.note_slices(self._run.slices, index, self._meta.shape)
+        key = indexing.key_of(index)
+        if key is None:
+            index = gathering.with_numbers(index)
+            if gathering.is_advanced(index):
+                return gathering.get_item(self, index)
+        elif not self._scalar and not self._meta.weak:
+            return self.at(indexing.place_of(self, index, key))
+        return indexing.get_item(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if self._run.slices is not None:
+            indexing.note_slices(self._run.slices, index, self._meta.shape)
+        key = indexing.key_of(index)
+        if key is not None:
+            indexing.set_item(self, index, value, key)
+            return
+        index = gathering.with_numbers(index)
+        if not gathering.is_advanced(index):
+            indexing.set_item(self, index, value)
+        elif not masked_selection.set_item(self, index, value):
+            module = indexing if indexing.is_mask(index) else gathering
+            module.set_item(self, index, value)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return numpy_protocol.array_ufunc(self, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return numpy_protocol.array_function(func, args, kwargs)
+
+
+# ---------------------------------------------------------------- making tensors
+def freeze(name: str, *tensors: TracedTensor) -> None:
+    """Have nobody write any more into tensors that share memory in the plain run, where `name` makes views, but do not
+    here.
+    """
+    for t in tensors:
+        t._storage.frozen = name
+
+
+def fresh(run: Recorder, tensor: int, scalar: bool = True) -> TracedTensor:
+    """Return a tensor of its own storage; rank 0 is an immutable scalar unless told otherwise."""
+    meta = run.graph.metas[tensor]
+    storage = Storage(tensor, meta, None, run.session.region)
+    if run.splitter is not None:
+        run.born.append(weakref.ref(storage))
+    return TracedTensor(run, storage, meta, None, None, scalar and not meta.shape)
+
+
+def from_feed(run: Recorder, feed: Feed) -> TracedTensor:
+    """Return the tensor of a feed; arrays share the feed's storage in this run."""
+    scalar = not isinstance(feed.value, np.ndarray)
+    plain = feed.layout == layout.contiguous(feed.meta.shape, dtypes.itemsize(feed.meta.dtype))
+    return TracedTensor(run, run.feed_storage(feed), feed.meta, place=None if plain else feed.layout, scalar=scalar)
+
+
+def tensor_id(value: Any) -> int:
+    """Return the id that a traced tensor holds now."""
+    assert isinstance(value, AbstractTensor), type(value)
+    return value._id()  # type: ignore[attr-defined, no-any-return]
+
+
+_PLAIN_KINDS: Final = frozenset({type(None), bool, int, float, str})
+
+
+def plain(value: Any) -> Any:
+    """Return an attribute with traced scalars replaced by their values, which become guards."""
+    kind = type(value)
+    if kind in _PLAIN_KINDS or (kind is tuple and _PLAIN_KINDS.issuperset(map(type, value))):
+        return value
+    value = bare(value)
+    if type(value) is TracedTensor:
+        found = value._look("int()")
+        return found.item() if isinstance(found, np.generic) else found
+    if type(value) in (tuple, list):
+        return tuple(plain(v) for v in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _set_real(self: TracedTensor, value: Any) -> None:
+    self.real[...] = value
+
+
+def _set_imag(self: TracedTensor, value: Any) -> None:
+    if dtypes.kind(self._meta.dtype) != "complex":
+        raise DTypeError(f"array of {self.dtype} does not have imaginary part to set, at {user_line()}")
+    self.imag[...] = value
+
+
+for _name, _set in (("real", _set_real), ("imag", _set_imag)):
+    setattr(TracedTensor, _name, property(getattr(Operators, _name).fget, _set))

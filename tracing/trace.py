@@ -1,0 +1,116 @@
+"""What a trace found: the program, where its feeds are read, and under which conditions it stands for the function.
+
+Owns the records and what a session says for them. Does not own how the function is run (`jitfuse.tracing.tracer`).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jitfuse.base.records import Record
+from jitfuse.errors import OverlapError
+from jitfuse.ir.program import FusedProgram, Meta
+from jitfuse.tracing.interception.chain import Chain, Guard
+from jitfuse.tracing.record.session import Session
+from jitfuse.tracing.results.returned import ResultTree
+from jitfuse.tracing.schedule.translator import Boundary
+
+
+class FeedSource(Record, frozen=True):
+    """Where a feed is read at each call, and what it must look like.
+
+    source   a Chain, or RANDOM_STATE
+    kind     "array" (np.ndarray with exactly these shape, dtype and strides), "python" (exact int or float),
+             "numpy" (a NumPy scalar of this dtype), "state"
+    strides  in bytes
+    """
+
+    source: Any
+    kind: str
+    meta: Meta
+    strides: tuple[int, ...]
+
+
+class Trace(Record, frozen=True):
+    """What one trace found.
+
+    program         scheduled and pruned; covers both modes
+    feeds           feed id -> where it is read; also those that only the result tree names
+    guards          conditions under which the program stands for the function
+    aliases         (chain, feed): what is found there must be the very array bound to the feed
+    guarded_values  feed id -> the Python scalar's value, or the array's bytes, that Python looked at, compared again
+    int_ranges      feed id -> (low, high) within which a Python int must lie
+    result          the tree to return
+    positional      number of positional arguments of the call
+    keywords        keyword names of the call, in order, without `training`
+    mode_sensitive  whether Python or a step looked at the training flag
+    trace_ms        time taken
+    torch           whether its results are tensors of torch's, because it has seen some
+    recorded        operators that the run has recorded, before loops were rolled
+    """
+
+    program: FusedProgram
+    feeds: Mapping[int, FeedSource]
+    guards: tuple[Guard, ...]
+    aliases: tuple[tuple[Chain, int], ...]
+    guarded_values: Mapping[int, bool | int | float | complex | bytes]
+    int_ranges: Mapping[int, tuple[int, int]]
+    result: ResultTree
+    positional: int
+    keywords: tuple[str, ...]
+    mode_sensitive: bool
+    trace_ms: float
+    mode: bool | None = None
+    """The mode that the trace stands for; None: both."""
+    torch: bool = False
+    recorded: int = 0
+
+
+class TraceEnd(Record, frozen=True):
+    """How the run of a function ended whose program was split: what is left to compute, and to return."""
+
+    session: Session
+    guards: Sequence[Guard]
+    result: ResultTree
+    boundary: Boundary
+
+
+# ---------------------------------------------------------------- what a session says for them
+def guards_of(
+    session: Session, found: Iterable[Guard]
+) -> tuple[tuple[Guard, ...], tuple[tuple[Chain, int], ...]]:
+    """Return guards, each once, and the aliases.
+
+    Where two ways lead to one array, the view pins the array itself. What counts is only that both lead to the
+    same array, whichever it is, so these guards become aliases of the feed.
+    """
+    guards: dict[Any, Guard] = {}
+    aliases: dict[Chain, int] = {}
+    for guard in found:
+        feed = session.feed_of_array.get(id(guard.expected)) if guard.kind == "IS" else None
+        if feed is None:
+            guards.setdefault(guard.key, guard)
+        elif guard.chain != session.feeds[feed].source:
+            aliases[guard.chain] = feed
+    return tuple(guards.values()), tuple(aliases.items())
+
+
+def feed_sources(session: Session) -> dict[int, FeedSource]:
+    """Return where each feed comes from."""
+    return {f.id: FeedSource(f.source, f.kind, f.meta, f.layout.strides) for f in session.feeds.values()}
+
+
+def refuse_overlap(session: Session, writes: Mapping[int, int]) -> None:
+    """Raise OverlapError where a written array shares memory with another feed, or with itself."""
+    arrays = [f for f in session.feeds.values() if f.kind == "array"]
+    for feed in (session.feeds[w] for w in writes):
+        name = session.graph.feed_names[feed.id]
+        repeats = any(s == 0 and n > 1 for n, s in zip(feed.meta.shape, feed.layout.strides, strict=True))
+        if repeats and 0 not in feed.meta.shape:
+            raise OverlapError(f"{name} is written and its elements share memory")
+        for other in arrays:
+            if other is not feed and np.may_share_memory(feed.value, other.value):
+                other_name = session.graph.feed_names[other.id]
+                raise OverlapError(f"{name} is written and shares memory with {other_name}")
